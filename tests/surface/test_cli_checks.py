@@ -43,6 +43,42 @@ def test_lint_takes_a_kind_a_name_or_a_file(project: Project) -> None:
     assert "expected `loop` or `pipeline`" in project.call("lint", "nosuch").err
 
 
+HOOKED = """\
+hooks:
+  iteration_end:
+    - {stage: build, action: script, script: "true", condition: iteration%3==0}
+nodes:
+  - {id: build, prompt: x, provider: mock}
+"""
+
+
+def test_lint_and_dry_run_show_the_hooks(project: Project) -> None:
+    (project.root / "hooked.yaml").write_text(HOOKED)
+    shown = "hook iteration_end-1: script at iteration_end of build, if iteration % 3 == 0"
+    assert project.call("lint", "hooked.yaml").lines == [
+        "  hooked.yaml",
+        "    [PASS] All checks passed",
+        f"    {shown}",
+        "Summary: 1 target, 1 passed, 0 failed",
+    ]
+    (target,) = project.call("lint", "hooked.yaml", "--json").json["targets"]
+    assert target["hooks"] == [
+        {
+            "id": "iteration_end-1",
+            "point": "iteration_end",
+            "action": "script",
+            "stage": "build",
+            "condition": "iteration % 3 == 0",
+        }
+    ]
+    lines = project.call("dry-run", "hooked.yaml").lines
+    assert lines[lines.index("## Hooks") + 2 :][:3] == [
+        "### iteration_end-1: script",
+        "- When: iteration_end of build",
+        "- Condition: iteration % 3 == 0",
+    ]
+
+
 def test_lint_strict_counts_warnings(project: Project) -> None:
     project.stage("odd", "provider: mock\nno_such_key: 1\n")
     lenient = project.call("lint", "loop", "odd")

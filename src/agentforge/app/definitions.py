@@ -42,6 +42,8 @@ class LintResult(Struct, frozen=True):
     """Of a provider: its file."""
     kind: LintKind
     diagnostics: tuple[Diagnostic, ...]
+    plan: Plan | None = None
+    """Of a stage or pipeline without errors in its files."""
 
     @property
     def passed(self) -> bool:
@@ -80,9 +82,10 @@ class Definitions:
         if any(diagnostic.is_error for diagnostic in found):
             return LintResult(name, kind, tuple(found))
         compiler = compile_pipeline if kind == "pipeline" else compile_stage
-        used = compiler(self._sources, name, "lint", known_providers=known).plan.descriptions
+        plan = compiler(self._sources, name, "lint", known_providers=known).plan
+        used = plan.descriptions
         described = (diagnostic for one in sorted(used) for diagnostic in self._lint_described(one))
-        return LintResult(name, kind, (*found, *described, *self._untrusted(used)))
+        return LintResult(name, kind, (*found, *described, *self._untrusted(used)), plan)
 
     def lint_provider(self, name: str) -> LintResult:
         """What is wrong with the project's description of a provider."""

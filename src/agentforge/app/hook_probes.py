@@ -12,8 +12,8 @@ from agentforge.app.wiring import known_providers, sources_of
 from agentforge.definition.compiler import compile_pipeline
 from agentforge.definition.resolve import available_pipelines
 from agentforge.model.errors import AgentForgeError
-from agentforge.model.hook import Hook, Notification
-from agentforge.model.plan import NestedNode, Plan
+from agentforge.model.hook import Notification
+from agentforge.model.plan import Plan
 from agentforge.system import files
 from agentforge.system.tools import find_tool
 
@@ -63,7 +63,7 @@ def hook_probes(project: str, environ: Mapping[str, str]) -> list[Probe]:
 
 
 def hook_needs(plan: Plan, environ: Mapping[str, str], project: str) -> Iterator[HookNeed]:
-    for hook in plan_hooks(plan):
+    for hook in plan.all_hooks:
         owner = f"hook {hook.id!r}"
         if hook.script is not None:
             yield _program(owner, hook.script, environ, project)
@@ -72,14 +72,6 @@ def hook_needs(plan: Plan, environ: Mapping[str, str], project: str) -> Iterator
                 yield _variable(owner, name, environ)
     for notification in plan.pipeline.notify:
         yield from _notification(notification, environ, project)
-
-
-def plan_hooks(plan: Plan) -> Iterator[Hook]:
-    """All hooks, also those of nested pipelines."""
-    yield from plan.pipeline.hooks
-    for node in plan.nodes:
-        if isinstance(node, NestedNode):
-            yield from plan_hooks(node.plan)
 
 
 def _notification(one: Notification, environ: Mapping[str, str], project: str) -> Iterator[HookNeed]:

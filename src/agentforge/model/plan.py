@@ -339,6 +339,12 @@ class Plan(Struct, frozen=True, dict=True):
     def _checkpoints(self) -> dict[str, tuple[str, ...]]:
         return {path: names for path, names in _checkpoints(self, "", ()) if names}
 
+    @property
+    def all_hooks(self) -> "tuple[Hook, ...]":
+        """The hooks of the pipeline and of those nested in it."""
+        nested = (node.plan.all_hooks for node in self.nodes if isinstance(node, NestedNode))
+        return (*self.pipeline.hooks, *(hook for hooks in nested for hook in hooks))
+
     def hooks(self, point: HookPoint, path: str = "") -> tuple[Hook, ...]:
         """The hooks at a point of a stage or block, or of the run: those of files before those of the SDK,
         and those of outer pipelines before those of inner ones."""

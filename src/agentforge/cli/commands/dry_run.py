@@ -24,8 +24,9 @@ def dry_run(words: tuple[str, ...], **options: Any) -> None:
     """Show what a run would do.
 
     Shows its stages with their providers, models, permissions, sandboxes, iterations, limits, inputs and
-    directories. NAME is a pipeline file, or the name of a pipeline or stage; `pipeline` or `loop` decides
-    if both exist. Nothing is started or written. What would prevent the run on this machine is listed.
+    directories, and its hooks and notifications. NAME is a pipeline file, or the name of a pipeline or
+    stage; `pipeline` or `loop` decides if both exist. Nothing is started or written. What would prevent the
+    run on this machine is listed.
     """
     from agentforge.cli.attached import open_engine
 

@@ -8,10 +8,13 @@ import click
 from agentforge.cli import exit_codes
 from agentforge.cli.invocation import invocation, project_options
 from agentforge.cli.output import echo, note, print_json, styled, wrapped
+from agentforge.model.condition import condition_text
+from agentforge.views.lines.planned_hooks import hook_line
 from agentforge.views.text import counted
 
 if TYPE_CHECKING:
     from agentforge import Definitions, LintResult, SyncEngine
+    from agentforge.model.hook import Hook
 
 OF_THIS_MACHINE = "provider-unusable"
 
@@ -28,7 +31,7 @@ def lint(kind: str | None, name: str | None, strict: bool, static: bool) -> int:
     Without arguments, checks all stages, pipelines and providers of the project. `loop` checks the stages,
     `pipeline` the pipelines, and `agentforge lint FILE.yaml` that pipeline file. Whatever
     `run` would refuse is an error, including a program that this machine lacks; --static checks only the
-    files.
+    files. The hooks of a pipeline are listed.
     """
     from agentforge.cli.attached import open_engine
 
@@ -70,11 +73,11 @@ def _print(linted: "LintResult", *, passed: bool) -> None:
     from agentforge.model.diagnostic import render_one
 
     echo(f"  {linted.name}")
-    if passed and not linted.diagnostics:
-        echo(f"    {styled('[PASS]', 'good')} All checks passed")
-        return
-    result = "Passed, with warnings" if passed else "Validation failed"
-    echo(f"    {styled('[PASS]', 'good') if passed else styled('[FAIL]', 'bad')} {result}")
+    result = "Passed, with warnings" if linted.diagnostics else "All checks passed"
+    outcome = f"{styled('[PASS]', 'good')} {result}"
+    echo(f"    {outcome if passed else styled('[FAIL]', 'bad') + ' Validation failed'}")
+    for hook in linted.plan.all_hooks if linted.plan else ():
+        echo(*wrapped(f"    hook {hook_line(hook)}", 9))
     for diagnostic in linted.diagnostics:
         level = styled("[ERROR]", "bad") if diagnostic.is_error else styled("[WARN]", "warn")
         first, *rest = render_one(diagnostic).split("\n")
@@ -90,7 +93,19 @@ def _as_json(found: "Sequence[LintResult]", failed: "Sequence[LintResult]") -> d
             "kind": linted.kind,
             "passed": linted not in failed,
             "diagnostics": linted.diagnostics,
+            "hooks": [_hook(hook) for hook in linted.plan.all_hooks] if linted.plan else [],
         }
         for linted in found
     ]
     return {"targets": targets, "passed": len(found) - len(failed), "failed": len(failed)}
+
+
+def _hook(hook: "Hook") -> dict[str, object]:
+    condition = None if hook.condition is None else condition_text(hook.condition)
+    return {
+        "id": hook.id,
+        "point": hook.point,
+        "action": hook.action,
+        "stage": hook.stage,
+        "condition": condition,
+    }

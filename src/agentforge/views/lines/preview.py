@@ -20,6 +20,7 @@ from agentforge.model.plan import (
     Step,
     Termination,
 )
+from agentforge.views.lines.planned_hooks import hook_sections
 from agentforge.views.prompt import asks_for_result
 from agentforge.views.text import counted, one_line, span
 
@@ -33,7 +34,8 @@ Permissions = Mapping[str, Sequence[str]]
 
 def preview(plan: Plan, layout: RunLayout, permissions: Permissions | None = None) -> list[str]:
     stages = _steps(plan, layout, permissions or {})
-    return [*_head(plan, layout), *_initial(plan), "", "## Stages", *stages, *_commands(plan)]
+    head = (*_head(plan, layout), *_initial(plan))
+    return [*head, "", "## Stages", *stages, *hook_sections(plan), *_commands(plan)]
 
 
 def readiness_lines(problems: Sequence[tuple[str, str]], warnings: Sequence[str]) -> list[str]:
