@@ -6,7 +6,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.adapters.test_git_trees import ENVIRON, Repository, taken
+from tests.adapters.repository import Repository, taken
+from tests.security.trapped_repository import ENVIRON
 
 from agentforge.adapters.host.folder_trees import FolderTrees
 from agentforge.adapters.host.git_trees import GitTrees

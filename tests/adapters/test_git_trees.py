@@ -7,81 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.adapters.repository import Repository, content, taken
 from tests.security.trapped_repository import ENVIRON, TRAPS, TrappedRepository
 
 from agentforge.adapters.host.git_objects import GitObjects
 from agentforge.adapters.host.git_trees import GitTrees
 from agentforge.adapters.host.tree_scan import TreeLimits
 from agentforge.model.secrets import Redactor
-from agentforge.ports.tree import NoTree, TakenTree, is_tree_id
-
-
-class Repository:
-    def __init__(self, folder: Path, *init: str) -> None:
-        self.root = folder / "project"
-        self.store = folder / "run" / "trees"
-        self.store.parent.mkdir()
-        self.root.mkdir()
-        self.git("init", "-q", *init)
-        self.put("README.md", "read me")
-        self.put("src/a.py", "a = 1")
-        self.put("src/deep/b.py", "b = 2")
-        self.put(".gitignore", "*.log")
-        self.git("add", ".")
-        self.git("commit", "-qm", "all")
-
-    def put(self, name: str, text: str) -> None:
-        (self.root / name).parent.mkdir(parents=True, exist_ok=True)
-        (self.root / name).write_text(text)
-
-    def add_submodule(self, other: Path, name: str) -> None:
-        self.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(other), name)
-        self.git("commit", "-qm", name)
-
-    def git(self, *words: str, **environ: str) -> str:
-        command = ["git", "-C", str(self.root), *words]
-        env = {**ENVIRON, **environ}
-        return subprocess.run(command, check=True, capture_output=True, env=env).stdout.decode().strip()
-
-    def trees(self, redactor: Redactor | None = None, limits: TreeLimits | None = None) -> GitTrees:
-        """As a new engine takes them."""
-        made = (str(self.root), str(self.store), ENVIRON, redactor or Redactor(()))
-        return GitTrees(*made, limits) if limits else GitTrees(*made)
-
-    def by_git(self, *excluded: str) -> str:
-        """The id that git gives the same files, with an index of its own."""
-        own = {"GIT_INDEX_FILE": str(self.store.parent / "index")}
-        (self.store.parent / "index").unlink(missing_ok=True)
-        self.git("read-tree", *(["HEAD"] if self.git("branch") else ["--empty"]), **own)
-        self.git("add", "-A", "--", ".", *(f":!{path}" for path in excluded), **own)
-        return self.git("write-tree", **own)
-
-    def changes(self, before: str, after: str) -> list[str]:
-        """With the kept objects alone."""
-        bare = self.store.parent / "bare"
-        if not bare.exists():
-            subprocess.run(["git", "init", "-q", "--bare", str(bare)], check=True, env=ENVIRON)
-        env = {**ENVIRON, "GIT_OBJECT_DIRECTORY": str(self.store), "GIT_DIR": str(bare)}
-        shown = ["git", "diff-tree", "-r", "-p", before, after]
-        done = subprocess.run(shown, check=True, capture_output=True, env=env, text=True)
-        lines = (line for line in done.stdout.splitlines() if line.startswith(("+", "-")))
-        return [line for line in lines if not line.startswith(("+++", "---"))]
-
-
-@pytest.fixture
-def repository(tmp_path: Path) -> Repository:
-    return Repository(tmp_path)
-
-
-def taken(trees: GitTrees) -> str:
-    tree = trees.take()
-    assert isinstance(tree, TakenTree), tree
-    assert is_tree_id(tree.id)
-    return tree.id
-
-
-def content(folder: Path) -> dict[str, bytes]:
-    return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+from agentforge.ports.tree import NoTree, TakenTree
 
 
 def test_the_id_is_that_of_git_and_git_notices_nothing(repository: Repository) -> None:
@@ -350,20 +283,6 @@ def test_new_files_of_caches_are_left_out_and_tracked_ones_are_not(repository: R
     assert trees.changed(first, taken(trees), 10) == ("node_modules/tracked.js",)
 
 
-@pytest.fixture
-def with_submodules(repository: Repository, tmp_path: Path) -> Repository:
-    """One that contains another, and one that is not checked out."""
-    for name in ("inner", "outer"):
-        (tmp_path / name).mkdir()
-    inner, outer = Repository(tmp_path / "inner"), Repository(tmp_path / "outer")
-    outer.add_submodule(inner.root, "inner")
-    repository.add_submodule(inner.root, "modules/absent")
-    repository.add_submodule(outer.root, "modules/outer")
-    repository.git("-c", "protocol.file.allow=always", "submodule", "update", "-q", "--init", "--recursive")
-    repository.git("submodule", "deinit", "-q", "modules/absent")
-    return repository
-
-
 def test_a_submodule_is_one_entry_that_changes_with_its_files(with_submodules: Repository) -> None:
     trees = with_submodules.trees()
     first, before = taken(trees), content(with_submodules.root / ".git")
@@ -405,4 +324,5 @@ def test_a_repository_starts_no_program(tmp_path: Path, name: str) -> None:
     if name != "bare repository":  # Git refuses it.
         assert isinstance(first, TakenTree)
         assert trees.take() != first
+        trees.keep(first.id, "run/1")
     assert not repository.canary.exists()

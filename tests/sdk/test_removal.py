@@ -3,6 +3,7 @@
 import asyncio
 import os
 import shutil
+import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -136,6 +137,25 @@ def test_removal_that_another_process_is_busy_with_is_left_to_it(project: Path) 
         run_dir(project).rename(aside)
         assert sdk(project).remove("other")
         assert names(project) == [aside.name]
+
+
+def test_removed_run_is_gone_with_its_references_unless_another_copy_has_them(project: Path) -> None:
+    def git(*words: str) -> str:
+        done = subprocess.run(["git", "-C", str(project), *words], check=True, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    git("init", "-q")
+    complete(project, "other", "s")
+    tree = git("write-tree")
+    for session in ("other", "s"):
+        git("update-ref", f"refs/agentforge/{sdk(project).inspect(session).state.run_id}/1", tree)
+    kept = git("for-each-ref", "refs/agentforge")
+    shutil.copytree(run_dir(project), run_dir(project, "copy"))
+    assert sdk(project).remove("copy")
+    assert git("for-each-ref", "refs/agentforge") == kept
+    assert sdk(project).remove("s")
+    other = sdk(project).inspect("other").state.run_id
+    assert git("for-each-ref", "--format=%(refname)", "refs/agentforge") == f"refs/agentforge/{other}/1"
 
 
 def test_copy_of_a_run_is_removed_without_the_proof_of_the_original(project: Path) -> None:

@@ -22,6 +22,11 @@ class NoTree(Struct, frozen=True):
     reason: str
 
 
+class KeptTree(Struct, frozen=True):
+    reference: str
+    """Its name in the user's repository."""
+
+
 class Trees(Protocol):
     def is_possible(self) -> bool:
         """Whether there is something to take a tree of; quick."""
@@ -35,6 +40,11 @@ class Trees(Protocol):
 
     def changed(self, before: str, after: str, limit: int) -> tuple[str, ...] | NoTree:
         """The paths that differ between two taken trees, at most `limit`; or why they can't be compared."""
+        ...
+
+    def keep(self, tree: str, name: str) -> KeptTree | NoTree:
+        """Keep a taken tree in the user's repository, as the reference `refs/agentforge/NAME`. Only the
+        reference and missing objects are added. Needs git."""
         ...
 
 

@@ -89,11 +89,11 @@ class RunProof:
             self._heads.move(run_id, before)
             files.remove(self._folder.path(KIND, run_id, before))
 
-    def forget(self, run_id: str, before: str) -> None:
+    def forget(self, run_id: str, before: str) -> bool:
         """The run, which was in another folder before, is deleted: so is what is kept about this log. Copies
-        of the run keep theirs."""
+        of the run keep theirs. Returns whether there are none."""
         if self._folder.problem or not run_id:
-            return
+            return False
         places = {before, self._folder.run_dir}
         for path in self._folder.of_other_places(KIND, run_id):
             proof = _read(path)
@@ -103,6 +103,7 @@ class RunProof:
             for place in places:
                 self._heads.forget(run_id, place)
                 files.remove(self._folder.path(KIND, run_id, place))
+        return not list(self._folder.of_other_places(KIND, run_id))
 
     def _elsewhere(self, proof: Proof, event_log: EventLog) -> RunOrigin:
         """Whether this is the log of a run that was in another folder, or a copy of it."""

@@ -3,7 +3,8 @@ no network.
 
 The user's and the system's own settings stay in effect (`safe.directory`, `core.excludesFile`). No setting
 disables all filters and diff drivers, which have names of the repository's choice. So the engine only uses
-commands that don't convert the content of files; `SAFE_COMMANDS` lists them.
+commands that don't convert the content of files; `SAFE_COMMANDS` lists them. Hooks are disabled, also the one
+of `update-ref`.
 """
 
 import os
@@ -13,7 +14,7 @@ from typing import Final
 from agentforge.system.programs import Program
 from agentforge.system.tools import find_tool, tool_environment
 
-SAFE_COMMANDS: Final = frozenset({"cat-file", "ls-files", "ls-tree", "rev-parse"})
+SAFE_COMMANDS: Final = frozenset({"cat-file", "ls-files", "ls-tree", "rev-parse", "update-ref"})
 _CONVERTS: Final = frozenset({"--filters", "--textconv"})
 MAX_COMPARED: Final = 16 * 1024 * 1024
 """Larger content counts as binary."""

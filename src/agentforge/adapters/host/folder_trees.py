@@ -9,7 +9,7 @@ from agentforge.adapters.host.scanned_trees import ScannedTrees
 from agentforge.adapters.host.tree_paths import can_be_in_tree, is_cache
 from agentforge.adapters.host.tree_scan import DEFAULT_LIMITS, TreeLimits, TreeScan, too_many_files
 from agentforge.model.secrets import Redactor
-from agentforge.ports.tree import NoTree, TakenTree
+from agentforge.ports.tree import KeptTree, NoTree, TakenTree
 from agentforge.system import files
 from agentforge.system.confined import ConfinedFolder
 from agentforge.system.search import FileSearch, TooManyEntries
@@ -27,7 +27,7 @@ class FolderTrees(ScannedTrees):
     def is_possible(self) -> bool:
         return files.is_dir(self._project)
 
-    def keep(self, tree: str, name: str) -> NoTree:
+    def keep(self, tree: str, name: str) -> KeptTree | NoTree:
         return NoTree(f"the tree {tree[:12]} is not kept as {name}: the project is not a git repository")
 
     def _take(self, deadline: float) -> TakenTree | NoTree:

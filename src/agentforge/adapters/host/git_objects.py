@@ -58,7 +58,7 @@ class GitObjects:
         if not self.has(id):
             path = self._path(id)
             files.make_dir(os.path.dirname(path))
-            files.replace(path, zlib.compress(_header(kind, content) + content, _LEVEL))
+            files.replace(path, _packed(kind, content))
             self._stored.add(id)
         return id
 
@@ -85,6 +85,26 @@ class GitObjects:
     def changed(self, before: str, after: str) -> Iterator[str]:
         """The paths of files that differ between two stored trees; raises as `tree` does."""
         return self._changed(before, after, "", _Reads(self._max_folders))
+
+    def ids(self, tree: str) -> list[str]:
+        """The objects of a stored tree: trees and the content of files; raises as `tree` does."""
+        found, todo, reads = {tree: None}, [tree], _Reads(self._max_folders)
+        while todo:
+            for _, entry in self._entries(todo.pop(), reads):
+                if entry.mode != SUBMODULE and entry.id not in found:
+                    found[entry.id] = None
+                    if entry.mode == FOLDER:
+                        todo.append(entry.id)
+        return list(found)
+
+    def stored(self, id: str) -> bytes | None:
+        """The object as git stores it, or None if it isn't in the folder; raises ValueError if damaged."""
+        if id == self.id_of("blob", b""):
+            return _packed("blob", b"")
+        stored = files.read_bytes(self._path(id), MAX_TREE_BYTES)
+        if stored is not None:
+            self._unpacked(id, stored)
+        return stored
 
     def _files(self, id: str, prefix: str, reads: "_Reads") -> Iterator[tuple[str, TreeEntry]]:
         for name, entry in self._entries(id, reads):
@@ -117,14 +137,21 @@ class GitObjects:
         stored = files.read_bytes(self._path(id), MAX_TREE_BYTES)
         if stored is None:
             raise ValueError(f"object {id} is missing")
-        unpack = zlib.decompressobj()
-        try:
-            header, _, content = unpack.decompress(stored, MAX_TREE_BYTES).partition(b"\0")
-        except zlib.error as error:
-            raise ValueError(f"object {id} is damaged") from error
-        if not header.startswith(f"{kind} ".encode()) or self.id_of(kind, content) != id:
+        header, content = self._unpacked(id, stored)
+        if not header.startswith(f"{kind} ".encode()):
             raise ValueError(f"object {id} is damaged")
         return content
+
+    def _unpacked(self, id: str, stored: bytes) -> tuple[bytes, bytes]:
+        """The header and the content of an object with this id."""
+        try:
+            whole = zlib.decompressobj().decompress(stored, MAX_TREE_BYTES)
+        except zlib.error as error:
+            raise ValueError(f"object {id} is damaged") from error
+        if hashlib.new(self._hash_name, whole, usedforsecurity=False).hexdigest() != id:
+            raise ValueError(f"object {id} is damaged")
+        header, _, content = whole.partition(b"\0")
+        return header, content
 
     def _path(self, id: str) -> str:
         return f"{self.folder}/{id[:2]}/{id[2:]}"
@@ -155,6 +182,10 @@ def _add_folder(folder: _Folder, add: Callable[[ObjectType, bytes], str]) -> str
         line = entry.mode.encode() + b" " + raw + b"\0" + bytes.fromhex(entry.id)
         found.append((raw + b"/" if is_folder else raw, line))
     return add("tree", b"".join(line for _, line in sorted(found)))
+
+
+def _packed(kind: ObjectType, content: bytes) -> bytes:
+    return zlib.compress(_header(kind, content) + content, _LEVEL)
 
 
 def _header(kind: ObjectType, content: bytes) -> bytes:

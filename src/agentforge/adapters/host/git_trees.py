@@ -15,17 +15,18 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import NamedTuple
 
+from agentforge.adapters.host.git_call import MAX_LISTING, call_git
 from agentforge.adapters.host.git_objects import SUBMODULE, UNREADABLE, GitObjects, TreeEntry
+from agentforge.adapters.host.git_references import GitReferences
 from agentforge.adapters.host.scanned_trees import ScannedTrees
 from agentforge.adapters.host.tree_paths import can_be_in_tree, is_cache
 from agentforge.adapters.host.tree_scan import DEFAULT_LIMITS, TooMuch, TreeLimits, TreeScan, too_many_files
+from agentforge.model.errors import StorageFailed
 from agentforge.model.secrets import Redactor
-from agentforge.ports.tree import NoTree, TakenTree, is_tree_id
+from agentforge.ports.tree import KeptTree, NoTree, TakenTree, is_tree_id
 from agentforge.system import files
-from agentforge.system.git import git_program
-from agentforge.system.programs import NoExit, ProgramResult, run
+from agentforge.system.programs import ProgramResult
 
-MAX_LISTING = 64 * 1024 * 1024
 MAX_COPIED = 64 * 1024 * 1024
 MAX_SUBMODULES = 200
 """Further ones are taken as they are in the index."""
@@ -53,6 +54,7 @@ class GitTrees(ScannedTrees):
     ) -> None:
         super().__init__(project, folder, redactor, limits)
         self._environ = environ
+        self._references = GitReferences(project, environ, limits.seconds)
         self._ceilings = frozenset(environ.get("GIT_CEILING_DIRECTORIES", "").split(os.pathsep))
         self._objects: GitObjects | None = None
         self._listing: tuple[bytes, GitListing] = (b"", GitListing({}, {}))
@@ -69,6 +71,18 @@ class GitTrees(ScannedTrees):
                 return False
             folder = above
         return True
+
+    def keep(self, tree: str, name: str) -> KeptTree | NoTree:
+        with self._lock:
+            try:
+                objects = self._objects or self._begin()
+                if isinstance(objects, NoTree) or not is_tree_id(tree):
+                    return objects if isinstance(objects, NoTree) else NoTree("it is not the id of a tree")
+                return self._references.keep(objects, tree, name)
+            except StorageFailed as error:
+                return NoTree(error.message)
+            except (*UNREADABLE, TooMuch) as error:
+                return NoTree(f"the tree {tree[:12]} can't be kept: {error}")
 
     def _take(self, deadline: float) -> TakenTree | NoTree:
         objects = self._objects or self._begin()
@@ -174,21 +188,11 @@ class GitTrees(ScannedTrees):
             objects.add("blob", content)
 
     def _git(
-        self, *arguments: str, stdin: bytes = b"", max_output: int = 2 * MAX_LISTING, below: str = ""
+        self, *arguments: str, stdin: bytes = b"", max_output: int = MAX_LISTING, below: str = ""
     ) -> ProgramResult | NoTree:
-        limit = self._limits.seconds
         root = os.path.join(self._project, below) if below else self._project
-        program = git_program(
-            root, self._environ, *arguments, timeout=limit, max_output=max_output, stdin=stdin
-        )
-        ended = run(program)
-        if ended.reason is NoExit.MISSING:
-            return NoTree("git is not installed")
-        if ended.reason is NoExit.TIMED_OUT:
-            raise TooMuch(f"git {arguments[0]} took longer than {limit:g} s")
-        if ended.code != 0 or ended.truncated:
-            return NoTree(f"git {arguments[0]}: {ended.last_error or ended.problem or 'too much output'}")
-        return ended
+        seconds = self._limits.seconds
+        return call_git(root, self._environ, *arguments, seconds=seconds, stdin=stdin, max_output=max_output)
 
 
 def _with_submodules(

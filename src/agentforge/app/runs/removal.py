@@ -9,6 +9,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from agentforge.adapters.host.git_references import drop_references
 from agentforge.app.results import RunRow
 from agentforge.app.runs.context import RunContext
 from agentforge.app.runs.lock_folder import drop_reason, read_lock, reason_of, remove_lock
@@ -86,7 +87,7 @@ def _remove(context: RunContext, session: str, log: EventLog) -> None:
     files.move(root, aside)
     with files.storage(aside):
         files.sync_directory(runs_dir(project))
-    RunProof(aside, context.runs.environ).forget(run_id, root)
+    _forget(context, aside, run_id, root)
     remove_lock(project, session)
     drop_reason(project, session)
     files.remove_tree(aside, last=LOG)
@@ -108,8 +109,16 @@ def remove_leftovers(context: RunContext) -> None:
                 continue
             with log.hold():
                 root = os.path.join(folder, session)
-                RunProof(aside, context.runs.environ).forget(_run_id(log), root)
+                _forget(context, aside, _run_id(log), root)
                 files.remove_tree(aside, last=LOG)
+
+
+def _forget(context: RunContext, aside: str, run_id: str, root: str) -> None:
+    """Remove what is kept of a run outside its folder."""
+    project, environ = context.runs.project, context.runs.environ
+    if RunProof(aside, environ).forget(run_id, root):
+        # References that can't be removed are harmless: they only keep the content of trees.
+        drop_references(project, run_id, environ)
 
 
 def _run_id(log: EventLog) -> str:
