@@ -132,7 +132,9 @@ def test_a_number_out_of_range_is_refused_by_both(table: Table[Any], key: Key) -
     for value in (key.kind.low - 1, key.kind.high + 1):
         mapping = {**least(table), key.name: value}
         (diagnostic,) = [found for found in read(table, mapping) if found.is_error]
-        assert (diagnostic.code, f"{key.name}` must be from" in diagnostic.message) == ("bad-value", True)
+        least_text = "greater than" if key.kind.above_low else "from"
+        text = f"{key.name}` must be {least_text} {key.kind.low:g}"
+        assert (diagnostic.code, text in diagnostic.message) == ("bad-value", True)
         assert not fits(table, mapping)
 
 

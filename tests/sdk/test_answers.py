@@ -263,6 +263,18 @@ def test_value_of_a_secret_in_feedback_is_not_stored(tmp_path: Path) -> None:
     assert events(tmp_path, "note_added")[0].fact.text == "also ${secret:DEPLOY_TOKEN}"
 
 
+def test_value_of_a_secret_in_the_reason_of_a_restart_is_not_stored(tmp_path: Path) -> None:
+    environ = {**ENVIRON, "DEPLOY_TOKEN": "hunter2-hunter2"}
+
+    async def main() -> None:
+        async with engine(tmp_path, environ=environ) as sdk:
+            await awaited(sdk)
+            await sdk.restart_stage("s", "not hunter2-hunter2")
+
+    run(main())
+    assert events(tmp_path, "restart_requested")[0].fact.reason == "not ${secret:DEPLOY_TOKEN}"
+
+
 # -- who may answer
 
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from tests.sdk import blocks
 from tests.sdk.approvals import events, started
-from tests.sdk.projects import Gate, cut_log, engine, eventually, node, pipeline, run, run_dir, types
+from tests.sdk.projects import ENVIRON, Gate, cut_log, engine, eventually, node, pipeline, run, run_dir, types
 
 from agentforge.model.status import RunStatus
 from agentforge.sdk.engine import Engine
@@ -18,6 +18,7 @@ from agentforge.testing.scripted_provider import crashes, says
 
 VIEW = {"views": ["escalations"]}
 ASKS = pipeline(node(), **VIEW)
+SECRET = {**ENVIRON, "DEPLOY_TOKEN": "hunter2-hunter2"}
 
 
 def folder(project: Path) -> Path:
@@ -118,6 +119,19 @@ def test_resolution_with_context_sends_the_stage_back(tmp_path: Path) -> None:
 
     run(main())
     assert events(tmp_path, "node_restart")[0].fact.feedback.text == "use tabs"
+
+
+def test_value_of_a_secret_in_a_resolution_is_not_stored(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with engine(tmp_path, environ=SECRET) as sdk:
+            await waiting(sdk)
+            resolve(tmp_path, "abort: false\ncontext: use hunter2-hunter2\n")
+            await sdk.recover("s")
+
+    run(main())
+    assert events(tmp_path, "request_answered")[0].fact.text == "use ${secret:DEPLOY_TOKEN}"
+    stored = [path.read_bytes() for path in run_dir(tmp_path).rglob("*") if path.is_file()]
+    assert not any(b"hunter2" in content for content in stored)
 
 
 @pytest.mark.parametrize(

@@ -230,6 +230,22 @@ def test_invalid_answer_is_archived_and_a_later_one_counts(tmp_path: Path, conte
     run(main())
 
 
+def test_answers_to_requests_that_the_run_never_asked_are_archived(tmp_path: Path) -> None:
+    async def main() -> str:
+        async with engine(tmp_path, ScriptedProvider([crashes(), says("done")])) as sdk:
+            request = await asked(sdk)
+            for id in ("nosuch", "lost-999", "lost-1000000000000"):
+                leave_answer(tmp_path, id, "retry")
+            await sdk.answer("s", "retry")
+            return request
+
+    request = run(main())
+    left = {path.name for path in answer_file(tmp_path, request).parent.iterdir()}
+    stray = ("nosuch", "lost-999", "lost-1000000000000")
+    assert left == {f"{request}.json", *(f"{id}.json.refused" for id in stray)}
+    assert counted(tmp_path, "file_refused") == 3
+
+
 @pytest.mark.parametrize("content", [b"not json", NOT_OFFERED], ids=["no json", "not offered"])
 @pytest.mark.parametrize("verb", ["answer", "resume"])
 def test_invalid_answer_does_not_prevent_a_valid_one_for_a_run_without_an_engine(

@@ -83,6 +83,17 @@ def test_the_stages_of_a_session_are_completed(project: Path) -> None:
     assert completed(project, "show", "duel", "") == ["draft@p", "check@p", "draft@q", "check@q", "merge"]
 
 
+def test_open_requests_are_completed(project: Path) -> None:
+    run = project / ".claude/pipeline-runs/asks"
+    run.mkdir()
+    log = (GOLDEN / "asked.jsonl").read_text()
+    (run / "events.jsonl").write_text(log[: log.rindex("\n", 0, log.index('"request_answered"')) + 1])
+    (opened,) = completed(project, "answer", "--request", "")
+    assert completed(project, "answer", opened[:3]) == [opened]
+    assert completed(project, "inbox", "show", opened[:3]) == [opened]
+    assert completed(project, "status", opened[:3]) == []
+
+
 def test_every_session_is_completed(project: Path) -> None:
     """Whichever command takes one."""
     for name in COMMANDS:

@@ -1,7 +1,7 @@
 """Keep secrets from the engine's environment out of recordings and logs."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from agentforge.adapters.cli_agents.program import named_secrets, secrets_in
 from agentforge.model.secrets import Redactor, SecretReferences
@@ -21,6 +21,11 @@ def stored_text(text: str, environ: Mapping[str, str], where: str) -> str:
     for name in references.names_in(text):
         log.warning("%s contains the value of %s: stored as ${secret:%s}", where, name, name)
     return references.hide(text)
+
+
+def hidden_answers(environ: Mapping[str, str]) -> Callable[[str], str]:
+    """Stores what people answer in files."""
+    return lambda text: stored_text(text, environ, "the answer")
 
 
 class RedactingFilter(logging.Filter):

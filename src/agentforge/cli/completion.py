@@ -1,4 +1,5 @@
-"""Names that a shell completes: commands, and the sessions, stages and pipelines of the project.
+"""Names that a shell completes: commands, and the sessions, stages, pipelines and open requests of the
+project.
 
 A callback is quick, prints nothing and never fails. It offers only names that mean nothing to a shell, since
 a repository chooses the names of its stages and pipelines.
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterable
 import click
 from click.shell_completion import CompletionItem
 
-from agentforge.cli.invocation import invocation
+from agentforge.cli.invocation import MAX_CANDIDATES, invocation
 from agentforge.model.plan import StageNode
 
 MAX_NAMES = 500
@@ -68,6 +69,14 @@ def stages_of_session(ctx: click.Context) -> Iterable[str]:
             yield from (f"{stage.id}@{one.provider}" for one in step.node.branches for stage in one.stages)
 
 
+def requests(ctx: click.Context) -> Iterable[str]:
+    """The open ones of the latest runs."""
+    from agentforge import Runs
+
+    rows = Runs(invocation(ctx).root, os.environ).rows(MAX_CANDIDATES)
+    return [request.id for row in rows for request in row.requests]
+
+
 def pipelines(ctx: click.Context) -> Iterable[str]:
     from agentforge import Definitions
 
@@ -83,6 +92,7 @@ PARAMETERS = {
     "sessions": Names(sessions),
     "source": Names(sessions, or_file=True),
     "stage": Names(stages),
+    "request": Names(requests),
     "pipeline": Names(pipelines, or_file=True),
     "file": Names(pipelines, or_file=True),
     "name": Names(definitions, or_file=True),
@@ -91,11 +101,16 @@ PARAMETERS = {
 }
 """By the name of an argument or option of any command."""
 OF_SHOW = {**PARAMETERS, "stage": Names(stages_of_session)}
+OF_ANSWERS = {**PARAMETERS, "session": Names(lambda ctx: [*sessions(ctx), *requests(ctx)])}
+"""For commands that take a session or a request."""
 
 
 def complete_names(command: click.Command) -> None:
     """Give the parameters of a command their names."""
-    known = OF_SHOW if command.name == "show" else PARAMETERS
+    if any(parameter.name == "request" for parameter in command.params):
+        known = OF_ANSWERS
+    else:
+        known = OF_SHOW if command.name == "show" else PARAMETERS
     for parameter in command.params:
         names = known.get(parameter.name or "")
         if names is not None and type(parameter.type) is click.types.StringParamType:

@@ -10,7 +10,9 @@ from msgspec import Meta, Struct
 from agentforge.model.errors import InvalidRequest
 from agentforge.model.layout import RunLayout
 from agentforge.model.request import Request
+from agentforge.model.state import RunState
 from agentforge.runtime.left_files import Refuse, is_folder, leave, leave_file, read_left
+from agentforge.system import files
 
 MAX_TEXT_BYTES = 32 * 1024
 """Of an answer with its text and its author."""
@@ -58,6 +60,27 @@ def given_answers(
             refuse(path, problem)
         else:
             yield request, answer
+
+
+def stray_answers(layout: RunLayout, state: RunState) -> Iterator[tuple[str, str]]:
+    """Files that answer nothing, with the reason: the run never asked, or its time to answer is over."""
+    if not is_folder(layout.answers, leave):
+        return
+    asked = {request.id: request for request in state.requests}
+    for name in sorted(files.listing(layout.answers)):
+        id, _, ending = name.rpartition(".")
+        if ending != "json":
+            continue
+        if id in asked and asked[id].is_overdue:
+            yield _path(layout, id), f"the time to answer request {id!r} is over"
+        elif id not in asked and not _can_be_request(id, state.seq):
+            yield _path(layout, id), "the run has no such request"
+
+
+def _can_be_request(id: str, seq: int) -> bool:
+    """Ids end with the number of the event that opened the request."""
+    number = id.rpartition("-")[2]
+    return number.isascii() and number.isdigit() and len(number) <= len(str(seq)) and int(number) <= seq
 
 
 def has_invalid_answer(layout: RunLayout, run_id: str, request: Request) -> bool:

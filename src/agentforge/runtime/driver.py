@@ -71,11 +71,14 @@ class Driver:
         performers: Performers,
         *,
         keeper: HeadKeeper,
+        hide: Callable[[str], str] = str,
         played: PlayedAnswers | None = None,
         view: WrittenView | None = None,
     ) -> None:
         self._journal = journal
         self._view = view
+        self._hide = hide
+        """Replaces secrets in what people say."""
         self._played = played
         self._layout = layout
         self._performers = performers
@@ -201,10 +204,10 @@ class Driver:
         return True
 
     def _take_answers(self) -> bool:
-        """Record new answers unchanged; the engine decides what follows. Returns whether there were any."""
+        """Record new answers; the engine decides what follows. Returns whether there were any."""
         if not self._journal.state.requests or self._journal.state.status in FINAL:
             return False
-        return self._play_answers() or record_answers(self._journal, self._layout)
+        return self._play_answers() or record_answers(self._journal, self._layout, self._hide)
 
     def _play_answers(self) -> bool:
         """In a replay: answer as recorded, before a timeout does."""

@@ -2,8 +2,10 @@
 
 import logging
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
+
+from msgspec.structs import replace
 
 from agentforge.definition.diagnostics import Report
 from agentforge.definition.yaml.parser import SourceText, parse_mapping
@@ -77,10 +79,10 @@ def resolutions(layout: RunLayout, state: RunState, now: datetime) -> Iterator[A
                 yield answer
 
 
-def place_resolutions(layout: RunLayout, state: RunState, now: datetime) -> None:
-    """Give the answers in resolution files; earlier answers count."""
+def place_resolutions(layout: RunLayout, state: RunState, now: datetime, hide: Callable[[str], str]) -> None:
+    """Give the answers in resolution files; earlier answers count. `hide`: replaces secrets."""
     for answer in resolutions(layout, state, now):
-        give_answer(layout, answer)
+        give_answer(layout, replace(answer, answer=hide(answer.answer), text=hide(answer.text)))
 
 
 def _read(path: str) -> dict[str, object] | None:

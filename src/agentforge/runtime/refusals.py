@@ -14,7 +14,7 @@ from agentforge.model.errors import StorageFailed
 from agentforge.model.layout import RunLayout
 from agentforge.model.request import Request
 from agentforge.model.state import MAX_REFUSED, RefusedFile
-from agentforge.runtime.answers import Answer, given_answers
+from agentforge.runtime.answers import Answer, given_answers, stray_answers
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.left_files import Refuse
 from agentforge.system import files
@@ -83,6 +83,8 @@ def take_answers(
     """The valid answers to these requests; an invalid one is refused, so that another can be given."""
     refusals = Refusals(journal, layout)
     answered = list(given_answers(layout, journal.state.run_id, requests, refusals.add))
+    for path, reason in stray_answers(layout, journal.state):
+        refusals.add(path, reason)
     refusals.settle()
     return answered
 

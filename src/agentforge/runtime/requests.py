@@ -1,6 +1,8 @@
 """What was said to a run's open requests, recorded by the process that owns the run. Its engine decides what
 follows."""
 
+from collections.abc import Callable
+
 from agentforge.engine.decide.requests import defaults, request_waits
 from agentforge.model import facts as f
 from agentforge.model.layout import RunLayout
@@ -8,24 +10,25 @@ from agentforge.runtime.journal import Journal
 from agentforge.runtime.refusals import take_answers
 
 
-def record_answers(journal: Journal, layout: RunLayout) -> bool:
-    """Record the answers to the open requests unchanged. Returns whether there were any."""
+def record_answers(journal: Journal, layout: RunLayout, hide: Callable[[str], str]) -> bool:
+    """Record the answers to the open requests. `hide`: replaces secrets. Returns whether there were any."""
     if journal.plan.pipeline.has_escalations:
         # Reads YAML, which few runs need.
         from agentforge.runtime.escalations import place_resolutions
 
-        place_resolutions(layout, journal.state, journal.now())
+        place_resolutions(layout, journal.state, journal.now(), hide)
     # An answer after the timeout is too late: the order in the log decides.
     in_time = [request for request in journal.state.open_requests if not request.is_overdue]
     answered = take_answers(journal, layout, in_time)
     for request, answer in answered:
-        journal.record(f.RequestAnswered(request.id, answer.answer, answer.by, answer.text), request.at)
+        said, text = hide(answer.answer), hide(answer.text)
+        journal.record(f.RequestAnswered(request.id, said, answer.by, text), request.at)
     return bool(answered)
 
 
-def record_due(journal: Journal, layout: RunLayout) -> None:
+def record_due(journal: Journal, layout: RunLayout, hide: Callable[[str], str]) -> None:
     """Record the answers, then the default answers of the requests whose time is over."""
-    record_answers(journal, layout)
+    record_answers(journal, layout, hide)
     now = journal.now()
     for wait in request_waits(journal.state):
         if wait.due_at <= now:

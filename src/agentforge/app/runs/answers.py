@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from msgspec import Struct
 
-from agentforge.app.redaction import stored_text
+from agentforge.app.redaction import hidden_answers, stored_text
 from agentforge.app.results import OpenRequest, RunResult
 from agentforge.app.runs.context import RunContext, is_agent, recovered, refuse_own_agent, reopen
 from agentforge.app.runs.lookup import Runs, is_answered
@@ -249,7 +249,7 @@ def _record_due(context: RunContext, session: str) -> None:
         layout = context.runs.layout(session)
         keeper = HeadKeeper(layout.root, context.runs.environ)
         keeper.check_head(journal.state.run_id, context.runs.log_file(session))
-        record_due(journal, layout)
+        record_due(journal, layout, hidden_answers(context.runs.environ))
         journal.wait_for_disk()
         StateWriter(layout, journal, keeper).put()
     finally:

@@ -54,7 +54,8 @@ async def restart_stage(
     if info.status == "running":
         _send_restart(context, session, reason, provider=provider, by=by)
         return None
-    restart = f.RestartRequested(reason, by, provider)
+    hidden = stored_text(reason, context.runs.environ, "the reason")
+    restart = f.RestartRequested(hidden, by, provider)
     try:
         return await resume_run(context, session, Resumption(f.SessionResumed(by), restart=restart))
     except RunActive:

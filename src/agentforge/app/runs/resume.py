@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agentforge.app.redaction import stored_text
+from agentforge.app.redaction import hidden_answers, stored_text
 from agentforge.app.results import RunResult
 from agentforge.app.runs.context import RunContext, recovered, refuse_own_agent, reopen
 from agentforge.app.runs.leases import active, stop_owner
@@ -77,14 +77,14 @@ async def resume_run(
     with context.leases.released_on_error(journal):
         refuse_own_agent(context, journal.state, "resume")
         refuse_resume(journal.state, journal.plan)
-        record_due(journal, layout)
+        record_due(journal, layout, hidden_answers(environ))
         if compiled is None:
             _refuse_unanswered(journal.state, how)
         else:
             _change_plan(journal, layout, compiled)
         for note in how.notes:
             journal.record(note, journal.state.cursor)
-        record_resume(journal, layout, how)
+        record_resume(journal, layout, how, hidden_answers(environ))
     return await context.runner.drive(journal)
 
 
@@ -194,9 +194,11 @@ def refuse_long_note(text: str, what: str) -> None:
         )
 
 
-def record_resume(journal: Journal, layout: RunLayout, how: Resumption) -> None:
+def record_resume(
+    journal: Journal, layout: RunLayout, how: Resumption, hide: Callable[[str], str] = str
+) -> None:
     """Answer the requests that a resume answers, and record that the run continues, as recovered if its
-    engine died. Other requests stay open."""
+    engine died. Other requests stay open. `hide`: replaces secrets in answers."""
     drop_pauses(layout)
     resumed, run_id = how.resumed, journal.state.run_id
     for request in journal.state.open_requests:
@@ -206,7 +208,7 @@ def record_resume(journal: Journal, layout: RunLayout, how: Resumption) -> None:
         if first is None:
             journal.record(f.RequestAnswered(request.id, answer, resumed.by), request.at)
     # Another answer may have been first; the first one counts.
-    record_answers(journal, layout)
+    record_answers(journal, layout, hide)
     if how.restart is not None:
         journal.record(how.restart, journal.state.cursor)
     is_running = journal.state.status is RunStatus.RUNNING

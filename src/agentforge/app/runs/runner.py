@@ -17,7 +17,7 @@ from agentforge.app.notifications import channels
 from agentforge.app.providers.pinned import RunProviders
 from agentforge.app.providers.readiness import Readiness, examine, examine_mock, examine_replay
 from agentforge.app.providers.registry import Registry
-from agentforge.app.redaction import environment_redactor
+from agentforge.app.redaction import environment_redactor, hidden_answers
 from agentforge.app.replay import played_answers, played_provider, recorder_of
 from agentforge.app.results import RunResult, result_of
 from agentforge.app.runs.follower import Follower
@@ -255,6 +255,7 @@ class Runner:
             layout,
             performers,
             keeper=keeper,
+            hide=hidden_answers(self._environ),
             played=played_answers(journal, layout),
             view=self._escalations(journal, layout) if plan.pipeline.has_escalations else None,
         )

@@ -13,8 +13,8 @@ from agentforge.cli.output import echo, print_json
 def completion(context: click.Context, shell: str) -> None:
     """Print the completion script of a shell.
 
-    It completes commands, options, sessions, stages and pipelines. Put the line of your shell into its
-    settings file:
+    It completes commands, options, sessions, stages, pipelines and requests. Put the line of your shell into
+    its settings file:
 
     \b
       bash, in ~/.bashrc:                    eval "$(agentforge completion bash)"

@@ -121,12 +121,12 @@ class Number(Struct, frozen=True):
         return number
 
     def validate(self, number: Written[Any], name: str, report: Report) -> None:
-        if self.above_low and number.value == self.low:
-            message = f"{name} must be greater than {self.low:g}"
-            report.error("bad-value", number.at, message, hint="omit the key for no limit")
-        elif not self.low <= number.value <= self.high:
-            message = f"{name} must be from {self.low:g} to {self.high:,.0f}, got {number.value:g}"
-            report.error("bad-value", number.at, message)
+        is_lowest = self.above_low and number.value == self.low
+        if self.low <= number.value <= self.high and not is_lowest:
+            return
+        least = f"greater than {self.low:g} and at most" if self.above_low else f"from {self.low:g} to"
+        message = f"{name} must be {least} {self.high:,.0f}, got {number.value:g}"
+        report.error("bad-value", number.at, message, hint="omit the key for no limit" if is_lowest else "")
 
     def schema(self, _: dict[str, Schema]) -> Schema:
         """Numbers in quotes are accepted, too."""
