@@ -1,16 +1,19 @@
 """Every code block of README and docs works as it is printed, each page in a fresh repository."""
 
+import asyncio
 import json
 import os
 import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 from tests.adapters.fake_clis import put_cli, speaking
 from tests.code_blocks import ROOT, CodeBlock, code_blocks
 
+from agentforge import Definitions, Diagnostic, Engine, LintResult
 from agentforge.adapters.host.project_files import FileSources
 from agentforge.definition.compiler import compile_pipeline
 
@@ -59,6 +62,37 @@ def test_pipelines_compile_without_a_warning(block: CodeBlock, tmp_path: Path) -
     put_files(tmp_path, written)
     compiled = compile_pipeline(FileSources(tmp_path, {}), block.text, "x")
     assert compiled.warnings == ()
+
+
+FRAGMENTS = [block for block in BLOCKS if block.language == "yaml" and block not in PIPELINES]
+
+
+@pytest.mark.parametrize("block", FRAGMENTS, ids=lambda block: block.place)
+def test_other_yaml_is_accepted_without_a_warning(block: CodeBlock, tmp_path: Path) -> None:
+    """A file by its path; anything else belongs into a node."""
+    put_files(tmp_path, [other for other in code_blocks(block.page) if other.path])
+    definitions = Definitions(tmp_path, {})
+    match block.path.split("/"):
+        case [".claude", "stages", name, "stage.yaml"]:
+            found = definitions.lint(name, "stage").diagnostics
+        case [".agentforge", "providers", name]:
+            found = definitions.lint_provider(name.removesuffix(".yaml")).diagnostics
+        case _:
+            assert block.path == ""
+            found = checked_in_a_node(tmp_path, block.text)
+    assert found == ()
+
+
+def checked_in_a_node(project: Path, fragment: str) -> tuple[Diagnostic, ...]:
+    """With the provider's settings, which only a provider can check."""
+    nodes = indent(f"prompt: Do it.\n{fragment}", "    ")
+    (project / "node.yaml").write_text(f"name: x\nnodes:\n  - id: a\n{nodes}", encoding="utf-8")
+
+    async def main() -> LintResult:
+        async with Engine(project, environ={"HOME": str(project), "PATH": os.environ["PATH"]}) as engine:
+            return await engine.lint("node.yaml", "pipeline")
+
+    return asyncio.run(main()).diagnostics
 
 
 @pytest.mark.parametrize("page", sorted(PROGRAMS))
