@@ -84,12 +84,16 @@ def _sections() -> Iterator[str]:
 
 
 def _event(kind: type[AnyFact]) -> str:
-    return f"\n### `{kind.TYPE}`\n\n{_text(kind.__doc__)}\n\n{_table(kind)}"
+    return f"\n### `{kind.TYPE}`\n\n{text_of(kind)}\n\n{_table(kind)}"
 
 
 def _object(kind: type[Struct]) -> str:
     title = OBJECTS[kind]
-    return f"\n**{title[0].upper()}{title[1:]}**: {_text(kind.__doc__)}\n\n{_table(kind)}"
+    return f"\n**{title[0].upper()}{title[1:]}**: {text_of(kind)}\n\n{_table(kind)}"
+
+
+def text_of(kind: type[Struct]) -> str:
+    return _text(kind.__doc__)
 
 
 def _text(written: str | None) -> str:

@@ -288,6 +288,8 @@ def test_status_names_the_hook_that_is_called() -> None:
     view = seen(STARTED, NODE, call, status="running", now=NOON + timedelta(seconds=9))
     assert [(one.hook, one.key) for one in view.hooks] == [("review", "d-1")]
     assert shown(view)["Hook"].startswith("review (stage_start of plan), for ")
+    interrupted = seen(STARTED, NODE, call, status="interrupted")
+    assert shown(interrupted)["Hook"] == "review (stage_start of plan), no answer yet"
 
 
 def test_status_shows_unavailable_and_current_provider() -> None:

@@ -42,7 +42,7 @@ class HookNeed(Struct, frozen=True):
 def hook_warnings(plan: Plan, environ: Mapping[str, str], project: str) -> tuple[str, ...]:
     """What is missing, and will fail when it is the hook's turn."""
     needs = hook_needs(plan, environ, project)
-    return tuple(f"{need.owner}: {need.found}; {need.fix}" for need in needs if need.fix)
+    return tuple(f"{need.owner}: {need.found}" for need in needs if need.fix)
 
 
 def hook_probes(project: str, environ: Mapping[str, str]) -> list[Probe]:
@@ -67,9 +67,10 @@ def hook_needs(plan: Plan, environ: Mapping[str, str], project: str) -> Iterator
         owner = f"hook {hook.id!r}"
         if hook.script is not None:
             yield _program(owner, hook.script, environ, project)
-        for name in (hook.secret, *hook.environment):
-            if name is not None:
-                yield _variable(owner, name, environ)
+        if hook.secret is not None:
+            yield _variable(owner, hook.secret, "its webhook can't be signed, and fails", environ)
+        for name in hook.environment:
+            yield _variable(owner, name, "its script doesn't get it", environ)
     for notification in plan.pipeline.notify:
         yield from _notification(notification, environ, project)
 
@@ -79,17 +80,17 @@ def _notification(one: Notification, environ: Mapping[str, str], project: str) -
     if one.command is not None:
         yield _program(owner, one.command, environ, project)
     if one.secret is not None:
-        yield _variable(owner, one.secret, environ)
+        yield _variable(owner, one.secret, "it can't be signed, and is not sent", environ)
     if one.desktop:
         tool = find_tool("osascript", environ, project) or find_tool("notify-send", environ, project)
         fix = "" if tool else "sudo apt-get install libnotify-bin"
         yield HookNeed(owner, tool or "notify-send was not found: no desktop notifications", fix)
 
 
-def _variable(owner: str, name: str, environ: Mapping[str, str]) -> HookNeed:
+def _variable(owner: str, name: str, otherwise: str, environ: Mapping[str, str]) -> HookNeed:
     if environ.get(name):
         return HookNeed(owner, f"{name} is set")
-    return HookNeed(owner, f"{name} is not set", f"set {name}")
+    return HookNeed(owner, f"{name} is not set: {otherwise}", f"set {name}")
 
 
 def _program(owner: str, line: str, environ: Mapping[str, str], project: str) -> HookNeed:

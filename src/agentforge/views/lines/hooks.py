@@ -142,8 +142,9 @@ def _quoted(text: str) -> str:
     return f'"{shown}"' if shown else ""
 
 
-def hook_call_text(call: HookCallView, now: datetime) -> str:
-    """`review (webhook at iteration_end of build), try 2, for 12s of 1m 00s`"""
+def hook_call_text(call: HookCallView, now: datetime, *, is_interrupted: bool = False) -> str:
+    """`review (webhook at iteration_end of build), try 2, for 12s of 1m 00s`. `is_interrupted`: whether the
+    run has no engine."""
     does = f"{call.action} at {call.point}" if call.action else call.point
     who = f"{one_line(call.branch, ID_CHARS)}: " if call.branch else ""
     of = f" of {who}{one_line(call.stage, ID_CHARS)}" if call.stage else ""
@@ -157,6 +158,8 @@ def hook_call_text(call: HookCallView, now: datetime) -> str:
             return f"{named}, try {call.attempt} failed, again in {left}{why}"
         case "running":
             again = f", try {call.attempt}" if call.attempt > 1 else ""
+            if is_interrupted:
+                return f"{named}{again}, no answer yet"
             most = f" of {span((call.until - call.since).total_seconds())}" if call.until else ""
             return f"{named}{again}, for {span((now - call.since).total_seconds())}{most}"
         case _:

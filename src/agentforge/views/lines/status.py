@@ -102,7 +102,9 @@ def _where(view: StatusView) -> list[StatusRow]:
 
 def _waits(view: StatusView, now: datetime) -> list[StatusRow]:
     """Hooks that are called, stages waiting for a retry or limit, and unavailable providers."""
-    rows = [StatusRow("Hook", hook_call_text(call, now), "busy") for call in view.hooks]
+    is_interrupted = view.status == "interrupted"
+    calls = (hook_call_text(call, now, is_interrupted=is_interrupted) for call in view.hooks)
+    rows = [StatusRow("Hook", text, "busy") for text in calls]
     rows += [StatusRow("Waiting", wait_text(wait, now), "warn") for wait in view.waiting]
     waiting = {(w.stage, w.provider) for w in view.waiting}
     for rest in view.resting:
