@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from agentforge.app.definitions import provider_settings as provider_settings
     from agentforge.app.definitions import schema as schema
     from agentforge.app.doctor import doctor as doctor
+    from agentforge.app.hook_context import HookContext as HookContext
     from agentforge.app.logins import AgentLogin as AgentLogin
     from agentforge.app.providers.readiness import ProviderInfo as ProviderInfo
     from agentforge.app.providers.readiness import Readiness as Readiness
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     from agentforge.model.errors import AlreadyAnswered as AlreadyAnswered
     from agentforge.model.errors import DefinitionError as DefinitionError
     from agentforge.model.errors import ForeignRequest as ForeignRequest
+    from agentforge.model.errors import HookMissing as HookMissing
     from agentforge.model.errors import IllegalMove as IllegalMove
     from agentforge.model.errors import InvalidAnswer as InvalidAnswer
     from agentforge.model.errors import InvalidRequest as InvalidRequest
@@ -88,6 +90,7 @@ if TYPE_CHECKING:
     from agentforge.model.facts import AnyFact as AnyFact
     from agentforge.model.file_change import Changes as Changes
     from agentforge.model.file_change import FileChange as FileChange
+    from agentforge.model.hook import HookResult as HookResult
     from agentforge.model.layout import RunLayout as RunLayout
     from agentforge.model.plan import Overrides as Overrides
     from agentforge.model.plan import Plan as Plan
@@ -106,6 +109,7 @@ if TYPE_CHECKING:
     from agentforge.ports.provider import Provider as Provider
     from agentforge.runtime.supervision import SupervisorLimits as SupervisorLimits
     from agentforge.sdk.engine import Engine as Engine
+    from agentforge.sdk.hooks import HookDecorator as HookDecorator
     from agentforge.sdk.signals import StopSignal as StopSignal
     from agentforge.sdk.signals import stop_on_signals as stop_on_signals
     from agentforge.sdk.sync import SyncEngine as SyncEngine
@@ -123,6 +127,7 @@ _ERRORS = (
     "AlreadyAnswered",
     "DefinitionError",
     "ForeignRequest",
+    "HookMissing",
     "IllegalMove",
     "InvalidAnswer",
     "InvalidRequest",
@@ -153,6 +158,7 @@ _HOME = {
     "app.background": ("Background", "BackgroundRun"),
     "app.definitions": ("Definitions", "LintResult", "provider_settings", "schema"),
     "app.doctor": ("doctor",),
+    "app.hook_context": ("HookContext",),
     "app.logins": ("AgentLogin",),
     "app.providers.readiness": ("ProviderInfo", "Readiness"),
     "app.recording": ("Recording", "Replay"),
@@ -177,6 +183,7 @@ _HOME = {
     "model.execution": ("Execution",),
     "model.facts": ("AnyFact",),
     "model.file_change": ("Changes", "FileChange"),
+    "model.hook": ("HookResult",),
     "model.layout": ("RunLayout",),
     "model.plan": ("Overrides", "Plan"),
     "model.request": ("Request",),
@@ -188,6 +195,7 @@ _HOME = {
     "ports.provider": ("Capabilities", "Provider"),
     "runtime.supervision": ("SupervisorLimits",),
     "sdk.engine": ("Engine",),
+    "sdk.hooks": ("HookDecorator",),
     "sdk.signals": ("StopSignal", "stop_on_signals"),
     "sdk.sync": ("SyncEngine",),
     "system.protection": ("protect_process",),

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 from tests.engine.plans import NOON, block, nested, plan_of, stage
 
 from agentforge.model.cursor import Cursor
+from agentforge.model.hook import Hook
 from agentforge.model.place import Place
 from agentforge.model.plan import Judgment, ProviderChoice
 from agentforge.model.task import (
@@ -101,3 +102,14 @@ def test_stages_and_blocks_are_found_by_the_path_of_their_events() -> None:
         "1.1": "duel",
         "1.1.0": "c",
     }
+
+
+def test_hooks_of_the_program_are_known_by_their_ids() -> None:
+    inner = plan_of(stage("b"))
+    inner = replace(inner, pipeline=replace(inner.pipeline, hooks=(Hook("i", "stage_end", "confirm"),)))
+    outer = plan_of(stage("a"), replace(nested("n"), plan=inner))
+    called = Hook("stage_end-see", "stage_end", "call")
+    plan = replace(outer, pipeline=replace(outer.pipeline, hooks=(called,)))
+    assert [hook.id for hook in plan.all_hooks] == ["stage_end-see", "i"]
+    assert plan.program_hooks == ("stage_end-see",)
+    assert outer.program_hooks == ()

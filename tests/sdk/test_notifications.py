@@ -12,6 +12,7 @@ from tests.sdk.approvals import with_approval
 from tests.sdk.projects import ENVIRON, cut_log, engine, node, pipeline, run, run_dir
 from tests.webhook_server import Reply, serving
 
+from agentforge import HookContext, HookResult
 from agentforge.app.notifications import channels
 from agentforge.app.results import RunResult
 from agentforge.model.hook import OCCASIONS, Notification
@@ -129,7 +130,7 @@ def test_failed_notification_is_logged_and_the_run_completes(
 
     with caplog.at_level(logging.WARNING):
         run(main())
-    assert [r.getMessage() for r in caplog.records if "notification" in r.getMessage()] == [
+    assert [r.getMessage() for r in caplog.records if "no notification" in r.getMessage()] == [
         "session 's': no notification by command: exit status 4: no route"
     ]
 
@@ -190,7 +191,7 @@ def test_webhook_that_fails_is_not_repeated(
     with serving(Reply(status)) as server, caplog.at_level(logging.WARNING):
         run(main(server.url))
     assert len(server.received) == (0 if secret else 1)
-    (message,) = [text for text in caplog.messages if "notification" in text]
+    (message,) = [text for text in caplog.messages if "no notification" in text]
     assert message.startswith("session 's': no notification by webhook: ")
     assert why in message
 
@@ -224,3 +225,20 @@ def test_single_stage_notifies_the_desktop_unless_something_else_is_wanted(tmp_p
     ]
     assert [one.name for one in channels(loop, {"AGENTFORGE_NOTIFY": "true"}, folder)] == ["command"]
     assert channels(plan_of(stage()), {}, folder) == ()
+
+
+@pytest.mark.parametrize(("answer", "expected"), [("approve", ["completed"]), ("", ["request"])])
+def test_request_that_a_hook_answers_needs_no_person(
+    tmp_path: Path, answer: str, expected: list[str]
+) -> None:
+    async def main() -> None:
+        async with engine(tmp_path) as sdk:
+
+            @sdk.on_request
+            def policy(_: HookContext) -> HookResult | None:
+                return HookResult("answer", answer=answer) if answer else None
+
+            await started(sdk, approve=True)
+
+    run(main())
+    assert [notice["event"] for notice in told(tmp_path)] == expected

@@ -27,6 +27,7 @@ ENGINE = (
     "AgentOutput",
     "OutputTail",
     "Overview",
+    "HookDecorator",
 )
 RESULTS = (
     *(
@@ -42,6 +43,7 @@ RESULTS = (
         "LogReport",
     ),
     *("AgentAttempt", "AgentLine", "OutdatedRuns"),
+    *("HookContext", "HookResult"),
     *(
         "RunWork",
         "RunChange",

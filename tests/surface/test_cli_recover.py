@@ -6,6 +6,10 @@ from signal import SIGKILL
 import pytest
 from tests.surface.terminal import WRITE_RESULT, Project, is_alive, wait_for
 
+from agentforge import HookContext, HookResult, SyncEngine
+from agentforge.testing import ScriptedProvider
+from agentforge.testing.scripted_provider import says
+
 AGENT = f"echo run >> count; echo $$ > pid; touch up; while [ ! -e go ]; do sleep 0.05; done; {WRITE_RESULT}"
 
 
@@ -235,3 +239,36 @@ def test_a_damaged_log_is_not_continued_unasked(project: Project) -> None:
     assert "--accept-damage" in refused.err
     assert "Damage: line 3: " in project.call("status", "auth").out
     assert project.call("recover", "auth", "--accept-damage").code == 0
+
+
+# -- runs of another program
+
+
+def test_run_that_needs_hooks_of_another_program_is_left_to_it(project: Project) -> None:
+    with SyncEngine(
+        project.root, environ=project.env, providers={"scripted": ScriptedProvider([says("x")])}
+    ) as sdk:
+
+        @sdk.on_iteration_end
+        def review(_: HookContext) -> HookResult:
+            return HookResult("pause", "Continue?")
+
+        node = {"id": "a", "prompt": "x", "provider": "scripted", "delay": 0}
+        assert sdk.run({"nodes": [node]}, session="auth").status.value == "paused"
+    done = project.call("approve", "auth")
+    assert done.code == 0
+    left = "The program that has its hooks (iteration_end-review) continues the run."
+    assert f"Answered session 'auth': continue. {left}" in done.err
+    needs = "session 'auth' needs hooks that this program doesn't have: iteration_end-review"
+    done = project.call("recover")
+    assert (done.code, done.lines) == (
+        0,
+        ["Nothing to recover: no other run of this project is interrupted."],
+    )
+    assert f"Skipped: {needs}. Continue it with the program that registers them" in done.err
+    assert project.call("recover", "--json").json["skipped"] == ["auth"]
+    for command in ("recover", "resume"):
+        done = project.call(command, "auth")
+        assert done.code == 1
+        assert needs in done.err
+        assert "`agentforge resume --recompile auth` continues without them" in done.err

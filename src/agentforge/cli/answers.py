@@ -84,6 +84,8 @@ def _next_step(call: Invocation, session: str) -> str:
     command = resume_command(session, info.status, call.program, requests=info.state.open_requests)
     if info.driver_pid is not None:
         return f"Its engine (PID {info.driver_pid}) continues the run."
+    if info.plan.program_hooks:
+        return f"The program that has its hooks ({', '.join(info.plan.program_hooks)}) continues the run."
     if info.status == "interrupted":
         return f"It has no active engine; run `{command}`."
     if command is None:

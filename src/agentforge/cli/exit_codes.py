@@ -46,6 +46,7 @@ BY_ERROR: Mapping[str, int] = {
     "not_permitted": FAILED,
     "run_exists": FAILED,
     "untrusted_run": FAILED,
+    "hook_missing": FAILED,
     "lock_contention": FAILED,
     "illegal_move": FAILED,
     "state_corrupt": FAILED,

@@ -126,6 +126,12 @@ class UntrustedRun(AgentForgeError):
         self.executes = tuple(executes)
 
 
+class HookMissing(AgentForgeError):
+    """The run needs hooks of the program that started it, and this program doesn't have them."""
+
+    code = "hook_missing"
+
+
 class LogCorrupt(AgentForgeError):
     """The log is damaged in the middle; continuing requires an explicit choice."""
 

@@ -345,6 +345,11 @@ class Plan(Struct, frozen=True, dict=True):
         nested = (node.plan.all_hooks for node in self.nodes if isinstance(node, NestedNode))
         return (*self.pipeline.hooks, *(hook for hooks in nested for hook in hooks))
 
+    @cached_property
+    def program_hooks(self) -> tuple[str, ...]:
+        """The ids of the hooks that are functions of the program that started the run."""
+        return tuple(hook.id for hook in self.all_hooks if hook.action == "call")
+
     def hooks(self, point: HookPoint, path: str = "") -> tuple[Hook, ...]:
         """The hooks at a point of a stage or block, or of the run: those of files before those of the SDK,
         and those of outer pipelines before those of inner ones."""

@@ -3,13 +3,13 @@ it. What can't be sent in time is logged and dropped; the run never waits for it
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec import Struct
 
 from agentforge.model.event import Event
 from agentforge.model.hook import Occasion
+from agentforge.model.state import hook_host
 from agentforge.runtime.journal import Journal
 from agentforge.views.notice import Notice, notice_of
 
@@ -35,8 +35,8 @@ class Notifier:
         self._journal = journal
         self._seconds = seconds
         self._channels = channels
-        self._recorded: deque[tuple[int, Notice]] = deque()
-        """Notices of events that may not be durable yet, with their numbers."""
+        self._recorded: list[tuple[int, Notice]] = []
+        """Notices that are not sent yet, with the numbers of their events."""
         self._sending: set[asyncio.Task[None]] = set()
         if channels:
             journal.listen(self._note)
@@ -44,6 +44,7 @@ class Notifier:
 
     async def finish(self) -> None:
         """Wait for what is being sent, which takes no longer than the time limit."""
+        self._send_durable(is_last=True)
         if self._sending:
             await asyncio.wait(self._sending)
 
@@ -52,10 +53,26 @@ class Notifier:
         if notice is not None:
             self._recorded.append((event.seq, notice))
 
-    def _send_durable(self) -> None:
-        synced = self._journal.synced
-        while self._recorded and synced is not None and self._recorded[0][0] <= synced.seq:
-            self._send(self._recorded.popleft()[1])
+    def _send_durable(self, *, is_last: bool = False) -> None:
+        synced = self._journal.synced.seq if self._journal.synced else 0
+        recorded, self._recorded = self._recorded, []
+        for seq, notice in recorded:
+            if seq > synced or (not is_last and self._is_left_to_hooks(notice)):
+                self._recorded.append((seq, notice))
+            elif self._is_current(notice):
+                self._send(notice)
+
+    def _is_left_to_hooks(self, notice: Notice) -> bool:
+        """Whether hooks may still answer the request, so that no person is needed."""
+        hooks = self._journal.plan.hooks("request") if notice.request else ()
+        if not hooks or not self._is_current(notice):
+            return False
+        progress = self._journal.state.hook_progress(hook_host("request", None, notice.request))
+        return progress is None or any(hook.id not in progress.done for hook in hooks)
+
+    def _is_current(self, notice: Notice) -> bool:
+        open_requests = self._journal.state.open_requests
+        return not notice.request or any(request.id == notice.request for request in open_requests)
 
     def _send(self, notice: Notice) -> None:
         for channel in self._channels:

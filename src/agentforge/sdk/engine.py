@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from agentforge.adapters.host.clock import SystemClock
 from agentforge.app.definitions import DefinitionKind, Definitions, LintResult, recompiled
+from agentforge.app.hooks import HookRegistry
 from agentforge.app.providers.offers import find_offers, refuse_untrusted
 from agentforge.app.providers.pinned import RunProviders
 from agentforge.app.providers.readiness import ProviderInfo, Readiness, probe_providers
@@ -37,17 +38,19 @@ from agentforge.definition.compiler import Compiled, PipelineSource, compile_pip
 from agentforge.model import facts as f
 from agentforge.model.errors import InvalidRequest
 from agentforge.model.event import Event
+from agentforge.model.hook import OnFailure
 from agentforge.model.plan import Overrides
 from agentforge.ports.clock import Clock
 from agentforge.ports.event_log import Head
 from agentforge.ports.provider import Provider
 from agentforge.runtime.iteration_files import light_iterations, write_iteration_files
 from agentforge.runtime.supervision import SupervisorLimits
+from agentforge.sdk.hooks import HookDecorators
 from agentforge.system import files
 from agentforge.views.lines.preview import preview, readiness_lines
 
 
-class Engine:
+class Engine(HookDecorators):
     STOP_GRACE: ClassVar[float] = 30.0
     """The default of `stop_grace`: seconds for an agent to finish its iteration when the run is stopped."""
 
@@ -61,9 +64,11 @@ class Engine:
         stop_grace: float = STOP_GRACE,
         clock: Clock | None = None,
         sandboxed: bool = False,
+        hook_errors: OnFailure = "continue",
     ) -> None:
         """`workdir` is the project's folder. `sandboxed`: the whole process is isolated, so providers that
-        require a sandbox can run without one."""
+        require a sandbox can run without one. `hook_errors`: what a run does after an exception in a hook of
+        this program."""
         self.project = os.path.realpath(workdir)
         if not files.is_dir(self.project):
             raise InvalidRequest(
@@ -73,6 +78,7 @@ class Engine:
         runs = Runs(self.project, self.environ)
         self.definitions = Definitions(self.project, self.environ)
         self.registry = Registry(lambda: find_offers(self.project, self.environ), providers)
+        self._hooks = HookRegistry(hook_errors)
         self.clock = clock = clock or SystemClock()
         processes = local_processes()
         self._follower = Follower(runs)
@@ -89,6 +95,7 @@ class Engine:
             limits=limits or SupervisorLimits(),
             stop_grace=stop_grace,
             sandboxed=sandboxed,
+            hooks=self._hooks,
         )
         self._context = RunContext(runs, leases, trust, self._runner, processes, clock, self._known_providers)
 
@@ -163,7 +170,7 @@ class Engine:
         described = [name for name in compiled.plan.descriptions if not self.registry.is_registered(name)]
         if not self._runner.is_mock:
             refuse_untrusted(described, self.project, self.environ)
-        return compiled
+        return replace(compiled, plan=self._hooks.pinned(compiled.plan))
 
     def recompile(
         self,
@@ -209,6 +216,11 @@ class Engine:
     def refuse_untrusted(self, session: str) -> None:
         """Raise UntrustedRun if the run was not started here and no person trusted it."""
         self._context.trust.refuse_untrusted(session)
+
+    def refuse_missing_hooks(self, session: str) -> None:
+        """Raise HookMissing if the run needs hooks that are not registered with this engine."""
+        info = self.runs.info(session)
+        self._hooks.refuse_missing(info.plan, info.state.settings)
 
     async def resume(
         self,

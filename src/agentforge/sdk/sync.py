@@ -19,14 +19,16 @@ from agentforge.model.event import Event
 from agentforge.ports.event_log import Head
 from agentforge.ports.provider import Provider
 from agentforge.sdk.engine import Engine
+from agentforge.sdk.hooks import HookDecorators
 
 
-class SyncEngine:
+class SyncEngine(HookDecorators):
     """Wraps an Engine and its event loop; use it as a context manager."""
 
     def __init__(self, workdir: str | os.PathLike[str] = ".", **options: Any) -> None:
         self._runner = asyncio.Runner()
         self.engine = Engine(workdir, **options)
+        self._hooks = self.engine._hooks
 
     def __enter__(self) -> "SyncEngine":
         return self
@@ -138,6 +140,9 @@ class SyncEngine:
 
     def refuse_untrusted(self, session: str) -> None:
         self.engine.refuse_untrusted(session)
+
+    def refuse_missing_hooks(self, session: str) -> None:
+        self.engine.refuse_missing_hooks(session)
 
     def remove(self, session: str, *, ended_before: datetime | None = None) -> bool:
         return self.engine.remove(session, ended_before=ended_before)

@@ -12,7 +12,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-async def call_within(seconds: float, function: Callable[[], T]) -> T:
+async def call_within(seconds: float | None, function: Callable[[], T]) -> T:
     """Raises TimeoutError. The thread is a daemon, so that it can't hold up the end of the program."""
     loop = asyncio.get_running_loop()
     result: asyncio.Future[T] = loop.create_future()

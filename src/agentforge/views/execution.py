@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from agentforge.model.execution import Execution
-from agentforge.model.plan import Judgment, NestedNode, Plan, ProviderChoice, Queue, StageNode
+from agentforge.model.plan import Judgment, Plan, ProviderChoice, Queue, StageNode
 from agentforge.model.state import RunSettings
 from agentforge.views.text import one_line, shortened
 
@@ -20,13 +20,10 @@ def executions(plan: Plan, settings: RunSettings) -> tuple[Execution, ...]:
 
 
 def _hooks(plan: Plan) -> Iterator[Execution]:
-    for hook in plan.pipeline.hooks:
+    for hook in plan.all_hooks:
         if hook.script or hook.url:
             called = {"script": hook.script} if hook.script else {"url": hook.url}
             yield Execution(f"hook {hook.id}", hook.action, settings=called)
-    for node in plan.nodes:
-        if isinstance(node, NestedNode):
-            yield from _hooks(node.plan)
 
 
 def _notifications(plan: Plan) -> Iterator[Execution]:

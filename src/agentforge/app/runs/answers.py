@@ -60,7 +60,8 @@ class Response(Struct, frozen=True):
 async def respond(
     context: RunContext, session: str, response: Response, *, drive: bool = True
 ) -> RunResult | None:
-    state = context.runs.info(session).state
+    info = context.runs.info(session)
+    state = info.state
     refuse_own_agent(context, state, "answer")
     context.trust.refuse_untrusted(session)
     request = _request_to_answer(context.runs, session, state, response.request)
@@ -70,7 +71,8 @@ async def respond(
     if (first := give_answer(layout, given)) is not None:
         _refuse_answered(session, request.id, first.by, first.answer, first.at, pending=True)
     context.runner.wake(session)
-    journal = await _open_waiting(context, session, request.id) if drive else None
+    is_able = not context.runner.hooks.missing(info.plan, state.settings)
+    journal = await _open_waiting(context, session, request.id) if drive and is_able else None
     return await context.runner.drive(journal) if journal else None
 
 

@@ -129,7 +129,9 @@ def validate_resume(
         refuse_restart(info.state, how.restart.provider)
     if (compiled := recompile()) is not None:
         _plan_changed(compiled.plan, info.plan, info.state)
-    elif not is_answered(info.plan, info.state, context.runs.layout(session), context.clock.now()):
+        return
+    context.runner.hooks.refuse_missing(info.plan, info.state.settings)
+    if not is_answered(info.plan, info.state, context.runs.layout(session), context.clock.now()):
         _refuse_unanswered(info.state, how)
 
 

@@ -13,6 +13,7 @@ from agentforge.adapters.providers.mock import is_mock_mode
 from agentforge.adapters.providers.replay import load_cassette
 from agentforge.adapters.script import ScriptProvider
 from agentforge.app.hook_probes import hook_warnings
+from agentforge.app.hooks import HookRegistry
 from agentforge.app.notifications import channels
 from agentforge.app.providers.pinned import RunProviders
 from agentforge.app.providers.readiness import Readiness, examine, examine_mock, examine_replay
@@ -71,6 +72,7 @@ class Runner:
         limits: SupervisorLimits,
         stop_grace: float,
         sandboxed: bool = False,
+        hooks: HookRegistry,
     ) -> None:
         self._runs = runs
         self._environ = runs.environ
@@ -84,6 +86,7 @@ class Runner:
         self._limits = limits
         self._stop_grace = stop_grace
         self._sandboxed = sandboxed
+        self.hooks = hooks
         self._drivers: dict[str, Driver] = {}
         self._released: dict[str, asyncio.Event] = {}
         """Set when a run that this engine drives was released."""
@@ -94,6 +97,7 @@ class Runner:
 
     async def make_ready(self, plan: Plan, settings: RunSettings, *, is_new: bool = False) -> Plan:
         """Initialize what the run needs. Returns the plan to run; raises the reason why it can't run."""
+        self.hooks.refuse_missing(plan, settings)
         self._tidy()
         return (await self.examine(plan, settings, is_new=is_new)).confirmed()
 
@@ -245,7 +249,7 @@ class Runner:
                     self._clock,
                     scripts=scripts,
                     webhooks=HttpxWebhooks(),
-                    calls={},
+                    calls=self.hooks.calls(journal, layout, lambda: self._runs.events(journal.session)),
                     environ=self._environ,
                 ),
             },

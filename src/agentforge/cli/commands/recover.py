@@ -1,7 +1,7 @@
 """`agentforge recover`: recover interrupted runs."""
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,7 +10,7 @@ from msgspec import Struct
 from agentforge.cli import exit_codes
 from agentforge.cli.invocation import Invocation, engine_options, invocation, note_others
 from agentforge.cli.output import echo, note, print_json, show_error, styled
-from agentforge.model.errors import AgentForgeError, UntrustedRun
+from agentforge.model.errors import AgentForgeError, HookMissing, UntrustedRun
 from agentforge.model.session_name import session_argument
 from agentforge.model.status import status_text
 from agentforge.views.lines.status import STATUS_TONES
@@ -45,7 +45,7 @@ def recover(session: str | None, accept_damage: bool, detach: bool) -> int:
     reattaches to agents that are still running. Without SESSION, recovers all these runs of the project
     concurrently. Runs that a person paused or cancelled are not affected.
     Runs that were not started on this machine by you are skipped: `agentforge resume SESSION --trust`
-    continues one.
+    continues one. So are runs that need hooks of the program that started them: that program continues them.
     """
     from agentforge import Engine
     from agentforge.cli.attached import drive
@@ -57,23 +57,23 @@ def recover(session: str | None, accept_damage: bool, detach: bool) -> int:
     names = [session] if session is not None else _interrupted(call)
     if session is not None and (refusal := _reason_not_to_recover(call, session)):
         return _print_message(call, refusal)
-    untrusted = _untrusted(call, names)
+    skipped = _skipped(call, names)
     if session is not None:
-        for error in untrusted.values():
+        for error in skipped.values():
             raise error
-    _report_skipped(call, untrusted)
-    names = [name for name in names if name not in untrusted]
+    _report_skipped(call, skipped)
+    names = [name for name in names if name not in skipped]
     if not names:
-        which = "no other run" if untrusted else "no run"
+        which = "no other run" if skipped else "no run"
         text = f"Nothing to recover: {which} of this project is interrupted."
-        return _print_message(call, text, untrusted)
+        return _print_message(call, text, skipped)
     if detach:
-        return _detach_all(call, names, untrusted, accept_damage=accept_damage)
+        return _detach_all(call, names, skipped, accept_damage=accept_damage)
     if len(names) == 1:
         return _recover_one(call, names[0], accept_damage=accept_damage)
     driven = drive(call, lambda engine: _all(engine, names, accept_damage=accept_damage), several=True)
     found = [_recovered(name, outcome, driven.signal) for name, outcome in (driven.outcome or {}).items()]
-    return _conclude_all(call, found, driven.signal, untrusted)
+    return _conclude_all(call, found, driven.signal, skipped)
 
 
 def _recover_one(call: Invocation, session: str, *, accept_damage: bool) -> int:
@@ -146,26 +146,34 @@ def _reason_not_to_recover(call: Invocation, session: str) -> str:
     return f"Session '{session}' is {status}, not interrupted; run `{command}` to resume it."
 
 
-def _untrusted(call: Invocation, names: Sequence[str]) -> dict[str, UntrustedRun]:
-    """Those that were not started here, with the reason."""
+def _skipped(call: Invocation, names: Sequence[str]) -> dict[str, AgentForgeError]:
+    """Those that were not started here or need another program, with the reason."""
     from agentforge import Engine
 
-    engine, found = Engine(call.root), {}
+    engine = Engine(call.root)
+    found: dict[str, AgentForgeError] = {}
     for name in names:
         try:
             engine.refuse_untrusted(name)
+            engine.refuse_missing_hooks(name)
         except UntrustedRun as error:
             hint = f"check what it would execute, then run `{_trust_command(call, name)}`"
             found[name] = UntrustedRun(error.message, hint=hint, executes=error.executes)
+        except HookMissing as error:
+            found[name] = error
     return found
 
 
-def _report_skipped(call: Invocation, untrusted: Collection[str]) -> None:
-    for name in untrusted:
-        note(
-            f"Skipped session '{name}', which was not started on this machine by you. See "
-            f"`{call.program} status {session_argument(name)}`; `{_trust_command(call, name)}` continues it."
-        )
+def _report_skipped(call: Invocation, skipped: Mapping[str, AgentForgeError]) -> None:
+    for name, error in skipped.items():
+        if isinstance(error, UntrustedRun):
+            see = f"`{call.program} status {session_argument(name)}`"
+            note(
+                f"Skipped session '{name}', which was not started on this machine by you."
+                f" See {see}; `{_trust_command(call, name)}` continues it."
+            )
+        else:
+            note(f"Skipped: {error.message}. {error.hint[:1].upper()}{error.hint[1:]}.")
 
 
 def _trust_command(call: Invocation, session: str) -> str:

@@ -1,0 +1,172 @@
+"""Hooks that are functions of the program that embeds the engine: their registration and their calls."""
+
+import asyncio
+import contextvars
+import re
+from collections.abc import Awaitable, Callable, Iterator
+from inspect import isawaitable, iscoroutinefunction
+from typing import Any
+
+from msgspec.structs import replace
+
+from agentforge.app.hook_context import HookContexts
+from agentforge.model.errors import HookMissing, InvalidRequest
+from agentforge.model.event import Event
+from agentforge.model.hook import CALL_POINTS, POINTS, Hook, HookPoint, HookResult, OnFailure, OnLost
+from agentforge.model.layout import RunLayout
+from agentforge.model.plan import Plan
+from agentforge.model.plan_limits import MAX_HOOKS, MAX_SECONDS, MAX_YAML_HOOKS
+from agentforge.model.session_name import session_argument
+from agentforge.model.state import RunSettings
+from agentforge.model.task import HookTask
+from agentforge.ports.hook_calls import HookCalls
+from agentforge.runtime.journal import Journal
+from agentforge.system.deadline import call_within
+
+OF_STAGES = frozenset(POINTS) - {"session_start", "session_end", *CALL_POINTS}
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,99}")
+
+HookFunction = Callable[..., Any]
+"""Takes a HookContext, and at `resume` also the person's text. Returns a HookResult or None; a coroutine
+function is awaited."""
+
+
+class HookRegistry:
+    """The hooks of one engine."""
+
+    def __init__(self, errors: OnFailure = "continue") -> None:
+        """`errors`: what follows an exception in a hook, or a hook that takes too long."""
+        if errors not in ("continue", "pause", "fail"):
+            raise InvalidRequest(
+                f"hook_errors must be one of continue, pause, fail, got {errors!r}", hint="pass one of them"
+            )
+        self._errors = errors
+        self._hooks: dict[str, Hook] = {}
+        self._functions: dict[str, HookFunction] = {}
+
+    def add(
+        self,
+        point: HookPoint,
+        function: HookFunction,
+        *,
+        stage: str | None = None,
+        name: str | None = None,
+        timeout: float | None = None,
+        on_lost: OnLost = "repeat",
+    ) -> None:
+        name = getattr(function, "__name__", "") if name is None else name
+        id = f"{point}-{name}"
+        if not _NAME.fullmatch(name):
+            raise InvalidRequest(
+                f"{name!r} can't be the name of a hook", hint="pass `name`: letters, digits, `_`, `-` and `.`"
+            )
+        if id in self._hooks:
+            raise InvalidRequest(f"hook {id!r} is already registered", hint="pass another `name`")
+        if stage is not None and point not in OF_STAGES:
+            raise InvalidRequest(f"{point} belongs to no stage", hint=f"register hook {id!r} without `stage`")
+        if timeout is not None and not 0 < timeout <= MAX_SECONDS:
+            raise InvalidRequest(
+                f"the timeout of hook {id!r} must be positive, at most a year", hint="pass seconds, or None"
+            )
+        if len(self._hooks) >= MAX_HOOKS - MAX_YAML_HOOKS:
+            raise InvalidRequest(
+                f"an engine has at most {len(self._hooks)} hooks", hint="call several functions from one hook"
+            )
+        if on_lost not in ("repeat", "pause"):
+            raise InvalidRequest(f"on_lost of hook {id!r} must be repeat or pause", hint="pass one of them")
+        self._functions[id] = function
+        self._hooks[id] = Hook(
+            id,
+            point,
+            "call",
+            stage=stage,
+            timeout=timeout,
+            on_timeout=self._errors,
+            on_failure=self._errors,
+            on_lost=on_lost,
+        )
+
+    def pinned(self, plan: Plan) -> Plan:
+        """The plan with the hooks that apply to it, after its own."""
+        if not self._hooks:
+            return plan
+        ids = set(_ids(plan))
+        found = [hook for hook in self._hooks.values() if hook.stage is None or hook.stage in ids]
+        for id in sorted({hook.id for hook in plan.all_hooks} & {hook.id for hook in found}):
+            raise InvalidRequest(f"the pipeline has a hook {id!r}, too", hint="pass another `name`")
+        info = plan.pipeline
+        return replace(plan, pipeline=replace(info, hooks=(*info.hooks, *found))) if found else plan
+
+    def missing(self, plan: Plan, settings: RunSettings) -> tuple[str, ...]:
+        """The functions that the run calls and this engine lacks. A replay calls none."""
+        if settings.replay is not None:
+            return ()
+        return tuple(hook for hook in plan.program_hooks if hook not in self._functions)
+
+    def refuse_missing(self, plan: Plan, settings: RunSettings) -> None:
+        if missing := self.missing(plan, settings):
+            session, named = plan.session.name, ", ".join(missing)
+            without = f"`agentforge resume --recompile {session_argument(session)}`"
+            raise HookMissing(
+                f"session {session!r} needs hooks that this program doesn't have: {named}",
+                hint=f"continue it with the program that registers them; {without} continues without them",
+            )
+
+    def calls(self, journal: Journal, layout: RunLayout, events: Callable[[], Iterator[Event]]) -> HookCalls:
+        """The functions for one run. `events` reads its log."""
+        if not self._functions or not journal.plan.program_hooks:
+            return {}
+        contexts = HookContexts(journal, layout, events)
+        return {id: _call(function, contexts) for id, function in self._functions.items()}
+
+
+def _ids(plan: Plan) -> Iterator[str]:
+    for step in plan.steps:
+        yield step.node.id
+        yield from (stage.id for stage in step.stages)
+
+
+# -- calls
+
+
+def _call(function: HookFunction, contexts: HookContexts) -> Callable[[HookTask], Awaitable[HookResult]]:
+    async def call(task: HookTask) -> HookResult:
+        arguments = (contexts.of(task), task.text) if task.hook.point == "resume" else (contexts.of(task),)
+        if iscoroutinefunction(function):
+            found = await _awaited(function(*arguments))
+        else:
+            run = contextvars.copy_context().run
+            found = await call_within(None, lambda: run(_contained, function, *arguments))
+            if isawaitable(found):
+                found = await _awaited(found)
+        return HookResult() if found is None else found
+
+    return call
+
+
+def _contained(function: HookFunction, *arguments: object) -> Any:
+    """Call the function in a thread: nothing that it raises may get lost there."""
+    try:
+        return function(*arguments)
+    except (SystemExit, KeyboardInterrupt, StopIteration, asyncio.CancelledError) as error:
+        raise RuntimeError(f"it raised {type(error).__name__}") from error
+
+
+async def _awaited(found: Awaitable[Any]) -> Any:
+    """Await it as a task of its own, so that it can't cancel the engine."""
+    task = asyncio.ensure_future(_shielded(found))
+    try:
+        await asyncio.wait([task])
+    except asyncio.CancelledError:
+        task.cancel()
+        raise
+    if task.cancelled():
+        raise RuntimeError("it was cancelled")
+    return task.result()
+
+
+async def _shielded(found: Awaitable[Any]) -> Any:
+    try:
+        return await found
+    except (SystemExit, KeyboardInterrupt) as error:
+        raise RuntimeError(f"it raised {type(error).__name__}") from error
