@@ -19,7 +19,7 @@ EXIT_OF_THE_CRASH = 7
 MAX_WAIT = 60.0
 REATTACHED = b'"type":"attempt_adopted"'
 UNSAID = 3.0
-"""Seconds that a new engine has to find an agent at work, where it doesn't say so: a judge."""
+"""Seconds that a new engine has to find an agent at work, where it doesn't say so: a judge or a script."""
 LIMITS = 2
 """So often a limit is met at a place: by each of two providers."""
 
@@ -172,6 +172,13 @@ def give_judgment() -> None:
     say(json.dumps({"stop": wanted("AGENT_STOPS"), "reason": f"judged {PLACE}", "confidence": 0.5}))
 
 
+def answer_the_hook() -> None:
+    """What the script of a hook prints is added to the context."""
+    take_time()
+    note("end")
+    say(f"looked at {PLACE}")
+
+
 def take_time() -> None:
     time.sleep(float(os.environ.get("AGENT_LONG" if wanted("AGENT_LINGERS") else "AGENT_SECONDS", "0.05")))
     if wanted("AGENT_WAITS"):
@@ -183,9 +190,16 @@ def take_time() -> None:
 LEDGER = os.open(os.environ["CRASH_LEDGER"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
 write = os.write
 INJECTOR = killer.install("agent")
-_, node, visit, iteration, attempt, *judge = os.environ["AGENTFORGE_ATTEMPT"].rpartition("@")[0].split("/")
-PLACE = "/".join((killer.visited(node, int(visit)), iteration, *judge))
-ATTEMPT = f"{PLACE}/{attempt}"
+_, *marked = os.environ["AGENTFORGE_ATTEMPT"].rpartition("@")[0].split("/")
+is_script = marked[0] == "hook"
+if is_script:
+    _, delivery, attempt = marked
+    PLACE = f"{os.environ['AGENTFORGE_EVENT']}/{os.environ['AGENT_PIPELINES_ITERATION']}"
+    ATTEMPT = f"hook/{delivery}/{attempt}"
+else:
+    node, visit, iteration, attempt, *judge = marked
+    PLACE = "/".join((killer.visited(node, int(visit)), iteration, *judge))
+    ATTEMPT = f"{PLACE}/{attempt}"
 FIRST_OWNER = owner()
 GOES_ON_WITH = sys.argv[sys.argv.index("--go-on-with") + 1] if "--go-on-with" in sys.argv else ""
 """The agent session that is resumed."""
@@ -194,4 +208,7 @@ if __name__ == "__main__":
     note("start")
     if wanted("AGENT_TOOL"):
         start_tool()
-    give_judgment() if judge else work()
+    if is_script:
+        answer_the_hook()
+    else:
+        give_judgment() if judge else work()

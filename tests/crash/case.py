@@ -16,8 +16,9 @@ from tests.fork_server import Forked, ForkServer
 from tests.order.rules import CONTROLS
 
 from . import killer
-from .scenarios import HOME, SCENARIOS, SESSION, Scenario
-from .story import FINAL, Story
+from .scenarios import HOME, SCENARIOS, SERVICE, SESSION, Scenario
+from .service import service
+from .story import FINAL, Story, is_caused_by_a_kill
 
 LAUNCH_SECONDS = 120.0
 MAX_TURNS = 12
@@ -105,9 +106,10 @@ class CrashRun:
         self.also: dict[str, str] = {}
         """Of the environment, from now on."""
         self.story.project.mkdir(parents=True)
+        address = service().address_for(self.story) if scenario.hooks else SERVICE
         for name, text in scenario.files.items():
             (self.story.project / name).parent.mkdir(parents=True, exist_ok=True)
-            (self.story.project / name).write_text(text)
+            (self.story.project / name).write_text(text.replace(SERVICE, address))
         (base / "bin").mkdir()
         for name, text in scenario.programs.items():
             (base / "bin" / name).write_text(text)
@@ -153,6 +155,10 @@ class CrashRun:
                 return self._reply()
             case "paused" if self.story.scenario.name in ANSWERS and self.story.open_requests():
                 return ("answer", SESSION, "resume")
+            case "paused" if asked := [
+                one for one in self.story.open_requests() if one.get("reason", "").startswith("hook_")
+            ]:
+                return ("answer", SESSION, "retry") if is_caused_by_a_kill(asked[0]) else self._reply()
             case "paused" | "failed":
                 return ("resume", SESSION)
             case _:

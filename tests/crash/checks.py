@@ -17,8 +17,9 @@ from tests.order.rules import CONTROLS, complaints, read_trace
 from agentforge.adapters.log.log import verify
 
 from . import killer
+from .hook_checks import OF_HOOKS, course, hook_violations
 from .scenarios import SESSION
-from .story import FINAL, Story
+from .story import FINAL, Story, is_caused_by_a_kill
 
 ONCE = ("session_start", "session_complete", "session_aborted")
 ONCE_IN_A_NODE = (
@@ -42,6 +43,7 @@ def violations(story: Story, expected: dict) -> list[str]:
     found = list(story.trouble)
     log = (_chain, _verify, _nothing_lost, _once, _numbers, _order)
     checks = (*log, _attempts, _ledger, _sessions, _rest, _strays)
+    checks += (hook_violations,) if story.scenario.hooks else ()
     checks += ((_recorded,) if story.scenario.record else ()) + ((_trees,) if story.scenario.tracked else ())
     for check in checks:
         try:
@@ -204,7 +206,8 @@ def _ledger(story: Story) -> Iterator[str]:
                 story, attempt, event, ran=ran, ended=ended, left_alone=attempt not in disturbed
             )
     for attempt in {attempt for attempt, _ in notes} - outcomes.keys():
-        yield f"attempt {attempt} ran and has no outcome"
+        if not attempt.startswith(OF_HOOKS):
+            yield f"attempt {attempt} ran and has no outcome"
 
 
 def _sessions(story: Story) -> Iterator[str]:
@@ -404,6 +407,7 @@ def final_state(story: Story) -> dict:
         ],
     }
     found["asked"] = _asked(events)
+    found["hooks"] = course(events)
     found["visits"] = [
         (event["type"], _node(event["cursor"]), event["data"].get("cause"), event["data"].get("feedback"))
         for event in events
@@ -412,6 +416,7 @@ def final_state(story: Story) -> dict:
     if any((event["cursor"] or {}).get("provider") for event in events):
         # Who of several comes first is a matter of luck.
         found |= {key: sorted(found[key]) for key in ("completed", "state.json history")}
+        found["hooks"].sort(key=repr)
     if story.status() == "completed":
         for path in sorted(story.run_dir.glob("**/stage-*/**/iterations/*/*")):
             if path.name in FILES:
@@ -436,7 +441,7 @@ def _asked(events: list[dict]) -> list[list[object]]:
     told: dict[str, list[object]] = {}
     for event in events:
         data = event["data"]
-        if event["type"] == "request_opened" and data["kind"] != "escalation":
+        if event["type"] == "request_opened" and not is_caused_by_a_kill(data):
             told[data["id"]] = [data["kind"], data["question"]]
         elif event["type"] == "request_answered" and data["id"] in told:
             told[data["id"]] += [data["answer"], data["by"], data.get("text", "")]

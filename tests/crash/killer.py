@@ -17,11 +17,13 @@ import subprocess
 import sys
 
 ROLES = ("engine", "sender", "supervisor", "agent", "tool")
-WRITES = ("append", "refusal", "keep", "write", "send")
+WRITES = ("append", "refusal", "keep", "write", "send", "post")
 WHENS = ("before", "during", "after")
 
 PR_SET_NAME = 15
 MARK = re.compile(rb"AGENTFORGE_ATTEMPT=[^/]*/([^/]*)/(\d+)/(\d+)/(\d+)(/judge)?@")
+HOOK_MARK = re.compile(rb"AGENTFORGE_ATTEMPT=[^/]*/hook/([^/]*)/(\d+)@")
+HOOK_FOLDER = re.compile(rb"/hooks/([^/]*)/attempt-(\d+)\0")
 FOLDER = re.compile(
     rb"(?:parallel-(\d+)-[^/]*/providers/([^/]*)/)?"
     rb"stage-(\d+)-[^/]*/(?:run-(\d+)/)?iterations/(\d+)/(attempt|judge)-(\d+)\0"
@@ -139,15 +141,22 @@ def visited(node: str, visit: int) -> str:
 
 
 def attempt_of(pid: int) -> str:
-    """`node/iteration/attempt` that a supervisor or an agent works on, or `node/iteration/judge/attempt`."""
+    """`node/iteration/attempt` that a supervisor or an agent works on, or `node/iteration/judge/attempt`; of
+    the script of a hook `hook/delivery/attempt`."""
     with contextlib.suppress(OSError):
         with _plain_open(f"/proc/{pid}/environ", "rb") as file:
-            if mark := MARK.search(file.read()):
+            environ = file.read()
+            if mark := HOOK_MARK.search(environ):
+                return b"/".join((b"hook", *mark.groups())).decode()
+            if mark := MARK.search(environ):
                 node, visit, iteration, attempt, judge = mark.groups(b"")
                 place = visited(node.decode(), int(visit))
                 return f"{place}/{int(iteration)}{judge.decode()}/{int(attempt)}"
         with _plain_open(f"/proc/{pid}/cmdline", "rb") as file:
-            if place := FOLDER.search(file.read()):
+            words = file.read()
+            if place := HOOK_FOLDER.search(words):
+                return b"/".join((b"hook", *place.groups())).decode()
+            if place := FOLDER.search(words):
                 block, provider, stage, visit, iteration, kind, attempt = place.groups(b"")
                 node = f"{int(block)}.{int(stage)}@{provider.decode()}" if block else str(int(stage))
                 node = visited(node, int(visit or 1))
@@ -303,18 +312,25 @@ def _wrap_paths(injector: FaultInjector) -> None:
 
 
 def _wrap_sockets(injector: FaultInjector) -> None:
-    """The handover to a supervisor; the event loop wakes itself through a socket, too, with single bytes."""
+    """The handover to a supervisor, and what goes over the network: a webhook and its answer. The event loop
+    wakes itself through a socket, too, with single bytes."""
     import socket
 
-    send = socket.socket.send
+    send, receive = socket.socket.send, socket.socket.recv
 
     def sending(self, data, *rest):
         if len(data) < 100:
             return send(self, data, *rest)
         half = bytes(data)[: len(data) // 2]
-        return injector.around("send", lambda: send(self, data, *rest), lambda: send(self, half, *rest))
+        kind = "post" if self.family == socket.AF_INET else "send"
+        return injector.around(kind, lambda: send(self, data, *rest), lambda: send(self, half, *rest))
 
-    socket.socket.send = sending
+    def receiving(self, *given):
+        if self.family != socket.AF_INET:
+            return receive(self, *given)
+        return injector.around("answer", lambda: receive(self, *given))
+
+    socket.socket.send, socket.socket.recv = sending, receiving
 
 
 def _wrap_processes(injector: FaultInjector) -> None:

@@ -49,7 +49,16 @@ with open(os.path.join(os.path.dirname(__file__), "environment.json")) as told:
     os.environ.update(json.load(told))
 runpy.run_path(os.environ["CRASH_HOME"] + "/agent.py", run_name="__main__")
 """
-
+SERVICE = "http://127.0.0.1/service"
+"""Replaced with the address of the service that counts deliveries."""
+WEBHOOK = f"{{action: webhook, url: '{SERVICE}'}}"
+ASKING = f"{{action: webhook, url: '{SERVICE}', on_lost: pause}}"
+# The same program as the agent: it notes in the ledger that it ran.
+SCRIPT = f"""\
+{{action: script, script: 'exec "{sys.executable}" -I -S "{HOME / "agent.py"}"', environment: [
+      CRASH_HOME, CRASH_BASE, CRASH_RUN, CRASH_LOG, CRASH_TRACE, CRASH_COUNTS, CRASH_LEDGER, CRASH_KILL,
+      AGENT_WAITS, AGENT_TOOL]}}"""
+HOOKED = "  - {id: work, prompt: 'do ${ITERATION} ${CONTEXT}', runs: 2}\n"
 
 REPOSITORY = {".git/HEAD": "ref: refs/heads/main\n", ".git/objects/kept": "", ".git/refs/heads/kept": ""}
 """As git needs it to see a repository."""
@@ -82,12 +91,15 @@ class Scenario:
     """Whether the run is recorded."""
     tracked: bool = False
     """Whether the project is a git repository."""
+    hooks: str = ""
+    """Of the pipeline."""
 
     @property
     def files(self) -> dict[str, str]:
         """The files of the project before the run."""
         if self.nodes:
-            pipeline = f"name: {self.name}\ndefaults:\n{WORK}nodes:\n{self.nodes}"
+            hooks = f"hooks:\n{self.hooks}" if self.hooks else ""
+            pipeline = f"name: {self.name}\n{hooks}defaults:\n{WORK}nodes:\n{self.nodes}"
             return {"p.yaml": pipeline, **(REPOSITORY if self.tracked else {})}
         stage = f".claude/stages/{self.name}"
         return {f"{stage}/stage.yaml": dedent(WORK), f"{stage}/prompt.md": "do ${ITERATION} of ${SESSION}\n"}
@@ -235,6 +247,42 @@ SCENARIOS = {
             "timeout",
             "  - {id: plan, prompt: one, runs: 1, approve: {timeout: 0.3, on_timeout: approve}}\n",
             {"AGENT_WAITS": "0/1"},
+        ),
+        Scenario(
+            "webhook",
+            HOOKED,
+            {"AGENT_WAITS": "0/2"},
+            hooks=f"  session_start: {WEBHOOK}\n  stage_start: {WEBHOOK}\n  iteration_start: {WEBHOOK}\n"
+            f"  iteration_end: {WEBHOOK}\n  stage_end: {WEBHOOK}\n  session_end: {WEBHOOK}\n",
+        ),
+        Scenario(
+            "webhook-asks",
+            HOOKED,
+            hooks=f"  iteration_start: {ASKING}\n  iteration_end: [{ASKING}, {ASKING}]\n",
+        ),
+        Scenario(
+            "webhook-retry",
+            "  - {id: flaky, prompt: 'do ${ITERATION} ${CONTEXT}', runs: 1}\n",
+            hooks=f"  stage_start: {WEBHOOK}\n",
+        ),
+        Scenario(
+            "webhook-block",
+            BLOCK,
+            hooks=f"  parallel_provider_start: {WEBHOOK}\n  parallel_provider_end: {WEBHOOK}\n"
+            f"  iteration_end: {{stage: draft, {WEBHOOK[1:]}\n",
+        ),
+        Scenario(
+            "script",
+            HOOKED,
+            {"AGENT_WAITS": "iteration_end/1 stage_end/2", "AGENT_TOOL": "iteration_end/2"},
+            hooks=f"  iteration_end: {SCRIPT}\n  stage_end: {SCRIPT}\n",
+        ),
+        Scenario(
+            "confirm",
+            HOOKED,
+            replies=(("approve",),),
+            hooks="  session_start: {action: pause, message: Begin?}\n"
+            f"  stage_end: [{WEBHOOK}, {{action: confirm, message: Good?}}, {WEBHOOK}]\n",
         ),
     )
 }

@@ -7,6 +7,12 @@ from pathlib import Path
 from .scenarios import SESSION, Scenario
 
 FINAL = ("completed", "aborted")
+LOST_HOOKS = ("hook_lost", "hook_script_failed")
+"""Reasons for asking what to do about a hook whose process was killed."""
+
+
+def is_caused_by_a_kill(request: dict) -> bool:
+    return request["kind"] == "escalation" or request.get("reason") in LOST_HOOKS
 
 
 @dataclass
@@ -25,10 +31,13 @@ class Story:
     ledger: Path = field(init=False)
     trace: Path = field(init=False)
     """The system calls of all engines and supervisors."""
+    deliveries: Path = field(init=False)
+    """The webhooks that arrived."""
 
     def __post_init__(self) -> None:
         self.ledger = self.base / "ledger"
         self.trace = self.base / "trace.jsonl"
+        self.deliveries = self.base / "deliveries.jsonl"
 
     @property
     def project(self) -> Path:
@@ -56,6 +65,14 @@ class Story:
             else []
         )
 
+    def received(self) -> list[dict]:
+        """The webhooks that arrived, in order."""
+        return (
+            [json.loads(line) for line in self.deliveries.read_bytes().splitlines()]
+            if self.deliveries.exists()
+            else []
+        )
+
     def open_requests(self) -> list[dict]:
         """What is asked and has no answer yet, also not one that no engine has seen."""
         events = self.events()
@@ -75,13 +92,13 @@ class Story:
     def decisions(self) -> int:
         """How many answers people gave that no kill made necessary."""
         events = self.events()
-        escalations = {
+        by_kills = {
             event["data"]["id"]
             for event in events
-            if event["type"] == "request_opened" and event["data"]["kind"] == "escalation"
+            if event["type"] == "request_opened" and is_caused_by_a_kill(event["data"])
         }
         answered = [event["data"]["id"] for event in events if event["type"] == "request_answered"]
-        return sum(id not in escalations for id in answered)
+        return sum(id not in by_kills for id in answered)
 
     def status(self) -> str:
         """The status of the run by its log."""

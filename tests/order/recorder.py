@@ -1,8 +1,8 @@
 """Records a process's system calls, one JSON line each, in a file that all processes of a run append to.
 
 Only the standard library, since the supervisor runs without any other. What others may observe (a link, a
-rename, an unlink, a spawn, a signal, a write) is recorded before it happens, a sync after it has returned.
-So if a sync stands before an act in the file, it was over before the act began.
+rename, an unlink, a spawn, a signal, a write, a webhook) is recorded before it happens, a sync after it has
+returned. So if a sync stands before an act in the file, it was over before the act began.
 """
 
 import atexit
@@ -51,6 +51,8 @@ def install(role: str, trace: str, base: str) -> None:
     _wrap_descriptors(recorder)
     _wrap_paths(recorder)
     _wrap_processes(recorder)
+    if role == "engine":
+        _wrap_sockets(recorder)
 
 
 def _wrap_descriptors(recorder: Recorder) -> None:
@@ -158,6 +160,19 @@ def _wrap_processes(recorder: Recorder) -> None:
         send = signal.pidfd_send_signal
         signal.pidfd_send_signal = sending
     atexit.register(recorder.note, "exit")
+
+
+def _wrap_sockets(recorder: Recorder) -> None:
+    """What is sent over the network."""
+    import socket
+
+    def sending(self, data, *rest):
+        if self.family == socket.AF_INET:
+            recorder.note("send", text=bytes(data).decode(errors="replace"))
+        return send(self, data, *rest)
+
+    send = socket.socket.send
+    socket.socket.send = sending
 
 
 def _pid_behind(descriptor: int) -> int:

@@ -14,8 +14,10 @@ ATTEMPT = re.compile(
     r"(?:parallel-(\d+)-[^/]*/providers/([^/]+)/)?stage-(\d+)-[^/]*/"
     r"(?:run-(\d+)/)?iterations/(\d+)/(attempt|judge)-(\d+)$"
 )
-STARTS = {"attempt_start": "attempt", "judge_start": "judge"}
-ENDINGS = {"attempt_ending": "attempt", "judge_ending": "judge"}
+SCRIPT = re.compile(r"/hooks/([^/]+)/attempt-(\d+)$")
+KEY = re.compile(r"^idempotency-key: (\S+)\r$", re.IGNORECASE | re.MULTILINE)
+STARTS = {"attempt_start": "attempt", "judge_start": "judge", "hook_start": "hook"}
+ENDINGS = {"attempt_ending": "attempt", "judge_ending": "judge", "hook_ending": "hook"}
 CONTROLS = ("pause_requested", "cancel_requested", "restart_requested", "note_added")
 FINAL = ("session_complete", "session_aborted", "session_failed")
 
@@ -47,7 +49,10 @@ def read_trace(path: Path) -> list[Call]:
 
 
 def attempt_of(folder: str) -> tuple[str, str, int, int] | None:
-    """Kind, `node@provider~visit`, iteration and number of the attempt that a folder belongs to."""
+    """Kind, `node@provider~visit`, iteration and number of the attempt that a folder belongs to; of the
+    script of a hook, kind, delivery and number."""
+    if script := SCRIPT.search(folder):
+        return "hook", script[1], 0, int(script[2])
     if not (found := ATTEMPT.search(folder)):
         return None
     block, provider, stage, visit, iteration, kind, number = found.groups()
@@ -56,6 +61,8 @@ def attempt_of(folder: str) -> tuple[str, str, int, int] | None:
 
 
 def attempt_named(event: Event, kind: str) -> tuple[str, str, int, int]:
+    if kind == "hook":
+        return kind, event.data["delivery"], 0, event.data["attempt"]
     provider = event.cursor.get("provider")
     node = event.cursor["node_path"] + (f"@{provider}" if provider else "")
     node = _visited(node, event.cursor["node_run"])
@@ -126,8 +133,8 @@ class Judge:
 
     def complaints(self, trace: list[Call]) -> Iterator[str]:
         for number, call in enumerate(trace, 1):
-            rules = (self.act, self.placed, self.acknowledged, self.taken, self.claim, self.view, self.line)
-            for rule in rules:
+            files = (self.placed, self.acknowledged, self.taken, self.claim, self.view, self.line)
+            for rule in (self.act, self.sent, *files):
                 for error in rule(call):
                     yield f"call {number}, {call['role']} {call['call']} {call['path'][-60:]}: {error}"
             self.disk.see(call)
@@ -159,6 +166,23 @@ class Judge:
             attempt = attempt_of(self.claimed[call["target"]])
             if attempt is None or not self.announced(attempt, ENDINGS):
                 yield f"the intent to end {attempt} isn't synced"
+
+    def sent(self, call: Call) -> Iterator[str]:
+        """The intent to call a hook and the intended effect are synced before its webhook is sent: the key is
+        in the headers, the number of the try in the body."""
+        if call["call"] != "send":
+            return
+        if found := KEY.search(call["text"]):
+            known: dict[str, object] = {"key": found[1]}
+        elif call["text"].startswith("{"):
+            body = json.loads(call["text"])
+            known = {"key": body["delivery"], "attempt": body["attempt"]}
+        else:
+            return
+        if not self.is_durable("effect_intended", **known):
+            yield f"the intended effect {known} isn't synced"
+        if not self.is_durable("hook_start", **{"delivery": known.pop("key"), **known}):
+            yield "the intent to call its hook isn't synced"
 
     def placed(self, call: Call) -> Iterator[str]:
         """A control or an answer is whole and synced before anybody can see it."""

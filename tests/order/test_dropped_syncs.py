@@ -49,3 +49,10 @@ def test_it_is_noticed_that_state_json_is_ahead_of_the_log(tmp_path: Path) -> No
     writer.write_text(often)
     run = recorded(tmp_path / "run", "retry", source)
     assert any("bytes of the log, of which" in told for told in judged(run))
+
+
+def test_it_is_noticed_that_the_intent_of_a_webhook_is_not_synced(tmp_path: Path) -> None:
+    source = bug("an intent isn't synced before its act").apply(tmp_path)
+    found = judged(recorded(tmp_path / "run", "webhook-asks", source))
+    assert any("the intended effect" in told for told in found)
+    assert any("the intent to call its hook" in told for told in found)

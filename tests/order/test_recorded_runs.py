@@ -26,6 +26,8 @@ CASES = {
     "a reattached agent": "plain agent:note:3:after:engine",
     "a control that an earlier engine had recorded": "pause engine:unlink:1:before:engine",
     "a question and its answer": f"delay {LOST} {LOST} {LOST}",
+    "a webhook that is repeated": "webhook-asks engine:post:2:after:engine",
+    "a script that is reattached to": "script agent:note:3:after:engine",
 }
 
 
@@ -50,6 +52,8 @@ def test_the_trace_has_every_kind_of_call(tmp_path: Path) -> None:
     calls = Counter((call["role"], call["call"]) for call in trace)
     for call in ("write", "sync", "create", "rename", "unlink", "spawn", "kill", "exit"):
         assert calls["engine", call], call
+    sent = Counter(call["call"] for call in read_trace(recorded(tmp_path / "hooks", "webhook").story.trace))
+    assert sent["send"] == 2 * 8, "headers and body of every webhook"
     for call in ("sync", "create", "link", "rename", "unlink", "fork", "kill", "exit"):
         assert calls["supervisor", call], call
     for call in ("sync", "link", "unlink", "exit"):

@@ -10,6 +10,8 @@ from .rules import Call, Event, complaints
 RUN = Path("/p/.claude/pipeline-runs/night")
 LOG = RUN / "events.jsonl"
 ATTEMPT = f"{RUN}/stage-00-work/iterations/001/attempt-1"
+DELIVERY = "0b1c"
+SCRIPT = f"{RUN}/hooks/{DELIVERY}/attempt-1"
 AT = {"node_path": "0", "node_run": 1, "iteration": 1}
 CONTROL = f"{RUN}/control/c1.json"
 CLAIM = json.dumps({"pid": 20, "host": "here"})
@@ -194,6 +196,35 @@ def test_what_was_cut_off_is_no_longer_synced() -> None:
 def test_only_the_run_that_has_the_name_now_is_judged() -> None:
     moved = engine("rename", f"{RUN}.old", source=str(RUN), text="")
     assert told([*without(STARTED[1]), moved, *GOOD]) == ""
+
+
+HOOK = {"delivery": DELIVERY, "attempt": 1}
+INTENDED = [
+    Event("hook_start", AT, HOOK, "", 700),
+    Event("effect_intended", AT, {"key": DELIVERY, "attempt": 1}, "", 800),
+]
+HEADERS = engine("send", text=f"POST / HTTP/1.1\r\nIdempotency-Key: {DELIVERY}\r\n\r\n")
+BODY = engine("send", text=json.dumps({"hook": "h", **HOOK}))
+SECOND_BODY = engine("send", text=json.dumps({"hook": "h", **HOOK, "attempt": 2}))
+RUN_SCRIPT = engine("spawn", argv=["python", "supervisor.py", SCRIPT])
+
+
+@pytest.mark.parametrize("act", [HEADERS, BODY, RUN_SCRIPT], ids=["headers", "body", "script"])
+def test_hook_is_called_after_its_intent_is_synced(act: Call) -> None:
+    def told_of(synced: int) -> str:
+        trace = [*NEW_LOG, engine("write", LOG, size=800), engine("sync", LOG, size=synced), act]
+        return "\n".join(complaints(trace, LOG, [EVENTS[0], *INTENDED]))
+
+    assert told_of(800) == ""
+    assert "isn't synced" in told_of(600)
+    assert "the intended effect" in told_of(700) or act is RUN_SCRIPT
+
+
+def test_second_try_of_a_webhook_needs_an_intent_of_its_own() -> None:
+    trace = [*NEW_LOG, engine("sync", LOG, size=800), SECOND_BODY]
+    found = "\n".join(complaints(trace, LOG, [EVENTS[0], *INTENDED]))
+    assert "the intended effect {'key': '0b1c', 'attempt': 2} isn't synced" in found
+    assert "the intent to call its hook isn't synced" in found
 
 
 def test_intent_of_an_earlier_visit_does_not_announce_a_later_one() -> None:
