@@ -140,6 +140,7 @@ def imported(plan: Plan, at: StageState | Between) -> f.LogImported:
 @pytest.mark.parametrize(
     ("fact", "why"),
     [
+        (f.HookStarted("h", "stage_end", "../../x"), "directory name"),
         (f.NodeStarted("n", folder="../../x"), "outside the run"),
         (f.NodeStarted("n", folder="/etc"), "outside the run"),
         (f.NodeStarted("n", providers=("ok", "../p")), "directory name"),

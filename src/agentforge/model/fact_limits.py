@@ -3,6 +3,7 @@
 from agentforge.model.errors import InvalidSession
 from agentforge.model.facts import (
     AnyFact,
+    HookStarted,
     LogImported,
     NodeStarted,
     PlanChanged,
@@ -15,7 +16,9 @@ from agentforge.model.plan_limits import is_directory_name, plan_problem
 from agentforge.model.session_name import session_name
 from agentforge.model.state import BlockState, StageState
 
-CHECKED = frozenset({SessionStarted, PlanChanged, LogImported, NodeStarted, ProviderStarted, RequestOpened})
+CHECKED = frozenset(
+    {SessionStarted, PlanChanged, LogImported, NodeStarted, ProviderStarted, RequestOpened, HookStarted}
+)
 """The only facts that need a check; all others are passed without one."""
 
 
@@ -33,7 +36,7 @@ def fact_problem(fact: AnyFact, session: str) -> str:
             return _folder_problem(folder) or _names_problem(providers)
         case ProviderStarted(provider=provider):
             return _names_problem((provider,))
-        case RequestOpened(id=id):
+        case RequestOpened(id=id) | HookStarted(delivery=id):
             return _names_problem((id,))
     return ""
 

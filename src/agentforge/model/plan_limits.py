@@ -88,13 +88,10 @@ def _problems(plan: Plan) -> Iterator[str]:
     for view in plan.pipeline.views:
         if view not in VIEWS:
             yield f"{view!r} is not a view"
-    pipelines = [
-        plan.pipeline,
-        *(node.plan.pipeline for node in _nodes(plan) if isinstance(node, NestedNode)),
-    ]
-    ids = Counter(hook.id for pipeline in pipelines for hook in pipeline.hooks)
-    for pipeline in pipelines:
+    nested = (node.plan.pipeline for node in _nodes(plan) if isinstance(node, NestedNode))
+    for pipeline in (plan.pipeline, *nested):
         yield from _hook_problems(pipeline)
+    ids = Counter(hook.id for hook in plan.all_hooks)
     yield from (f"two hooks have the id {id!r}" for id, number in ids.items() if number > 1)
 
 

@@ -1,10 +1,14 @@
-"""Bugs in statuses, failure kinds and session names."""
+"""Bugs in statuses, failure kinds, session names, conditions and the limits of what a log contains."""
 
 from tests.mutants.mutation import Mutation as Bug
 
 STATUS = "agentforge.model.status"
 FAILURE = "agentforge.model.failure"
 SESSION_NAME = "agentforge.model.session_name"
+CONDITION = "agentforge.model.condition"
+PATTERN = "agentforge.model.text_pattern"
+FACT_LIMITS = "agentforge.model.fact_limits"
+PLAN_LIMITS = "agentforge.model.plan_limits"
 
 BUGS = (
     Bug(
@@ -64,5 +68,21 @@ BUGS = (
         "a session name may be too long for a file name",
         ' or len(given.encode("utf-8", "replace")) > MAX_SESSION_BYTES',
         "",
+    ),
+    Bug(CONDITION, "a condition of any depth is accepted", "if depth > MAX_DEPTH or ", "if "),
+    Bug(CONDITION, "a quote in a text of a condition is not escaped", """.replace('"', '\\\\"')""", ""),
+    Bug(PATTERN, "a pattern only matches at the start", "[*active, start]", "active or [start]"),
+    Bug(PATTERN, "`$` matches anywhere", ' or (state.edge == "$" and not at_end)', ""),
+    Bug(
+        FACT_LIMITS,
+        "the delivery id of a log can be any path",
+        "case RequestOpened(id=id) | HookStarted(delivery=id):",
+        "case RequestOpened(id=id):",
+    ),
+    Bug(
+        PLAN_LIMITS,
+        "the hooks of nested pipelines in a log are not checked",
+        "for pipeline in (plan.pipeline, *nested):",
+        "for pipeline in (plan.pipeline,):",
     ),
 )
