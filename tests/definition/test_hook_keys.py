@@ -317,6 +317,29 @@ def test_a_hook_of_branches_without_a_block_is_warned_of() -> None:
     assert found(hooks("parallel_provider_end: {action: pause}", nodes=BLOCK), INNER) == []
 
 
+@pytest.mark.parametrize(
+    ("point", "condition", "expected"),
+    [
+        ("stage_end", "stage == 'draft' || stage != 'duel' || 'deep' == stage", ""),
+        ("stage_end", "stage in ['draft', 'deep'] && 'dr' in stage && provider == 'x'", ""),
+        ("stage_end", "stage == session && iteration == 1 && stage matches 'x'", ""),
+        ("stage_end", "event == 'stage_end' && status == 'completed'", ""),
+        ("stage_end", "!(stage == 'darft')", "`stage` is never `darft` at stage_end"),
+        ("stage_end", "stage in ['draft', 'x']", "`stage` is never `x` at stage_end"),
+        ("stage_end", "stage == 'inner'", "`stage` is never `inner` at stage_end"),
+        ("stage_end", "event == 'stage_start'", "`event` is never `stage_start` at stage_end"),
+        ("stage_start", "status == 'completed'", "`status` is never `completed` at stage_start"),
+        ("session_start", "stage == 'draft'", "`stage` is never `draft` at session_start"),
+    ],
+)
+def test_a_comparison_that_never_holds_is_warned_of(point: str, condition: str, expected: str) -> None:
+    text = hooks(f'{point}: {{action: pause, condition: "{condition}"}}', nodes=BLOCK)
+    diagnostics = found(text, INNER)
+    assert [one.message for one in diagnostics] == ([expected] if expected else [])
+    assert not any(one.is_error for one in diagnostics)
+    assert {one.code for one in found(text)} <= {"unknown-pipeline", "no-effect"}
+
+
 @pytest.mark.parametrize("point", ["session_start", "session_end"])
 def test_a_nested_pipeline_has_no_points_of_the_session(point: str) -> None:
     hook = "{action: script, script: x}"

@@ -57,7 +57,7 @@ def test_the_operators(condition: Condition, expected: bool) -> None:
 @pytest.mark.parametrize(
     ("condition", "message"),
     [
-        (ZERO, "`7` % `iteration % 6` divides by zero"),
+        (ZERO, "`7 % (iteration % 6)` divides by zero"),
         (op("matches", STAGE, ConstantTerm("(")), '`"("` is not a pattern: `(` is not closed'),
         (op("!", ITERATION), "`iteration` is not true or false"),
         (op("<", STAGE, number(1)), "`stage` is not an integer"),

@@ -14,6 +14,14 @@ from agentforge.definition.specs import (
     Written,
 )
 from agentforge.definition.yaml.tree import shown
+from agentforge.model.condition import (
+    Condition,
+    ConstantTerm,
+    ListTerm,
+    Operation,
+    VariableName,
+    VariableTerm,
+)
 from agentforge.model.diagnostic import SourcePlace, choice
 from agentforge.model.hook import HookPoint
 
@@ -37,6 +45,8 @@ def validate_hooks(pipeline: ResolvedPipeline, report: Report, *, is_nested: boo
         elif spec.hook.point in BRANCH_POINTS and not any(kind in ("block", "unknown") for _, kind in nodes):
             message = f"the hook is never called: the pipeline has no parallel block for {spec.hook.point}"
             report.warning("no-effect", spec.at, message, hint="remove it, or use `stage_end`")
+        if spec.condition:
+            _compared(spec, spec.condition, nodes, report)
 
 
 def _ids(hooks: tuple[HookSpec, ...], report: Report) -> None:
@@ -84,3 +94,35 @@ def _nodes(pipeline: ResolvedPipeline) -> Iterator[tuple[str, _Kind]]:
             case ResolvedNested():  # exhaustive
                 yield name, "nested pipeline"
                 yield from _nodes(node.pipeline)
+
+
+def _compared(
+    spec: HookSpec, condition: Written[Condition], nodes: list[tuple[str, _Kind]], report: Report
+) -> None:
+    """Warn of a comparison with a text that the variable never has."""
+    is_known = not any(kind == "unknown" for _, kind in nodes)
+    possible: dict[VariableName, list[str]] = {
+        "event": [spec.hook.point],
+        "status": ["running" if spec.hook.point.endswith("_start") else "completed"],
+        **({"stage": [name for name, kind in nodes if kind != "nested pipeline"]} if is_known else {}),
+    }
+    if spec.hook.point in SESSION_POINTS:
+        possible["stage"] = []
+    for name, text in _comparisons(condition.value):
+        if name in possible and text not in possible[name]:
+            message = f"`{name}` is never {shown(text)} at {spec.hook.point}"
+            report.warning("no-effect", condition.at, message, choice(text, "values", possible[name]))
+
+
+def _comparisons(condition: Condition) -> Iterator[tuple[VariableName, str]]:
+    """The texts that variables are compared with."""
+    if not isinstance(condition, Operation):
+        return
+    for operand in condition.of:
+        yield from _comparisons(operand)
+    names = [term.name for term in condition.of if isinstance(term, VariableTerm)]
+    if len(names) == 1 and condition.op in ("==", "!=", "in"):
+        others = (term.items if isinstance(term, ListTerm) else (term,) for term in condition.of)
+        constants = (term.value for terms in others for term in terms if isinstance(term, ConstantTerm))
+        is_substring = condition.op == "in" and not isinstance(condition.of[1], ListTerm)
+        yield from ((names[0], text) for text in constants if isinstance(text, str) and not is_substring)

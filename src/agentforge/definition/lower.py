@@ -157,7 +157,8 @@ def lower_hooks(specs: Sequence[HookSpec], within: str = "") -> Iterator[Hook]:
     for spec in specs:
         seen[spec.hook.point] += 1
         own = first_text(spec.id) or f"{spec.hook.point}-{seen[spec.hook.point]}"
-        yield replace(spec.hook, id=f"{within}{own}", stage=first_text(spec.stage))
+        condition = spec.condition.value if spec.condition else None
+        yield replace(spec.hook, id=f"{within}{own}", stage=first_text(spec.stage), condition=condition)
 
 
 class CompilationContext(Struct, frozen=True):

@@ -5,6 +5,7 @@ from typing import Any, Generic, TypeVar
 from msgspec import Struct, field
 
 from agentforge.definition.yaml.parser import SourceText
+from agentforge.model.condition import Condition
 from agentforge.model.diagnostic import SourcePlace
 from agentforge.model.hook import Hook, Notification
 from agentforge.model.plan import Fixed, Judgment, Queue, Termination
@@ -173,9 +174,10 @@ class NodeSpec(Struct, frozen=True):
 class HookSpec(Struct, frozen=True):
     at: SourcePlace
     hook: Hook
-    """Without its id and its stage."""
+    """Without what is named here."""
     id: Written[str] | None = None
     stage: Written[str] | None = None
+    condition: Written[Condition] | None = None
 
 
 class StageSpec(Struct, frozen=True):

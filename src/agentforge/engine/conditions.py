@@ -74,7 +74,7 @@ def _operation(term: Operation, values: Values) -> _Value:
         case "matches", (left, right):
             return _matches(_text(right, values), _text(left, values))
         case "%", (left, right):
-            return _remainder(left, right, values)
+            return _remainder(term, _integer(left, values), _integer(right, values))
         case "<" | "<=" | ">" | ">=", (left, right):
             return _ORDERS[term.op](_integer(left, values), _integer(right, values))
     raise _Undefined(f"{_quoted(term)} has the wrong number of operands")
@@ -108,10 +108,9 @@ def _equal(left: Condition, right: Condition, values: Values) -> bool:
     raise _Undefined(f"{_quoted(left)} and {_quoted(right)} have different types")
 
 
-def _remainder(left: Condition, right: Condition, values: Values) -> int:
-    number, divisor = _integer(left, values), _integer(right, values)
+def _remainder(term: Operation, number: int, divisor: int) -> int:
     if divisor == 0:
-        raise _Undefined(f"{_quoted(left)} % {_quoted(right)} divides by zero")
+        raise _Undefined(f"{_quoted(term)} divides by zero")
     return number % divisor
 
 

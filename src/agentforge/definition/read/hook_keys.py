@@ -40,11 +40,12 @@ from agentforge.model.plan_limits import MAX_MESSAGE, MAX_NAMED_VARIABLES, MAX_T
 class ConditionKind(Struct, frozen=True):
     """A condition, parsed and checked."""
 
-    def read(self, tree: Tree, name: str, report: Report) -> Condition | None:
+    def read(self, tree: Tree, name: str, report: Report) -> Written[Condition] | None:
         from agentforge.definition.conditions import parse_condition  # Loads Lark.
 
         text = as_text(tree, name, report)
-        return parse_condition(text, report) if text else None
+        condition = parse_condition(text, report) if text else None
+        return None if condition is None else Written(condition, tree.at)
 
     def schema(self, _: dict[str, Schema]) -> Schema:
         return {"type": ["string", "boolean"], "maxLength": MAX_CONDITION}
@@ -119,7 +120,8 @@ def _hook(point: HookPoint, entries: Entries) -> HookSpec | None:
     if required and entries.tree(required) is None:
         report.error("missing-key", entries.at, f"the {action} has no `{required}`", f"add `{required}: …`")
     _validate_point(point, written, entries)
-    return HookSpec(entries.at, _lowered(point, action, entries), entries.get("id"), entries.get("stage"))
+    named = {name: entries.get(name) for name in ("id", "stage", "condition")}
+    return HookSpec(entries.at, _lowered(point, action, entries), **named)
 
 
 def _validate_point(point: HookPoint, action: Written[str], entries: Entries) -> None:
@@ -144,7 +146,7 @@ def _lowered(point: HookPoint, action: HookAction, entries: Entries) -> Hook:
     values = {name: value.value if isinstance(value, Written) else value for name, value in given.items()}
     # At the end of a run there is nothing left to pause.
     ended = {"on_timeout": "continue", "on_failure": "continue"} if point == "session_end" else {}
-    return Hook("", point, action, condition=entries.get("condition"), **{**ended, **values})
+    return Hook("", point, action, **{**ended, **values})
 
 
 _HOOKS = ListOf(Nested(HOOK), or_one=True)
