@@ -7,7 +7,10 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 from rich.console import Console
@@ -46,6 +49,14 @@ printf "def parse(text):\\n    return text.split()\\n" >> parser.py
 echo "The parser reads all three formats."; result "wrote the parser" """,
     "review": """result "no findings" """,
 }
+HOOKS = """\
+hooks:
+  iteration_end:
+    - {{id: review, stage: build, condition: iteration == 1, action: webhook, url: "{url}"}}
+  stage_end:
+    - {{id: style, stage: build, action: script, script: echo "The style guide has no findings."}}
+    - {{id: publish, stage: build, action: confirm, message: Publish it?}}
+"""
 MISTAKES = """\
 name: feature
 nodes:
@@ -127,6 +138,42 @@ def inbox(folder: Path) -> str:
         return _picture("agentforge inbox show auth", terminal)
 
 
+def hooks(folder: Path) -> str:
+    project = _project(folder)
+    (project / "go").touch()
+    with _review_service() as url:
+        (project / "feature.yaml").write_text(f"{FEATURE}{HOOKS.format(url=url)}")
+        with _terminal(project, 40, "run", "-p", "feature.yaml", "-s", "auth") as terminal:
+            terminal.until("Your choice:")
+            terminal.type("l\n")
+            terminal.end()
+    with _terminal(project, 40, "hooks", "auth") as terminal:
+        terminal.end()
+        return _picture("agentforge hooks auth", terminal)
+
+
+@contextmanager
+def _review_service() -> Iterator[str]:
+    """It is overloaded at first."""
+    reviews = iter([(503, b"overloaded"), (200, b"The parser needs a test for empty files.")])
+
+    class Review(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            status, text = next(reviews)
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, *_: object) -> None:
+            """The picture has no room for it."""
+
+    with HTTPServer(("127.0.0.1", 0), Review) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/review"
+        server.shutdown()
+
+
 def lint(folder: Path) -> str:
     project = folder / "project"
     project.mkdir()
@@ -153,6 +200,7 @@ DRAWN: dict[str, Callable[[Path], str]] = {
     "top": top,
     "show": show,
     "inbox": inbox,
+    "hooks": hooks,
     "lint": lint,
     "demo": demo,
 }

@@ -77,7 +77,7 @@ def test_same_hook_at_two_places_has_two_deliveries() -> None:
             [f.HookFailed(*HOOK, message="HTTP\n404", status=404, duration_ms=20)],
             "failed",
             "failed",
-            "12:00:01, failed after 0.0s (404): HTTP 404",
+            "12:00:01, failed after 0.0s: HTTP 404",
         ),
         (
             [f.HookTimedOut(*HOOK, duration_ms=60_000)],

@@ -36,7 +36,8 @@ def hooks(session: str | None) -> None:
         print_json({**_head(info), "deliveries": [{**asdict(one), "status": one.status} for one in found]})
         return
     status, pipeline = status_text(info.status), info.plan.pipeline.name
-    number = f"{len(found):,} {'delivery' if len(found) == 1 else 'deliveries'}"
+    calls = sum(one.key is not None for one in found)
+    number = f"{calls:,} {'delivery' if calls == 1 else 'deliveries'}"
     echo(f"{styled(name, 'strong')}: {status}, {number} of pipeline {pipeline}")
     zone = local_zone()
     for one in found:

@@ -247,7 +247,8 @@ def _rows(one: Delivery, zone: tzinfo) -> Iterator[DeliveryRow]:
 
 def _try(one: HookTry, zone: tzinfo) -> str:
     after = f" after {span(one.duration_seconds)}" if one.duration_seconds is not None else ""
-    returned = f" ({one.returned})" if one.returned is not None else ""
+    # The message of a failed try has its status.
+    returned = f" ({one.returned})" if one.returned is not None and one.status == "completed" else ""
     why = f": {one_line(one.message, MESSAGE_CHARS)}" if one.message else ""
     how = "answered" if one.status == "completed" else one.status.replace("_", " ")
     return f"{_time(one.started_at, zone)}, {how}{after}{returned}{why}"
