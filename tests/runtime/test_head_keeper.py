@@ -9,7 +9,7 @@ from tests.sdk.projects import ENVIRON, engine, eventually, load, node, pipeline
 from agentforge.adapters.log.log import JsonlLog
 from agentforge.model.errors import LogCorrupt
 from agentforge.ports.event_log import Head
-from agentforge.runtime.state_folder import HeadKeeper
+from agentforge.runtime.state_folder import HEADS, HeadKeeper, StateFolder
 from agentforge.sdk.engine import Engine
 from agentforge.testing import FakeClock, ScriptedProvider
 from agentforge.testing.scripted_provider import crashes, says
@@ -116,3 +116,12 @@ def test_head_of_another_run_says_nothing(tmp_path: Path) -> None:
     keeper.check_head("second", log)
     with pytest.raises(LogCorrupt):
         keeper.check_head("first", log)
+
+
+def test_kept_head_that_names_another_run_is_ignored(tmp_path: Path) -> None:
+    folder, env = run_dir(project_of(tmp_path)), environ(tmp_path / "home")
+    keeper = HeadKeeper(str(folder), env)
+    keeper.keep("first", Head(9, "0" * 32, 5000))
+    (kept,) = heads(tmp_path / "home")
+    kept.rename(StateFolder(str(folder), env).path(HEADS, "second"))
+    assert keeper.kept("second") is None
