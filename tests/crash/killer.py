@@ -280,13 +280,25 @@ def _wrap_descriptors(injector: FaultInjector) -> None:
     os.ftruncate = plain("truncate", os.ftruncate)
 
 
+def _special_kind(kind: str, path: str, rest) -> str:
+    """The name of a call that a case chooses by what it does, since the numbers of ordinary calls change with
+    the code."""
+    if kind == "rename":
+        target = os.path.basename(os.fsdecode(rest[0]))
+        return "aside" if target.endswith(".refused") else "manifest" if target == "manifest.json" else ""
+    folder, name = os.path.split(path)
+    is_control = os.path.basename(folder) == "control" and not name.startswith(".")
+    return "drop" if kind == "unlink" and is_control else ""
+
+
 def _wrap_paths(injector: FaultInjector) -> None:
     def plain(kind, original):
         def call(path, *rest, **options):
-            if not injector.concerns(path, options.get("dir_fd", options.get("src_dir_fd"))):
+            folder = options.get("dir_fd", options.get("src_dir_fd"))
+            if not injector.concerns(path, folder):
                 return original(path, *rest, **options)
-            aside = kind == "rename" and os.fsdecode(rest[0]).endswith(".refused")
-            return injector.around("aside" if aside else kind, lambda: original(path, *rest, **options))
+            special = _special_kind(kind, place_of(path, folder), rest)
+            return injector.around(special or kind, lambda: original(path, *rest, **options))
 
         return call
 

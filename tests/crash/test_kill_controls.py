@@ -17,7 +17,7 @@ pytestmark = [
 
 @pytest.mark.parametrize(("scenario", "kind"), [("pause", "pause_requested"), ("cancel", "cancel_requested")])
 def test_it_is_recorded_once(tmp_path: Path, scenario: str, kind: str) -> None:
-    story = play(tmp_path / "run", Case.parse(f"{scenario} engine:unlink:3:before:engine")).story
+    story = play(tmp_path / "run", Case.parse(f"{scenario} engine:drop:1:before:engine")).story
     assert story.killed
     assert violations(story, baseline(scenario).state) == []
     assert [event["type"] for event in story.events()].count(kind) == 1

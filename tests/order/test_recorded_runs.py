@@ -24,7 +24,7 @@ CASES = {
     "a torn line": "plain engine:append:2:during:engine",
     "an intent that was written and not synced": "plain engine:append:3:after:engine",
     "a reattached agent": "plain agent:note:3:after:engine",
-    "a control that an earlier engine had recorded": "pause engine:unlink:1:before:engine",
+    "a control that an earlier engine had recorded": "pause engine:drop:1:before:engine",
     "a question and its answer": f"delay {LOST} {LOST} {LOST}",
     "a webhook that is repeated": "webhook-asks engine:post:2:after:engine",
     "a script that is reattached to": "script agent:note:3:after:engine",

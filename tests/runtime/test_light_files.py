@@ -1,5 +1,6 @@
 """Files of light iterations, written from the log: complete ones only count as written."""
 
+import resource
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,11 @@ from agentforge.runtime.iteration_files import light_iterations, write_iteration
 from agentforge.views.history import MAX_LIGHT, History
 
 
-def completed(seq: int, number: int, node: str = "0", provider: str | None = None) -> Event:
+def completed(
+    seq: int, number: int, node: str = "0", provider: str | None = None, text: str = "said"
+) -> Event:
     path = f"stage-{node}-{provider}/iterations/{number:03d}/result.json"
-    fact = IterationCompleted("plan", 1, Decision.CONTINUE, "", path, Result(), 1, text="said")
+    fact = IterationCompleted("plan", 1, Decision.CONTINUE, "", path, Result(), 1, text=text)
     return event(seq, fact, Cursor(node, 1, number, provider))
 
 
@@ -32,6 +35,20 @@ def test_an_iteration_that_could_not_be_written_is_written_again(tmp_path: Path)
     assert write_iteration_files(layout, light) == 1
     assert (here / "output.md").read_text() == "said"
     assert write_iteration_files(layout, light) == 0
+
+
+def test_an_iteration_whose_output_could_not_be_written_is_written_again(tmp_path: Path) -> None:
+    layout, text = RunLayout(str(tmp_path), "s"), "said " * 1000
+    light = list(light_iterations([completed(1, 1, text=text)]))
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, hard))
+    try:
+        with pytest.raises(StorageFailed):
+            write_iteration_files(layout, light)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert write_iteration_files(layout, light) == 1
+    assert (tmp_path / "stage-0-None" / "iterations" / "001" / "output.md").read_text() == text
 
 
 def test_the_latest_of_each_stage_and_branch_are_kept_for_writing(tmp_path: Path) -> None:

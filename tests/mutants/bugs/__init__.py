@@ -87,6 +87,7 @@ NEAR = {
     "agentforge.runtime.journal": _in("runtime", "test_journal*.py"),
     "agentforge.runtime.state_folder": ("tests/runtime/test_head_keeper.py",),
     "agentforge.runtime.conclusion": ATTEMPT,
+    "agentforge.runtime.confinement": ("tests/runtime/test_confinement.py", *SANDBOX),
     "agentforge.runtime.output_copies": ("tests/runtime/test_conclusion.py",),
     "agentforge.runtime.tasks.agent": (*ATTEMPT, REATTACHMENT, SESSIONS),
     "agentforge.runtime.tasks.call": (
