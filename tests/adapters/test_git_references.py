@@ -179,9 +179,9 @@ def test_references_in_a_format_that_is_not_supported(repository: Repository) ->
 
 def test_only_the_references_of_the_run_are_removed(repository: Repository) -> None:
     trees = repository.trees()
-    for name in ("run/1", "run/2", "run2/1", "other/1"):
+    for name in ("run/1", "run2/1", "run/2", "other/1"):
         kept(trees, taken(trees), name)
-        if name == "run/1":
+        if name == "run2/1":
             repository.git("pack-refs", "--all")
     before = repository.git("for-each-ref", "refs/heads")
     assert drop_references(str(repository.root), "run", ENVIRON) == ""

@@ -1,6 +1,7 @@
 """The list of mutations. One that no test can catch says why; a new one comes with the test that catches it."""
 
 from tests.mutants.bugs import (
+    checks,
     confinement,
     engine,
     log,
@@ -25,6 +26,7 @@ ALL = (
     *redaction.BUGS,
     *surfaces.BUGS,
     *trees.BUGS,
+    *checks.BUGS,
 )
 
 

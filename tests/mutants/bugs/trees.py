@@ -5,6 +5,8 @@ from tests.mutants.mutation import Mutation as Bug
 TREES = ("tests/adapters/test_git_trees.py",)
 RECORD = ("tests/runtime/test_tree_record.py",)
 GIT = "agentforge.adapters.host.git_trees"
+REFERENCES = "agentforge.adapters.host.git_references"
+KEPT = ("tests/adapters/test_git_references.py",)
 SCAN = "agentforge.adapters.host.tree_scan"
 
 BUGS = (
@@ -35,6 +37,27 @@ BUGS = (
         "        content = self._redactor.bytes(content)\n",
         "",
         TREES,
+    ),
+    Bug(
+        GIT,
+        "an edit inside a submodule doesn't change the tree",
+        "        content = objects.add_tree(inner[path], store=False) if inner[path] else id\n",
+        "        content = id\n",
+        TREES,
+    ),
+    Bug(
+        REFERENCES,
+        "a reference names a tree that is incomplete",
+        "            if content is None:\n                return NoTree(",
+        "            if content is None:\n                continue\n                return NoTree(",
+        KEPT,
+    ),
+    Bug(
+        REFERENCES,
+        "the references of runs with a similar name are removed, too",
+        'f"{folder}/".encode()',
+        "folder.encode()",
+        KEPT,
     ),
     Bug(
         "agentforge.runtime.tree_record",

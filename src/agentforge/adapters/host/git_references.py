@@ -79,7 +79,9 @@ class GitReferences:
 
     def _missing(self, ids: list[str]) -> list[str] | NoTree:
         """Those that the repository doesn't have."""
-        asked = self._git("cat-file", "--batch-check", stdin="".join(f"{id}\n" for id in ids).encode())
+        asked = self._git(
+            "cat-file", "--batch-check", "--buffer", stdin="".join(f"{id}\n" for id in ids).encode()
+        )
         if isinstance(asked, NoTree):
             return asked
         return [

@@ -1,0 +1,57 @@
+"""Bugs in how the outcome of a check is read, and in what it tells the next iteration."""
+
+from tests.mutants.mutation import Mutation as Bug
+
+OUTCOME = ("tests/engine/test_check_outcome.py", "tests/engine/test_check_parsers.py")
+
+BUGS = (
+    Bug(
+        "agentforge.engine.checks.outcome",
+        "zero executed tests pass",
+        'if parser in ("junit", "pytest") and not reading.counts.executed:',
+        'if parser in ("junit", "pytest") and not reading.counts.total:',
+        OUTCOME,
+    ),
+    Bug(
+        "agentforge.engine.checks.outcome",
+        "a report outranks the exit code",
+        "    if code == 0 and not reading.failure_count:\n",
+        "    if not reading.failure_count:\n",
+        OUTCOME,
+    ),
+    Bug(
+        "agentforge.engine.checks.outcome",
+        "an error of a check that is expected to fail is a pass",
+        "        return _error(code, reading.problem, reading.reason)\n",
+        "        return _expected(_judged(reading, code or 1, output), expect)\n",
+        OUTCOME,
+    ),
+    Bug(
+        "agentforge.engine.checks.junit",
+        "a document type is accepted",
+        "        parser.StartDoctypeDeclHandler = _refuse_doctype\n",
+        "",
+        OUTCOME,
+    ),
+    Bug(
+        "agentforge.engine.checks.pytest_output",
+        "what a test printed counts as the counts of pytest",
+        "True, FailureList(), 0, None\n",
+        "True, FailureList(), 0, self._counts\n",
+        OUTCOME,
+    ),
+    Bug(
+        "agentforge.engine.checks.signature",
+        "a message that was cut is kept up to the cut",
+        "    if first.endswith(_CUT):\n",
+        "    if first == _CUT:\n",
+        OUTCOME,
+    ),
+    Bug(
+        "agentforge.views.check_feedback",
+        "many checks make the feedback longer than its limit",
+        "room // len(shown) - 2",
+        "room",
+        ("tests/views/test_check_feedback.py",),
+    ),
+)
