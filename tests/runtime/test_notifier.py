@@ -1,8 +1,9 @@
-"""The notifier: after the event is durable, in no one's way, bounded."""
+"""The notifier: after the event is durable, without holding up the run, bounded."""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+import threading
+from collections.abc import Callable
 
 import pytest
 from tests.engine.plans import plan_of, stage, started
@@ -10,12 +11,10 @@ from tests.engine.plans import plan_of, stage, started
 from agentforge.model import facts as f
 from agentforge.model.hook import OCCASIONS, Occasion
 from agentforge.runtime.journal import Journal
-from agentforge.runtime.notifier import MAX_PENDING, Channel, Notifier
+from agentforge.runtime.notifier import MAX_PENDING, Channel, Notifier, Sender
 from agentforge.testing import FakeClock
 from agentforge.testing.memory_log import MemoryLog
 from agentforge.views.notice import Notice
-
-Send = Callable[[Notice], Awaitable[None]]
 
 
 def journal_of_a_run() -> Journal:
@@ -24,7 +23,7 @@ def journal_of_a_run() -> Journal:
     return journal
 
 
-def channel(send: Send, *on: Occasion) -> Channel:
+def channel(send: Callable[[Notice], None], *on: Occasion) -> Channel:
     return Channel("pigeon", frozenset(on or OCCASIONS), send)
 
 
@@ -32,88 +31,103 @@ def ask(journal: Journal, id: str = "r1") -> None:
     journal.record(f.RequestOpened(id, "escalation", id, "lost", "Again?", ("retry", "cancel")))
 
 
-def test_notice_is_sent_when_its_event_is_durable() -> None:
-    seen: list[Notice] = []
-
-    async def send(notice: Notice) -> None:
-        seen.append(notice)
-
-    async def main() -> None:
-        journal = journal_of_a_run()
-        notifier = Notifier(journal, [channel(send)])
-        await journal.sync()
-        ask(journal)
-        journal.flush_if_due()
-        await notifier.finish()
-        assert seen == []
-        await journal.sync()
-        await notifier.finish()
-        await journal.sync()
-        await notifier.finish()
-
-    asyncio.run(main())
-    assert [notice.request for notice in seen] == ["r1"]
-
-
-def test_sync_returns_before_the_notice_is_sent_and_a_late_one_is_dropped(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    async def hang(_: Notice) -> None:
-        await asyncio.Event().wait()
-
-    async def main() -> None:
-        journal = journal_of_a_run()
-        notifier = Notifier(journal, [channel(hang)], seconds=0.01)
-        ask(journal)
-        await journal.sync()
-        await notifier.finish()
-
-    with caplog.at_level(logging.WARNING):
-        asyncio.run(main())
-    assert "session 'auth': no notification by pigeon: it took too long" in caplog.messages
-
-
-def test_many_notices_at_once_are_bounded(caplog: pytest.LogCaptureFixture) -> None:
+def test_notice_is_sent_once_when_its_event_is_durable() -> None:
     seen: list[str] = []
 
     async def main() -> None:
-        go = asyncio.Event()
+        journal, sender = journal_of_a_run(), Sender()
+        notifier = Notifier(journal, [channel(lambda notice: seen.append(notice.request))], sender)
+        await journal.sync()
+        ask(journal)
+        journal.flush_if_due()
+        await sender.close()
+        assert seen == []
+        await journal.sync()
+        await journal.sync()
+        notifier.finish()
+        await sender.close()
 
-        async def wait(notice: Notice) -> None:
-            await go.wait()
-            seen.append(notice.request)
+    asyncio.run(main())
+    assert seen == ["r1"]
 
-        journal = journal_of_a_run()
-        notifier = Notifier(journal, [channel(wait)])
+
+def test_run_continues_while_a_notice_is_sent() -> None:
+    go = threading.Event()
+
+    async def main() -> None:
+        journal, sender = journal_of_a_run(), Sender()
+        notifier = Notifier(journal, [channel(lambda _: go.wait(60) and None)], sender)
+        ask(journal)
+        await journal.sync()
+        journal.record(f.PauseRequested("lunch"))
+        await journal.sync()
+        notifier.finish()
+        go.set()
+        await sender.close()
+
+    asyncio.run(main())
+
+
+def test_many_notices_at_once_are_bounded(caplog: pytest.LogCaptureFixture) -> None:
+    go = threading.Event()
+    seen: list[str] = []
+
+    def send(notice: Notice) -> None:
+        go.wait(60)
+        seen.append(notice.request)
+
+    async def main() -> None:
+        journal, sender = journal_of_a_run(), Sender()
+        Notifier(journal, [channel(send)], sender)
         for number in range(MAX_PENDING + 1):
             ask(journal, f"r{number}")
         await journal.sync()
         go.set()
-        await notifier.finish()
+        await sender.close()
 
     with caplog.at_level(logging.WARNING):
         asyncio.run(main())
     assert len(seen) == MAX_PENDING
-    assert caplog.messages == ["session 'auth': one notification by pigeon of too many is dropped"]
+    assert caplog.messages == ["session 'auth': no notification by pigeon: too many are being sent"]
 
 
-def test_error_of_one_channel_does_not_keep_another_from_sending(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    ("error", "why"), [(OSError("no pigeon"), "no pigeon"), (TimeoutError(), "it took too long")]
+)
+def test_error_of_one_channel_does_not_keep_another_from_sending(
+    error: Exception, why: str, caplog: pytest.LogCaptureFixture
+) -> None:
     seen: list[str] = []
 
-    async def fail(_: Notice) -> None:
-        raise OSError("no pigeon")
+    def fail(_: Notice) -> None:
+        raise error
 
-    async def send(notice: Notice) -> None:
+    def send(notice: Notice) -> None:
         seen.append(notice.request)
 
     async def main() -> None:
-        journal = journal_of_a_run()
-        notifier = Notifier(journal, [channel(fail), channel(send), channel(send, "failed")])
+        journal, sender = journal_of_a_run(), Sender()
+        Notifier(journal, [channel(fail), channel(send), channel(send, "failed")], sender)
         ask(journal)
         await journal.sync()
-        await notifier.finish()
+        await sender.close()
 
     with caplog.at_level(logging.WARNING):
         asyncio.run(main())
     assert seen == ["r1"]
-    assert caplog.messages == ["session 'auth': no notification by pigeon: no pigeon"]
+    assert caplog.messages == [f"session 'auth': no notification by pigeon: {why}"]
+
+
+def test_notice_of_a_request_that_was_answered_meanwhile_is_not_sent() -> None:
+    seen: list[str] = []
+
+    async def main() -> None:
+        journal, sender = journal_of_a_run(), Sender()
+        Notifier(journal, [channel(lambda notice: seen.append(notice.request))], sender)
+        ask(journal)
+        journal.record(f.RequestAnswered("r1", "retry", "person"))
+        await journal.sync()
+        await sender.close()
+
+    asyncio.run(main())
+    assert seen == []

@@ -3,8 +3,7 @@ stage, on the desktop."""
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 from msgspec import Struct
@@ -24,7 +23,6 @@ from agentforge.views.notice import Notice
 VARIABLE = "AGENTFORGE_NOTIFY"
 LOOP = Notification(on=("failed", "completed"), desktop=True)
 SHELL = "/bin/sh"
-THREADS = 4
 
 Send = Callable[[Notice], None]
 """Raises the reason why the notice was not sent."""
@@ -32,16 +30,13 @@ Send = Callable[[Notice], None]
 
 def channels(plan: Plan, environ: Mapping[str, str], project: str) -> tuple[Channel, ...]:
     """Each receiver once, with all occasions on which it is notified."""
-    senders = Senders(environ, project)
+    machine = Machine(environ, project)
     found: dict[Receiver, set[Occasion]] = {}
     for notification in _wanted(plan, environ):
         for receiver in _receivers(notification):
             found.setdefault(receiver, set()).update(notification.on)
-    # Threads of their own, as the others of the process work for the run.
-    pool = ThreadPoolExecutor(THREADS, "notification") if found else None
     return tuple(
-        Channel(receiver.kind, frozenset(on), _in_thread(pool, senders.sender(receiver)))
-        for receiver, on in found.items()
+        Channel(receiver.kind, frozenset(on), machine.sender(receiver)) for receiver, on in found.items()
     )
 
 
@@ -75,11 +70,7 @@ def _receivers(notification: Notification) -> Iterator[Receiver]:
         yield Receiver("webhook", notification.url, notification.secret)
 
 
-def _in_thread(pool: ThreadPoolExecutor | None, send: Send) -> Callable[[Notice], Awaitable[None]]:
-    return lambda notice: asyncio.get_running_loop().run_in_executor(pool, send, notice)
-
-
-class Senders:
+class Machine:
     """Sends notices from this machine."""
 
     def __init__(self, environ: Mapping[str, str], project: str) -> None:
@@ -103,7 +94,7 @@ class Senders:
                 cwd=self._project,
                 env={**environment, **_variables(notice)},
                 contained=True,
-                stdin=msgspec.json.encode(notice),
+                stdin=msgspec.json.encode(notice) + b"\n",
             )
         )
         if done.code != 0:

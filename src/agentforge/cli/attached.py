@@ -58,10 +58,11 @@ async def _drive(call: Invocation, work: Callable[[Engine], Awaitable[T]], *, se
                 if stopped.signal is None:
                     raise
     finally:
+        seconds = monotonic() - began
         await engine.close()
         await watching
         display.close()
-    return DriveResult(outcome, stopped.signal, monotonic() - began)
+    return DriveResult(outcome, stopped.signal, seconds)
 
 
 async def _watch(engine: Engine, display: Display) -> None:

@@ -3,7 +3,10 @@ it. What can't be sent in time is logged and dropped; the run never waits for it
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
+from time import monotonic
 
 from msgspec import Struct
 
@@ -19,6 +22,7 @@ SECONDS = 10.0
 """The time limit of one notification."""
 MAX_PENDING = 20
 """Further notifications are dropped."""
+THREADS = 4
 
 
 class Channel(Struct, frozen=True):
@@ -26,27 +30,65 @@ class Channel(Struct, frozen=True):
 
     name: str
     on: frozenset[Occasion]
-    send: Callable[[Notice], Awaitable[None]]
-    """Raises if it fails."""
+    send: Callable[[Notice], None]
+    """Takes no longer than SECONDS; raises if it fails. Called in a thread."""
+
+
+class Sender:
+    """Sends the notices of an engine's runs, in threads of its own: the others of the process work for the
+    runs."""
+
+    def __init__(self) -> None:
+        self._pool: ThreadPoolExecutor | None = None
+        self._sending: set[Future[None]] = set()
+
+    def send(self, channel: Channel, notice: Notice) -> None:
+        if len(self._sending) >= MAX_PENDING:
+            _warn(channel, notice, "too many are being sent")
+            return
+        self._pool = self._pool or ThreadPoolExecutor(THREADS, "notification")
+        run = copy_context().run
+        sending = self._pool.submit(run, _deliver, channel, notice, monotonic() + SECONDS)
+        self._sending.add(sending)
+        sending.add_done_callback(self._sending.discard)
+
+    async def close(self) -> None:
+        """Wait for what is being sent, which takes no longer than twice the time limit."""
+        if self._pool is not None:
+            await asyncio.to_thread(self._pool.shutdown)
+            self._pool = None
+
+
+def _deliver(channel: Channel, notice: Notice, until: float) -> None:
+    if monotonic() > until:
+        _warn(channel, notice, "those before it took too long")
+        return
+    try:
+        channel.send(notice)
+    except Exception as error:
+        _warn(channel, notice, "it took too long" if isinstance(error, TimeoutError) else error)
+
+
+def _warn(channel: Channel, notice: Notice, why: object) -> None:
+    log.warning("session %r: no notification by %s: %s", notice.session, channel.name, why)
 
 
 class Notifier:
-    def __init__(self, journal: Journal, channels: Sequence[Channel], *, seconds: float = SECONDS) -> None:
+    """Notices what happens in one run."""
+
+    def __init__(self, journal: Journal, channels: Sequence[Channel], sender: Sender) -> None:
         self._journal = journal
-        self._seconds = seconds
         self._channels = channels
+        self._sender = sender
         self._recorded: list[tuple[int, Notice]] = []
         """Notices that are not sent yet, with the numbers of their events."""
-        self._sending: set[asyncio.Task[None]] = set()
         if channels:
             journal.listen(self._note)
             journal.observe(self._send_durable)
 
-    async def finish(self) -> None:
-        """Wait for what is being sent, which takes no longer than the time limit."""
+    def finish(self) -> None:
+        """The engine stops driving the run: hooks answer no more requests."""
         self._send_durable(is_last=True)
-        if self._sending:
-            await asyncio.wait(self._sending)
 
     def _note(self, event: Event) -> None:
         notice = notice_of(event, self._journal.plan, self._journal.state)
@@ -76,24 +118,5 @@ class Notifier:
 
     def _send(self, notice: Notice) -> None:
         for channel in self._channels:
-            if notice.event not in channel.on:
-                continue
-            if len(self._sending) >= MAX_PENDING:
-                log.warning(
-                    "session %r: one notification by %s of too many is dropped", *self._named(channel)
-                )
-                continue
-            task = asyncio.create_task(self._deliver(channel, notice))
-            self._sending.add(task)
-            task.add_done_callback(self._sending.discard)
-
-    def _named(self, channel: Channel) -> tuple[str, str]:
-        return self._journal.session, channel.name
-
-    async def _deliver(self, channel: Channel, notice: Notice) -> None:
-        try:
-            async with asyncio.timeout(self._seconds):
-                await channel.send(notice)
-        except Exception as error:
-            why = "it took too long" if isinstance(error, TimeoutError) else error
-            log.warning("session %r: no notification by %s: %s", *self._named(channel), why)
+            if notice.event in channel.on:
+                self._sender.send(channel, notice)

@@ -468,9 +468,10 @@ class Engine(HookDecorators):
         return await probe_providers(self.registry)
 
     async def close(self) -> None:
-        """End the subscriptions and shut down the providers."""
+        """End the subscriptions, shut down the providers, and wait for notifications that are being sent."""
         self._follower.close()
         await self.registry.close()
+        await self._runner.close()
 
     # -- details
 

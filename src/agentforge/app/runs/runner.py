@@ -39,7 +39,7 @@ from agentforge.runtime.confinement import Confiner
 from agentforge.runtime.driver import Driver, Performers, WrittenView
 from agentforge.runtime.iteration_files import write_iteration_files
 from agentforge.runtime.journal import Journal
-from agentforge.runtime.notifier import Notifier
+from agentforge.runtime.notifier import Notifier, Sender
 from agentforge.runtime.output_copies import OutputCopies
 from agentforge.runtime.placeholders import Placeholders
 from agentforge.runtime.refusals import refuse_here
@@ -87,6 +87,7 @@ class Runner:
         self._stop_grace = stop_grace
         self._sandboxed = sandboxed
         self.hooks = hooks
+        self._sender = Sender()
         self._drivers: dict[str, Driver] = {}
         self._released: dict[str, asyncio.Event] = {}
         """Set when a run that this engine drives was released."""
@@ -175,8 +176,12 @@ class Runner:
             released.set()
             is_over = journal.state.status is not RunStatus.RUNNING
             self._leases.release(journal, keep_lock=is_over and not is_written)
-            await notifier.finish()
+            notifier.finish()
         return result_of(journal.state, journal.view.summary, layout.root)
+
+    async def close(self) -> None:
+        """Wait for notifications that are being sent."""
+        await self._sender.close()
 
     def interrupt(self, reason: str, *, now: bool) -> bool:
         for driver in self._drivers.values():
@@ -267,7 +272,7 @@ class Runner:
     def _notifier(self, journal: Journal) -> Notifier:
         is_replay = journal.state.settings.replay is not None
         wanted = () if is_replay else channels(journal.plan, self._environ, self._runs.project)
-        return Notifier(journal, wanted)
+        return Notifier(journal, wanted, self._sender)
 
     def _setting(self, journal: Journal, layout: RunLayout) -> TaskContext:
         return TaskContext(
