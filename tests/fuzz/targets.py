@@ -186,7 +186,7 @@ def resolution(project: Path, content: bytes) -> None:
     layout, at = RunLayout.of(str(project), "s"), REQUEST.opened_at
     put(Path(layout.escalations) / f"{escalation_id('run', 'r', at)}.resolution.yaml", content)
     state = RunState("s", "run", "pipeline", RunStatus.AWAITING_APPROVAL, at, 1, at, at, requests=(REQUEST,))
-    place_resolutions(layout, state, at)
+    place_resolutions(layout, state, at, str)
     list(given_answers(layout, "run", [REQUEST]))
 
 
