@@ -187,6 +187,8 @@ def test_no_name_outside_the_list_is_reachable(name: str, place: str) -> None:
     }
 
 
-def test_a_definition_without_conditions_does_not_load_the_parser() -> None:
-    script = "import sys, agentforge.definition.compiler; sys.exit('lark' in sys.modules)"
+@pytest.mark.parametrize("modules", ["agentforge.definition.compiler", "agentforge.engine.decide.run"])
+def test_the_parser_is_loaded_only_for_a_condition_in_a_file(modules: str) -> None:
+    """A definition without conditions doesn't need it, nor does a run that is resumed."""
+    script = f"import sys, {modules}; sys.exit('lark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False, timeout=60).returncode == 0

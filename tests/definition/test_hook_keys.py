@@ -4,13 +4,16 @@ import json
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from jsonschema import Draft7Validator
 
 from agentforge.definition.compiler import compile_stage
 from agentforge.definition.read.file_keys import pipeline_schema, stage_schema
+from agentforge.definition.read.hook_keys import HOOK
 from agentforge.model.condition import condition_text
-from agentforge.model.hook import Hook, Notification
-from agentforge.model.plan import NestedNode
+from agentforge.model.hook import YAML_POINTS, Hook, Notification
+from agentforge.model.plan import NestedNode, Plan
 from agentforge.model.plan_limits import (
     MAX_COMMAND,
     MAX_NAMED_VARIABLES,
@@ -282,9 +285,51 @@ def test_hooks_are_a_mapping_of_points(line: str) -> None:
     assert not PIPELINE.is_valid(loaded(f"{line}\n{NODES}"))
 
 
-def test_the_schema_rejects_unknown_points() -> None:
-    assert not PIPELINE.is_valid(loaded(hooks("stage_ended: []")))
-    assert PIPELINE.is_valid(loaded(hooks("x-mine: 1")))
+@pytest.mark.parametrize(
+    "line",
+    [
+        "stage_ended: []",
+        "stage_end: {}",
+        "stage_end: {action: ask}",
+        "stage_end: {action: webhook}",
+        "stage_end: [{action: script}]",
+        "stage_end: {action: pause, url: 'https://x'}",
+        "stage_end: {action: webhook, url: 'https://x', script: x}",
+        "stage_end: {action: webhook, url: 'ftp://x'}",
+        "stage_end: {action: webhook, url: 'https://me@x'}",
+        "stage_end: {action: webhook, url: 'https://x', secret: a-b}",
+    ],
+)
+def test_the_schema_rejects_the_same_as_the_compiler(line: str) -> None:
+    assert not PIPELINE.is_valid(loaded(hooks(line)))
+    assert any(one.is_error for one in found(hooks(line)))
+
+
+words = st.sampled_from(["research", "pause", "https://x/y", "x", "A_B", "true", "iteration > 1", "continue"])
+keys = st.sampled_from(sorted(key.name for key in HOOK.keys))
+any_hooks = st.dictionaries(
+    st.sampled_from(YAML_POINTS),
+    st.lists(
+        st.builds(
+            lambda action, more: {"action": action, **more},
+            st.sampled_from(["pause", "confirm", "webhook", "script"]),
+            st.dictionaries(keys, words | st.integers(0, 11) | st.text(max_size=5), max_size=3)
+            | st.just({"url": "http://x", "script": "x"}),
+        ),
+        max_size=3,
+    ),
+)
+
+
+@given(any_hooks)
+def test_any_hooks_compile_or_are_explained(tree: dict[str, list[object]]) -> None:
+    text = json.dumps({"hooks": tree, "nodes": [{"id": "research", "stage": "s"}]})
+    if any(one.is_error for one in found(text)):
+        return
+    compiled = plan(text)
+    assert plan_problem(compiled) == ""
+    assert len(compiled.all_hooks) == sum(map(len, tree.values()))
+    assert msgspec.json.decode(msgspec.json.encode(compiled), type=Plan) == compiled
 
 
 @pytest.mark.parametrize(

@@ -175,6 +175,14 @@ POINTS = Table(
 )
 
 
+def _schema_of(action: HookAction) -> Schema:
+    """Which keys a hook with this action needs, and which it can't have."""
+    others = [key.name for key in HOOK.keys if key.name not in (*_COMMON, *_KEYS[action])]
+    required = [_REQUIRED[action]] if action in _REQUIRED else []
+    then = {"properties": dict.fromkeys(others, False), "required": required}
+    return {"if": {"properties": {"action": {"const": action}}, "required": ["action"]}, "then": then}
+
+
 class HooksKind(Struct, frozen=True):
     """Hooks by their points. Ignoring an unknown point would silently drop a hook."""
 
@@ -193,6 +201,7 @@ class HooksKind(Struct, frozen=True):
 
     def schema(self, definitions: dict[str, Schema]) -> Schema:
         schema = POINTS.inline_schema(definitions)
+        definitions[HOOK.name]["allOf"] = [_schema_of(action) for action in _ACTIONS]
         return {**schema, "patternProperties": {f"^{USER_PREFIX}": {}}, "additionalProperties": False}
 
 
