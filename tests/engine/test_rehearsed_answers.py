@@ -237,13 +237,14 @@ def test_answers_about_attempts_are_told_apart() -> None:
     assert events[-1].fact == f.SessionCompleted("all_loops_complete")
 
 
-def test_recorded_answer_is_used_once() -> None:
+def test_recorded_answers_to_the_same_request_are_used_in_order() -> None:
     at = Cursor("1", 1, 1)
     request = Request("r", "approval", "approval@1/1/1/0", "approval", "?", ("approve",), NOON, at=at)
     answers = Answers()
-    for _ in range(2):
-        answers.add_reply(*reply_of(TAPE[-1], RecordedAnswer("approval", "approve")))
-    assert answers.reply(request, NodeKey("stage-review")) == f.RequestAnswered("r", "approve", "")
+    for who in ("alice", "bob"):
+        answers.add_reply(*reply_of(TAPE[-1], RecordedAnswer("approval", "approve", by=who)))
+    for who in ("alice", "bob"):
+        assert answers.reply(request, NodeKey("stage-review")) == f.RequestAnswered("r", "approve", who)
     assert answers.reply(request, NodeKey("stage-review")) is None
     assert answers.reply(request, None) is None
 

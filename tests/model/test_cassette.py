@@ -130,6 +130,8 @@ def test_answers_are_told_apart_by_what_they_are_about() -> None:
         "approval:",
     ]
     assert cassette.find(ExchangeQuery("plan", 0)) is None
+    again = line("approval").replace('"kind"', '"made": 2, "kind"')
+    assert parse_cassette("\n".join([*lines, again]), "c").exchanges[-1].about == "approval::2"
     with pytest.raises(ProviderUnusable, match="already recorded on an earlier line"):
         parse_cassette("\n".join([*lines, lines[-1]]), "c")
 
@@ -167,3 +169,17 @@ def test_commands_and_changed_files_are_listed() -> None:
     found = cassette({"steps": steps})
     assert found.commands == [("make", "x")]
     assert found.file_steps == {"a": [WriteFile(path="a", text="1"), Delete(path="a")]}
+
+
+def test_calls_of_hooks_are_told_apart_by_hook_and_delivery() -> None:
+    def line(kind: str = "hook", **hook: str) -> str:
+        given = {"hook": hook} if hook else {}
+        return json.dumps({"stage": "plan", "iteration": 0, "kind": kind, **given})
+
+    calls = [line(id="a", delivery="1"), line(id="a", delivery="2"), line(id="b")]
+    cassette = parse_cassette("\n".join([HEADER, *calls]), "c")
+    assert [exchange.about for exchange in cassette.exchanges] == ["a:1", "a:2", "b:"]
+    assert cassette.find(ExchangeQuery("plan", 0)) is None
+    for wrong in (line(), line("queue", id="a").replace("{", '{"remaining": 1, ', 1)):
+        with pytest.raises(ProviderUnusable, match="`hook` is required for exchanges of kind `hook`"):
+            parse_cassette("\n".join([HEADER, wrong]), "c")

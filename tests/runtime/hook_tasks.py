@@ -75,6 +75,7 @@ class HookEngine:
             scripts=scripts,
             webhooks=HttpxWebhooks(),
             calls=calls or {},
+            played=None,
             environ=environ,
         )
 

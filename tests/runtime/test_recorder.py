@@ -22,11 +22,12 @@ from agentforge.model.cassette import (
 )
 from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
+from agentforge.model.hook import Hook
 from agentforge.model.layout import RunLayout
 from agentforge.model.place import Place, inner_place
 from agentforge.model.result import Decision, Result
 from agentforge.model.secrets import Redactor
-from agentforge.model.task import JudgeTask, QueueTask
+from agentforge.model.task import HookTask, JudgeTask, QueueTask
 from agentforge.ports.provider import ExecuteResult
 from agentforge.ports.workspace import Stamp
 from agentforge.runtime.conclusion import Attempted
@@ -242,7 +243,9 @@ def test_answers_are_recorded_once_in_every_engine(kept: Kept) -> None:
             None,
             said("approval", "reject", "", "Shorter."),
         ),
+        ("answer", "parallel-duel", "", "duel", 0, None, said("checkpoint", "another", "go")),
     ]
+    assert [exchange.made for exchange in first] == [None, None, None, 2], "opened a second time"
     kept.another()
     for event in events:
         kept.recorder.hear(event)
@@ -299,3 +302,48 @@ def test_the_header_holds_the_plan_that_is_in_force(kept: Kept) -> None:
     recorder.begin()
     assert kept.cassette.header.plan == changed
     assert len(kept.cassette.exchanges) == 1
+
+
+def called(attempt: int, delivery: str = "d-1") -> HookTask:
+    review = Hook("iteration_end-1", "iteration_end", "webhook", url="http://127.0.0.1")
+    at = Cursor("0", 1, 1)
+    return HookTask(HERE, "plan", 1, attempt, hook=review, delivery=delivery, started_at=NOON, at=at)
+
+
+def test_calls_of_hooks_are_recorded_once_and_lost_ones_are_not(kept: Kept) -> None:
+    failed = f.HookFailed("iteration_end-1", "iteration_end", "d-1", 1, message="not hush", retry=True)
+    answered = f.HookCompleted("iteration_end-1", "iteration_end", "d-1", 3, context="fine")
+    for _ in range(2):
+        kept.recorder.called(called(1), failed)
+    kept.recorder.called(called(2), replace(answered, attempt=2))
+    kept.another()
+    kept.recorder.called(called(2), f.HookLost("iteration_end-1", "iteration_end", "d-1", 2))
+    kept.recorder.called(called(3), answered)
+    kept.recorder.called(called(1, "d-2"), replace(answered, delivery="d-2", attempt=1))
+    found = kept.cassette.exchanges
+    assert [(e.kind, e.node, e.iteration, e.attempt, e.made, e.about) for e in found] == [
+        ("hook", "stage-plan", 1, 1, None, "iteration_end-1:d-1"),
+        ("hook", "stage-plan", 1, 2, 3, "iteration_end-1:d-1"),
+        ("hook", "stage-plan", 1, 1, None, "iteration_end-1:d-2"),
+    ]
+    outcomes = [exchange.outcome for exchange in found]
+    assert [(o.type, o.data.get("message")) for o in outcomes if o] == [
+        ("hook_failed", "not [secret]"),
+        ("hook_complete", None),
+        ("hook_complete", None),
+    ]
+
+
+def test_what_a_hook_answered_to_a_request_is_not_a_persons_answer(kept: Kept) -> None:
+    kept.recorder.hear(asked(1, "runtime_limit"))
+    fact = f.RequestAnswered("runtime_limit-1", "60", "hook request-extend")
+    kept.recorder.hear(Event(2, NOON, "s", "r", fact))
+    assert not kept.cassette.exchanges
+
+
+def test_an_answer_for_the_run_as_a_whole_is_recorded(kept: Kept) -> None:
+    opened = asked(1, "hook_pause", subject="session_start-1")
+    kept.recorder.hear(replace(opened, cursor=None))
+    kept.recorder.hear(answered(2, "hook_pause-1", "continue"))
+    (only,) = kept.cassette.exchanges
+    assert (only.node, only.iteration) == ("", 0)

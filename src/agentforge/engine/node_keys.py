@@ -69,4 +69,7 @@ def parse_key(recorded: str, branch: str, stage: str) -> NodeKey:
     """Parse a key made by `recorded_key`."""
     found = _VISIT.search(recorded)
     run = int(found[1]) if found else 1
-    return NodeKey(_VISIT.sub("", recorded, count=1), run, branch or None, stage if branch else "")
+    node = _VISIT.sub("", recorded, count=1)
+    # A branch as a whole is named like its block.
+    is_inner = bool(branch) and node.rpartition("/")[2] != f"parallel-{stage}"
+    return NodeKey(node, run, branch or None, stage if is_inner else "")

@@ -24,7 +24,7 @@ MAX_CASSETTE = 1 << 30
 Seconds = Annotated[float, Meta(ge=0)]
 Count = Annotated[int, Meta(ge=1)]
 NonEmpty = Annotated[str, Meta(min_length=1)]
-ExchangeKind = Literal["", "work", "judge", "queue", "answer"]
+ExchangeKind = Literal["", "work", "judge", "queue", "answer", "hook"]
 
 
 class Header(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -135,6 +135,14 @@ class RecordedAnswer(Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     text: str = ""
 
 
+class RecordedHook(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A hook that was called."""
+
+    id: NonEmpty
+    delivery: str = ""
+    """Tells calls at the same place apart."""
+
+
 class Exchange(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     stage: NonEmpty
     iteration: Annotated[int, Meta(ge=0)]
@@ -142,7 +150,8 @@ class Exchange(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     attempt: Count | None = None
     """None: any attempt without a more specific exchange."""
     kind: ExchangeKind = ""
-    """The iteration's work, its judgment, a queue check, or an answer; empty: either of the first two."""
+    """The iteration's work, its judgment, a queue check, a person's answer, or a hook's; empty: either of the
+    first two."""
     node: str = ""
     """The stage's position in the pipeline, by kinds and ids; empty: any."""
     branch: str = ""
@@ -150,11 +159,13 @@ class Exchange(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     remaining: int | None = None
     """The number of tasks left in the queue."""
     answer: RecordedAnswer | None = None
+    hook: RecordedHook | None = None
     provider: str = ""
     model: str = ""
     prompt_sha256: str = ""
     made: int | None = None
-    """The attempt's number in the run, if earlier ones failed."""
+    """The attempt's number in the run, if earlier ones failed; of an answer, its number if the same request
+    was opened before."""
     outcome: ExchangeOutcome | None = None
     notes: tuple[str, ...] = ()
     """What couldn't be recorded, and why."""
@@ -165,8 +176,13 @@ class Exchange(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
 
     @property
     def about(self) -> str:
-        """What an answer is about."""
-        return f"{self.answer.reason}:{self.answer.subject}" if self.answer else ""
+        """What an answer is about, or which call of which hook it is."""
+        if self.hook:
+            return f"{self.hook.id}:{self.hook.delivery}"
+        if self.answer is None:
+            return ""
+        again = f":{self.made}" if self.made else ""
+        return f"{self.answer.reason}:{self.answer.subject}{again}"
 
 
 class ExchangeQuery(Struct, frozen=True):
@@ -262,12 +278,14 @@ def _header(number: int, line: str, name: str) -> Header:
 def parse_exchange(line: str | bytes) -> Exchange:
     """Raises ValueError with what is wrong."""
     exchange = _decode(line, Exchange)
-    if exchange.iteration < 1 and exchange.kind not in ("queue", "answer"):
+    if exchange.iteration < 1 and exchange.kind not in ("queue", "answer", "hook"):
         raise ValueError("Expected `int` >= 1 - at `$.iteration`")
     if (exchange.remaining is None) == (exchange.kind == "queue"):
         raise ValueError("`remaining` is required for exchanges of kind `queue` and not allowed otherwise")
     if (exchange.answer is None) == (exchange.kind == "answer"):
         raise ValueError("`answer` is required for exchanges of kind `answer` and not allowed otherwise")
+    if (exchange.hook is None) == (exchange.kind == "hook"):
+        raise ValueError("`hook` is required for exchanges of kind `hook` and not allowed otherwise")
     for index, step in enumerate(exchange.steps):
         _check_step(step, f"$.steps[{index}]")
     return exchange

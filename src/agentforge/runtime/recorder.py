@@ -1,4 +1,5 @@
-"""Records a run: each attempt, judgment, queue check and answer becomes an exchange of a cassette.
+"""Records a run: each attempt, judgment, queue check, call of a hook and answer becomes an exchange of a
+cassette.
 
 An exchange is on the disk before its outcome is in the log, and is stored exactly once even if repeated.
 Files are compared with the state after the last exchange, not with the state at the start of the attempt: so
@@ -16,6 +17,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from agentforge.engine.evolve.hooks import BY as BY_HOOK
 from agentforge.engine.node_keys import recorded_key
 from agentforge.engine.normalise import clean_output
 from agentforge.engine.rehearsal.outcomes import attempt_of
@@ -31,6 +33,7 @@ from agentforge.model.cassette import (
     Fail,
     Header,
     RecordedAnswer,
+    RecordedHook,
     Say,
     Sleep,
     WriteFile,
@@ -48,7 +51,7 @@ from agentforge.model.place import Place
 from agentforge.model.plan import Plan
 from agentforge.model.protected_names import protected_step
 from agentforge.model.secrets import Redactor
-from agentforge.model.task import JudgeTask, QueueTask
+from agentforge.model.task import HookTask, JudgeTask, QueueTask
 from agentforge.ports.provider import ExecuteResult
 from agentforge.ports.workspace import Stamp, Workspace
 from agentforge.runtime.conclusion import Attempted
@@ -77,7 +80,7 @@ class ExchangeKey(Struct, frozen=True):
     iteration: int
     made: int
     about: str = ""
-    """What an answer is about."""
+    """What an answer is about, or which call of which hook it is."""
 
 
 class ExchangeDraft(Struct, frozen=True):
@@ -107,8 +110,10 @@ class Recorder:
         self._kept: set[ExchangeKey] = set()
         self._made: Counter[ExchangeKey] = Counter()
         """How many attempts of each iteration are stored."""
-        self._opened: dict[str, tuple[f.RequestOpened, Cursor]] = {}
+        self._opened: dict[str, tuple[f.RequestOpened, Cursor | None]] = {}
         """The requests that were opened, by id."""
+        self._heard: Counter[ExchangeKey] = Counter()
+        """How many answers were heard to the same request."""
         self._stamps: dict[str, Stamp] | None = {}
 
     def begin(self) -> None:
@@ -195,16 +200,32 @@ class Recorder:
         self._rewrite(without=key)
         self._append(exchange)
 
+    # -- hooks
+
+    def called(self, task: HookTask, fact: f.AnyFact) -> None:
+        """Record the answer of a hook. A lost call is repeated, so an answer that is stored and not in the
+        log is removed."""
+        hook = RecordedHook(task.hook.id, task.delivery)
+        stage = task.name or self._plan.session.name
+        key = self._key("hook", task.place, stage, task.iteration, task.attempt)
+        key = replace(key, about=f"{hook.id}:{hook.delivery}")
+        if isinstance(fact, f.HookLost):
+            self._rewrite(without=key)
+        elif key not in self._kept:
+            exchange = replace(self._exchange(key, "", "", ()), hook=hook)
+            self._append(replace(exchange, outcome=self._outcome(fact)))
+
     # -- answers
 
     def hear(self, event: Event) -> None:
         """Record what was answered to a request. The log has the answers, so an engine that continues the
-        recording hears all its events again."""
+        recording hears all its events again. What a hook answered is in its own exchange."""
         match event.fact:
-            case f.RequestOpened(id=id) if event.cursor is not None:
+            case f.RequestOpened(id=id):
                 self._opened[id] = event.fact, event.cursor
-            case f.RequestAnswered(id=id) if id in self._opened:
-                self._answered(*self._opened[id], event.fact)
+            case f.RequestAnswered(id=id, by=by) if id in self._opened and not by.startswith(BY_HOOK):
+                asked, at = self._opened[id]
+                self._answered(asked, at or Cursor("", 1, 0), event.fact)
             case _:
                 pass
 
@@ -230,11 +251,15 @@ class Recorder:
                 self._redactor.text(fact.text),
             ),
         )
+        again = _key_of(exchange)
+        self._heard[again] += 1
+        if self._heard[again] > 1:
+            exchange = replace(exchange, made=self._heard[again])
         if _key_of(exchange) not in self._kept:
             self._append(exchange)
 
     def _name(self, at: Cursor) -> str:
-        """The id of the stage or block; that of the run if a damaged log names another."""
+        """The id of the stage or block; the session for the run as a whole."""
         step = self._plan.places.get(at.node_path)
         node = self._plan.stage(at.node_path, at.provider) or (step.node if step else None)
         return node.id if node else self._plan.session.name
@@ -347,7 +372,9 @@ class Recorder:
 
 
 def _key_of(exchange: Exchange) -> ExchangeKey:
-    made = exchange.made or exchange.attempt or (0 if exchange.kind == "answer" else 1)
+    made = exchange.made or exchange.attempt or 1
+    if exchange.kind == "answer":
+        made = exchange.attempt or 0
     return ExchangeKey(
         exchange.kind,
         exchange.node,

@@ -26,6 +26,7 @@ from agentforge.app.runs.leases import Leases, record_completion
 from agentforge.app.runs.lookup import Runs
 from agentforge.app.wiring import sandboxes, trees_of
 from agentforge.definition.precedence import JUDGE_PROVIDER
+from agentforge.model.cassette import Cassette
 from agentforge.model.errors import LogConflict, StorageFailed
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import Plan
@@ -42,6 +43,7 @@ from agentforge.runtime.journal import Journal
 from agentforge.runtime.notifier import Notifier, Sender
 from agentforge.runtime.output_copies import OutputCopies
 from agentforge.runtime.placeholders import Placeholders
+from agentforge.runtime.played_hooks import PlayedHooks
 from agentforge.runtime.refusals import refuse_here
 from agentforge.runtime.state_folder import HeadKeeper
 from agentforge.runtime.supervision import Supervised, SupervisorLimits
@@ -242,12 +244,16 @@ class Runner:
         queue = Beads(project, plan.session.name, self._environ)
         trees = TreeRecord(trees_of(project, layout, self._environ, setting.redactor), self._clock)
         judge = JudgePerformer(setting, calls, history)
+
+        def load() -> Cassette:
+            return load_cassette(layout.replayed)
+
         performers = Performers(
             {"prepare": preparer, "manifest": ManifestPerformer(setting, journal)},
             {
                 "agent": AgentPerformer(setting, calls, preparer, self._clock, trees),
                 "judge": judge,
-                "queue": QueuePerformer(setting, queue, lambda: load_cassette(layout.replayed), self._clock),
+                "queue": QueuePerformer(setting, queue, load, self._clock),
                 "hook": HookPerformer(
                     setting,
                     history,
@@ -255,6 +261,7 @@ class Runner:
                     scripts=scripts,
                     webhooks=HttpxWebhooks(),
                     calls=self.hooks.calls(journal, layout, lambda: self._runs.events(journal.session)),
+                    played=PlayedHooks(plan, load) if setting.is_replay else None,
                     environ=self._environ,
                 ),
             },

@@ -17,6 +17,8 @@ CourseStepKind = Literal[
     "judgment",
     "judge_lost",
     "queue",
+    "hook",
+    "hook_answer",
     "stage_over",
     "branch_over",
     "node_over",

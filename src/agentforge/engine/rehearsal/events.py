@@ -4,7 +4,7 @@ from agentforge.engine.node_keys import NodeKey
 from agentforge.engine.rehearsal.course import CourseStep, CourseStepKind
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
-from agentforge.model.task import TaskKind, Wait, Work
+from agentforge.model.task import HookTask, TaskKind, Wait, Work
 
 _TASKS: dict[TaskKind, CourseStepKind] = {
     "prepare": "iteration",
@@ -12,12 +12,13 @@ _TASKS: dict[TaskKind, CourseStepKind] = {
     "judge": "judge",
     "queue": "queue",
     "manifest": "manifest",
+    "hook": "hook",
 }
 
 
 def step_of_fact(fact: f.AnyFact, place: NodeKey | None, cursor: Cursor | None) -> CourseStep | None:
     """The course step of a fact, or None."""
-    found = _in_node(fact) or _in_iteration(fact) or _of_run(fact)
+    found = _in_node(fact) or _in_iteration(fact) or _of_hook(fact) or _of_run(fact)
     if found is None:
         return None
     what, attempt, detail = found
@@ -31,7 +32,8 @@ def step_of_work(work: Work, place: NodeKey | None) -> CourseStep | None:
     """The course step that running this work leads to, or None."""
     if isinstance(work, Wait):
         return None
-    return CourseStep(_TASKS[work.KIND], *_where(place, work.cursor), work.iteration, work.attempt)
+    detail = work.hook.id if isinstance(work, HookTask) else ""
+    return CourseStep(_TASKS[work.KIND], *_where(place, work.cursor), work.iteration, work.attempt, detail)
 
 
 _WITHOUT_ITERATION = frozenset(
@@ -96,6 +98,22 @@ def _in_iteration(fact: f.AnyFact) -> _Found:
             return "judgment", attempt, status
         case f.JudgeLost(attempt=attempt):
             return "judge_lost", attempt, ""
+        case _:
+            return None
+
+
+def _of_hook(fact: f.AnyFact) -> _Found:
+    match fact:
+        case f.HookStarted(attempt=attempt, hook=hook):
+            return "hook", attempt, hook
+        case f.HookCompleted(attempt=attempt, action=action):
+            return "hook_answer", attempt, action
+        case f.HookFailed(attempt=attempt):
+            return "hook_answer", attempt, "failed"
+        case f.HookTimedOut(attempt=attempt):
+            return "hook_answer", attempt, "timeout"
+        case f.HookLost(attempt=attempt):
+            return "hook_answer", attempt, "lost"
         case _:
             return None
 

@@ -1,6 +1,7 @@
 """Which outcome belongs to which work, and what a past run recorded: the outcomes of its own work, and the
 answers to its requests."""
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
@@ -12,11 +13,16 @@ from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
 from agentforge.model.failure import FailureKind
 from agentforge.model.request import Request
-from agentforge.model.task import AnyTask, TaskKind, Wait, Work
+from agentforge.model.task import AnyTask, HookTask, TaskKind, Wait, Work
 
 OUTCOMES = frozenset({f.TimerFired, *(fact for family in FAMILIES.values() for fact in family.outcomes)})
 AnswerKey = tuple[TaskKind, NodeKey, int, int]
 """The task's kind, node, iteration and attempt."""
+CallKey = tuple[NodeKey, int, int, str]
+"""Where a hook was called (node, iteration and attempt), and the hook."""
+CallOutcome = f.HookCompleted | f.HookFailed | f.HookTimedOut | f.HookLost
+RUN = NodeKey("")
+"""The run as a whole."""
 MAX_DIGITS = 9
 RequestKey = tuple[NodeKey, int, int, str, str]
 """Where a request was opened (node, iteration and attempt), its reason and its subject."""
@@ -27,8 +33,9 @@ class Answers:
 
     def __init__(self, recorded: "Iterable[tuple[NodeKey | None, Event]]" = ()) -> None:
         self._facts: dict[AnswerKey, Event] = {}
+        self._calls: dict[CallKey, deque[Event]] = {}
         self._opened: dict[str, RequestKey] = {}
-        self._replies: dict[RequestKey, f.RequestAnswered] = {}
+        self._replies: dict[RequestKey, deque[f.RequestAnswered]] = {}
         for place, event in recorded:
             self.add(place, event)
 
@@ -39,33 +46,48 @@ class Answers:
             self._opened[event.fact.id] = asked
         elif isinstance(event.fact, f.RequestAnswered) and (about := self._opened.get(event.fact.id)):
             self.add_reply(about, event.fact)
+        elif isinstance(event.fact, CallOutcome) and (here := _somewhere(place, event.cursor)):
+            iteration = event.cursor.iteration if event.cursor else 0
+            call = here, iteration, event.fact.attempt, event.fact.hook
+            self._calls.setdefault(call, deque()).append(event)
         key = _answer_key(event.fact, place, event.cursor)
         if key is not None:
             self._facts.setdefault(key, event)
 
     def take(self, task: AnyTask, place: NodeKey | None) -> Event | None:
+        if isinstance(task, HookTask):
+            return self._called(task, _somewhere(place, task.at))
         if place is None:
             return None
         return self._facts.pop((task.KIND, place, task.iteration, task.attempt), None)
 
+    def _called(self, task: HookTask, place: NodeKey | None) -> Event | None:
+        known = self._calls.get((place, task.iteration, task.attempt, task.hook.id)) if place else None
+        return known.popleft() if known else None
+
     def add_reply(self, key: RequestKey, fact: f.RequestAnswered) -> None:
-        self._replies.setdefault(key, fact)
+        self._replies.setdefault(key, deque()).append(fact)
 
     def reply(self, request: Request, place: NodeKey | None) -> f.RequestAnswered | None:
         """What was answered to the same request, or None. It is removed."""
         key = request_key(request, place, request.at)
-        known = self._replies.pop(key, None) if key else None
-        if known is None or not request.accepts(known.answer):
-            return None
-        return replace(known, id=request.id)
+        known = self._replies.get(key) if key else None
+        given = known.popleft() if known else None
+        return replace(given, id=request.id) if given and request.accepts(given.answer) else None
 
 
 def request_key(
     asked: Request | f.RequestOpened, place: NodeKey | None, at: Cursor | None
 ) -> RequestKey | None:
-    if place is None or at is None:
+    here = _somewhere(place, at)
+    if here is None:
         return None
-    return place, at.iteration, attempt_of(asked), asked.reason, asked.subject
+    return here, at.iteration if at else 0, attempt_of(asked), asked.reason, asked.subject
+
+
+def _somewhere(place: NodeKey | None, at: Cursor | None) -> NodeKey | None:
+    """The place, or the run as a whole; None if a damaged log names another node."""
+    return RUN if at is None else place
 
 
 def attempt_of(asked: Request | f.RequestOpened) -> int:
@@ -82,9 +104,18 @@ def work_for(works: Sequence[Work], fact: f.AnyFact, here: Cursor | None) -> Wor
         else:
             fits = type(fact) in FAMILIES[work.KIND].outcomes and work.recorded_at == here
             fits = fits and (not work.attempt or work.attempt == getattr(fact, "attempt", work.attempt))
+            if isinstance(work, HookTask):
+                fits = fits and work.hook.id == getattr(fact, "hook", "")
         if fits:
             return work
     return None
+
+
+def addressed(fact: f.AnyFact, work: object) -> f.AnyFact:
+    """The outcome of a past call, as that of the work: at another place, a call has another delivery."""
+    if isinstance(work, HookTask) and isinstance(fact, CallOutcome):
+        return replace(fact, delivery=work.delivery)
+    return fact
 
 
 def _matches(wait: Cursor | None, here: Cursor | None) -> bool:

@@ -15,7 +15,7 @@ from agentforge.engine.evolve.run import evolve
 from agentforge.engine.node_keys import NodeKey, NodeKeys
 from agentforge.engine.rehearsal.course import CourseStep, Difference, Rehearsal
 from agentforge.engine.rehearsal.events import step_of_fact, step_of_work
-from agentforge.engine.rehearsal.outcomes import OUTCOMES, Answers, work_for
+from agentforge.engine.rehearsal.outcomes import OUTCOMES, Answers, addressed, work_for
 from agentforge.engine.rehearsal.rehearsed_run import RehearsedRun
 from agentforge.engine.replan import plan_change
 from agentforge.model import facts as f
@@ -56,6 +56,7 @@ _DECIDED = (
     f.AttemptStarted,
     f.JudgeStarted,
     f.JudgeCompleted,
+    f.HookStarted,
     f.RequestOpened,
     f.SessionCompleted,
     f.SessionFailed,
@@ -181,13 +182,13 @@ class _Comparison:
             fires=_can_wait(fact),
         )
         if found or self._run.state.stop is not None:
-            self._run.record(fact, here, event.at)
+            self._run.record(addressed(fact, found), here, event.at)
             return True
         return isinstance(fact, f.TimerFired)
 
     def _decided(self, event: Event) -> bool:
         place = self._past.keys.at(event.cursor)
-        if place is None and not isinstance(event.fact, _RUN_FACTS):
+        if place is None and event.cursor is not None and not isinstance(event.fact, _RUN_FACTS):
             return True
         here = self._run.keys.cursor(place, event.cursor.iteration if event.cursor else 0)
         draft = self._reach(lambda decision: self._same(decision.facts, event, place), here)
@@ -289,9 +290,12 @@ def _is_in(cursor: Cursor | None, provider: str | None) -> bool:
 
 
 def _number(item: Draft | Event) -> tuple[int, int] | tuple[str, str]:
-    """The iteration and attempt, or zeros if the fact has none. Of a request: why it is asked."""
+    """The iteration and attempt, or zeros if the fact has none. Of a request: why it is asked. Of a hook: its
+    id and its attempt."""
     if isinstance(item.fact, f.RequestOpened):
         return item.fact.reason, item.fact.subject
+    if isinstance(item.fact, f.HookStarted):
+        return item.fact.hook, str(item.fact.attempt)
     if not isinstance(item.fact, f.AttemptStarted | f.JudgeStarted | f.JudgeCompleted) or not item.cursor:
         return 0, 0
     return item.cursor.iteration, item.fact.attempt

@@ -13,14 +13,23 @@ from agentforge.engine.evolve.run import evolve
 from agentforge.engine.node_keys import NodeKeys
 from agentforge.engine.rehearsal.course import CourseStep
 from agentforge.engine.rehearsal.events import step_of_fact, step_of_work
-from agentforge.engine.rehearsal.outcomes import Answers
+from agentforge.engine.rehearsal.outcomes import Answers, addressed
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
 from agentforge.model.plan import Plan
 from agentforge.model.request import TIMER, Request
 from agentforge.model.state import RunState
-from agentforge.model.task import AgentTask, AnyTask, JudgeTask, ManifestTask, PrepareTask, Wait, Work
+from agentforge.model.task import (
+    AgentTask,
+    AnyTask,
+    HookTask,
+    JudgeTask,
+    ManifestTask,
+    PrepareTask,
+    Wait,
+    Work,
+)
 
 
 class RehearsedRun:
@@ -82,7 +91,7 @@ class RehearsedRun:
         event = answers.take(work, self.keys.at(work.cursor))
         fact = event.fact if event else _own_answer(work)
         if fact is not None:
-            self.record(fact, work.cursor, event.at if event else None)
+            self.record(addressed(fact, work), work.recorded_at, event.at if event else None)
         return fact is not None
 
     def _open(self, works: Iterable[Work]) -> tuple[CourseStep, ...]:
@@ -107,5 +116,7 @@ def _own_answer(task: AnyTask) -> f.AnyFact | None:
             return f.AttemptCancelled(task.attempt, "ended on request")
         case JudgeTask(ending=True):
             return f.JudgeLost(task.attempt)
+        case HookTask(ending=True, hook=hook):
+            return f.HookLost(hook.id, hook.point, task.delivery, task.attempt)
         case _:
             return None

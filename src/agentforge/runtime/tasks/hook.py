@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from agentforge.engine.normalise import clean_output
+from agentforge.engine.rehearsal.outcomes import CallOutcome
 from agentforge.model import facts as f
 from agentforge.model.failure import short_message
 from agentforge.model.hook import HookPoint, HookResult
@@ -28,14 +29,13 @@ from agentforge.ports.webhook import (
     WebhookTimedOut,
 )
 from agentforge.runtime.hook_answer import as_recorded, checked_result, read_answer
+from agentforge.runtime.played_hooks import PlayedHooks
 from agentforge.runtime.supervision import AttemptLimits
 from agentforge.runtime.tasks.call import CallRefused, Calls, Finished, Lost, ProviderCall, TaskContext, told
 from agentforge.runtime.tasks.performer import TaskReport
 from agentforge.views.history import History
 
 log = logging.getLogger("agentforge.run")
-
-CallOutcome = f.HookCompleted | f.HookFailed | f.HookTimedOut | f.HookLost
 
 
 class WebhookPayload(Struct, frozen=True):
@@ -64,19 +64,27 @@ class HookPerformer:
         scripts: Calls,
         webhooks: Webhooks,
         calls: HookCalls,
+        played: PlayedHooks | None,
         environ: Mapping[str, str],
     ) -> None:
-        """`scripts` calls the provider of scripts; `environ` has the secrets of webhooks."""
+        """`scripts` calls the provider of scripts. `played`: what a replay answers instead of calling
+        anything. `environ` has the secrets of webhooks."""
         self._setting = setting
         self._scripts = scripts
         self._webhooks = webhooks
         self._calls = calls
+        self._played = played
         self._history = history
         self._clock = clock
         self._environ = environ
 
     async def perform(self, task: HookTask, *, fresh: bool, report: TaskReport) -> f.AnyFact:  # noqa: ARG002
-        return await self._perform(task, fresh=fresh)
+        if self._played is not None:
+            return self._played.outcome(task)
+        fact = await self._perform(task, fresh=fresh)
+        if self._setting.recorder:
+            self._setting.recorder.called(task, fact)
+        return fact
 
     async def _perform(self, task: HookTask, *, fresh: bool) -> CallOutcome:
         if task.hook.action == "script":

@@ -25,6 +25,8 @@ _PHRASES: dict[CourseStepKind, tuple[str, str]] = {
     ),
     "judge_lost": ("lost the judge of iteration {n}", "wait for the judge of iteration {n}"),
     "queue": ("checked the queue after iteration {n}", "check the queue after iteration {n}"),
+    "hook": ("called hook {detail}", "call hook {detail}"),
+    "hook_answer": ("received the answer of a hook ({detail})", "wait for the answer of a hook"),
     "stage_over": ("ended after iteration {n} ({detail})", "end after iteration {n} ({detail})"),
     "branch_over": ("ended for {branch} ({detail})", "end for {branch} ({detail})"),
     "node_over": ("ended after iteration {n} ({detail})", "end after iteration {n} ({detail})"),
@@ -134,7 +136,7 @@ def _of(step: CourseStep) -> str:
 
 def _missing(found: Difference, rehearsal: Rehearsal) -> str:
     now = found.now
-    if now is None or now.what not in ("iteration", "attempt", "judge", "queue", "node_entered"):
+    if now is None or now.what not in ("iteration", "attempt", "judge", "queue", "hook", "node_entered"):
         return ""
     at = (now.stage, now.branch, now.iteration or 1)
     open_at = {(step.stage, step.branch, step.iteration) for step in rehearsal.unrecorded}
