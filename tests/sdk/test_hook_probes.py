@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 from tests.views.samples import plan
 
+from agentforge import SyncEngine
 from agentforge.app.hook_probes import HookNeed, hook_needs, hook_probes, hook_warnings
 from agentforge.model.hook import Hook, Notification
 from agentforge.model.plan import NestedNode, Plan
@@ -111,4 +112,18 @@ def test_doctor_probes_the_hooks_of_each_pipeline(environ: dict[str, str], tmp_p
     assert [(probe.name, probe.level, probe.found) for probe in hook_probes(str(tmp_path), environ)] == [
         ("notes", "ok", f"hook 'check': {tmp_path / 'bin/review'}"),
         ("notes", "warning", "hook 'check': OTHER is not set: its script doesn't get it"),
+    ]
+
+
+def test_lint_warns_about_what_a_hook_lacks(tmp_path: Path) -> None:
+    (tmp_path / "notes.yaml").write_text(
+        "name: notes\n"
+        "hooks: {stage_end: [{id: check, action: script, script: sh missing.sh}]}\n"
+        "nodes: [{id: a, prompt: x, provider: {type: command, run: 'true'}}]\n"
+    )
+    with SyncEngine(tmp_path) as engine:
+        found = engine.lint("notes.yaml", "pipeline")
+    assert found.passed
+    assert [one.message for one in found.diagnostics] == [
+        "hook 'check': missing.sh is not a file of the project"
     ]

@@ -55,6 +55,7 @@ def test_commands_and_stages_come_first(project: Path) -> None:
         (("status", ""), ["auth", "billing"]),
         (("status", "b"), ["billing"]),
         (("log", "verify", "a"), ["auth"]),
+        (("hooks", "a"), ["auth"]),
         (("resume", "--force", "a"), ["auth"]),
         (("rm", "a"), ["auth"]),
         (("rm", "auth", "b"), ["billing"]),

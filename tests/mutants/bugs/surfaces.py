@@ -88,6 +88,13 @@ BUGS = (
         ("tests/sdk/test_answers.py", "tests/surface/test_cli_answer.py"),
     ),
     Bug(
+        "agentforge.views.deliveries",
+        "a repeated call replaces the try before it",
+        "tries = (*known.tries, HookTry(fact.attempt, event.at))",
+        "tries = (HookTry(fact.attempt, event.at),)",
+        ("tests/views/test_deliveries.py",),
+    ),
+    Bug(
         "agentforge.model.request",
         "a resume answers requests that aren't escalations or pauses",
         ".get(self.kind)",
