@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tests.engine.plans import NOON, block, event, nested, plan_of, stage, started
 
 from agentforge.model import facts as f
+from agentforge.model.check import CheckCounts
 from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.event import Event
 from agentforge.model.failure import FailureKind
@@ -130,6 +131,8 @@ _own_names: dict[tuple[type, str], st.SearchStrategy[Any]] = {
         ]
     ),
     (f.NodeRestarted, "cause"): st.sampled_from(["rejected", "requested"]),
+    (f.StageRouted, "feedback"): st.none() | st.just(Feedback("Shorter.", "person")),
+    (f.CheckCompleted, "problem"): st.none(),
     (f.NodeRestarted, "feedback"): st.none() | st.just(Feedback("Shorter.", "person")),
     (f.RestartRequested, "provider"): st.none() | st.sampled_from(["claude", "codex"]),
     (f.PauseRequested, "due_at"): st.none() | _times,
@@ -148,6 +151,7 @@ _types: dict[Any, st.SearchStrategy[Any]] = {
     str: st.sampled_from(["a", "b"]),
     float: st.floats(0, 100),
     type(None): st.none(),
+    CheckCounts: st.builds(CheckCounts, _small, _small),
 }
 
 
@@ -158,6 +162,8 @@ def _field(field: msgspec.structs.FieldInfo, owner: type) -> st.SearchStrategy[A
         return _names[field.name]
     if get_origin(field.type) is Literal:
         return st.sampled_from(get_args(field.type))
+    if field.type == tuple[str, ...]:
+        return st.lists(_types[str], max_size=2).map(tuple)
     return st.one_of(_types[kind] for kind in get_args(field.type) or (field.type,))
 
 

@@ -20,6 +20,7 @@ from agentforge.engine.evolve.run import evolve
 from agentforge.engine.legal import refuse_illegal
 from agentforge.engine.replan import plan_change
 from agentforge.model import facts as f
+from agentforge.model.check import Check
 from agentforge.model.condition import ConstantTerm, Operation, VariableTerm
 from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.errors import IllegalMove
@@ -28,6 +29,7 @@ from agentforge.model.failure import FailureKind
 from agentforge.model.hook import POINTS, Hook, HookOutcome
 from agentforge.model.plan import (
     Approval,
+    CycleLimits,
     Fixed,
     Judgment,
     LimitPolicy,
@@ -36,6 +38,7 @@ from agentforge.model.plan import (
     ProviderChoice,
     Queue,
     RetryPolicy,
+    Route,
     Semantics,
     StageNode,
 )
@@ -44,6 +47,7 @@ from agentforge.model.state import MACHINE_SHUTDOWN, RunState
 from agentforge.model.status import FINAL, RunStatus
 from agentforge.model.task import (
     AgentTask,
+    CheckTask,
     HookTask,
     JudgeTask,
     ManifestTask,
@@ -301,6 +305,22 @@ class _World:
                 return self._outcome(attempt, ended=ending)
             case HookTask():
                 return self._of_hook(work)
+            case CheckTask():
+                return self._of_check(work)
+
+    def _of_check(self, task: CheckTask) -> f.AnyFact:
+        status = self.draw(st.sampled_from(["pass", "pass", "fail", "fail", "error", "timeout", "lost"]))
+        if status == "lost" or task.ending:
+            return f.CheckLost(task.check.name, task.attempt)
+        signatures = tuple(self.draw(st.lists(st.sampled_from("abc"), max_size=2, unique=True)))
+        return f.CheckCompleted(
+            task.check.name,
+            task.attempt,
+            status,  # type: ignore[arg-type]
+            signatures=signatures if status == "fail" else (),
+            tree_after=self.draw(st.sampled_from(["t1", "t2", None])),
+            changed=("a.py",) if self.rarely(4) else (),
+        )
 
     def _of_hook(self, task: HookTask) -> f.AnyFact:
         of = (task.hook.id, task.hook.point, task.delivery, task.attempt)
@@ -341,6 +361,8 @@ class _World:
         result = Result(signals=signals, decision=decision)
         if said == "ask":
             result = replace(result, questions=self.draw(_questions))
+        elif self.draw(st.booleans()):
+            result = replace(result, verdict=self.draw(st.sampled_from(["pass", "fail", "reject"])))
         return f.IterationCompleted("x", attempt, decision, "", "result.json", result, 10)
 
 
@@ -374,6 +396,21 @@ def any_plan(draw: st.DrawFn) -> Plan:
         )
         return replace(node, **changes)
 
+    def routed(node: Node, others: list[str]) -> Node:
+        """Checks, and routes to nodes of the same pipeline."""
+        if not isinstance(node, StageNode) or draw(st.booleans()):
+            return node
+        targets = [Route("fail", "go", to) for to in others] + [Route("fail", "ask"), Route("fail", "end")]
+        routes = (draw(st.sampled_from(targets)), Route("reject", "go", draw(st.sampled_from(others))))
+        checks = draw(st.sampled_from([(), _CHECKS[:1], _CHECKS]))
+        limits = draw(
+            st.none() | st.builds(CycleLimits, st.integers(1, 4), st.integers(1, 3), st.integers(1, 3))
+        )
+        return replace(node, routes=routes, checks=checks, limits=limits)
+
+    def with_routes(nodes: list[Node]) -> list[Node]:
+        return [routed(node, [node.id for node in nodes]) for node in nodes] if draw(st.booleans()) else nodes
+
     def any_node(depth: int) -> Node:
         kind = draw(st.sampled_from(["stage", "stage", "block", "nested"]))
         checkpoint = draw(st.sampled_from([None, None, "legal", "budget"]))
@@ -381,18 +418,23 @@ def any_plan(draw: st.DrawFn) -> Plan:
             stages = [any_stage() for _ in range(draw(st.integers(1, 2)))]
             return replace(block("claude codex", *stages, id=next(names)), checkpoint=checkpoint)
         if kind == "nested" and depth:
-            inside = [any_node(depth - 1) for _ in range(draw(st.integers(1, 2)))]
+            inside = with_routes([any_node(depth - 1) for _ in range(draw(st.integers(1, 2)))])
             found = nested(next(names), *inside, runs=draw(st.integers(1, 2)))
             return replace(found, checkpoint=checkpoint)
         fallbacks = draw(st.sampled_from([(), (), (ProviderChoice("codex", "gpt"),)]))
         return any_stage(fallbacks=fallbacks, checkpoint=checkpoint)
 
-    nodes = [any_node(2) for _ in range(draw(st.integers(1, 3)))]
+    nodes = with_routes([any_node(2) for _ in range(draw(st.integers(1, 3)))])
     limit = draw(st.sampled_from([None, None, 60.0, 3000.0]))
     hooks = draw(st.sampled_from([(), draw(_hooks)]))
     return plan_of(*nodes, passes=draw(st.integers(1, 2)), max_runtime=limit, hooks=hooks)
 
 
+_CHECKS = (
+    Check("test", "make test"),
+    Check("lint", "make lint", at="iteration"),
+    Check("up", "up", at="start"),
+)
 _every_third = Operation(
     "==", (Operation("%", (VariableTerm("iteration"), ConstantTerm(3))), ConstantTerm(0))
 )

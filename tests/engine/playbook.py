@@ -32,7 +32,7 @@ from agentforge.model.failure import FailureKind
 from agentforge.model.plan import Plan
 from agentforge.model.result import AgentQuestion, Decision, Result, Signals, Usage
 from agentforge.model.state import RunSettings, RunState, StageState
-from agentforge.model.task import HookTask, ManifestTask, PrepareTask, Wait, Work
+from agentforge.model.task import CheckTask, HookTask, ManifestTask, PrepareTask, Wait, Work
 
 TOO_MANY = 50
 
@@ -193,6 +193,14 @@ class Play:
                 details = f"{fact.attempt} {fact.found} {fact.then}"
             case f.RestartRequested():
                 details = fact.by
+            case f.CheckStarted() | f.CheckEnding():
+                details = f"{fact.check} {fact.attempt}"
+            case f.StageJudged():
+                details = f"{fact.verdict} {','.join(fact.failing)}"
+            case f.StageRouted():
+                cycle = f" cycle {fact.cycle}/{fact.of}" if fact.cycle else ""
+                skipped = f" skipping {','.join(fact.skipped)}" if fact.skipped else ""
+                details = f"{fact.source} to {fact.to or 'end'}{cycle}{skipped}"
             case _:
                 raise AssertionError(f"the engine decided {fact}")
         return f"{fact.TYPE} {details}".rstrip()
@@ -203,6 +211,9 @@ class Play:
                 # A delivery id says nothing to a reader.
                 name = "hook" if timer.startswith("hook:") else timer
                 return f"wait {name} {self.seconds_until(work.due_at)}"
+            case CheckTask():
+                verb = "end check" if work.ending else "check"
+                return f"{verb} {work.check.name} {work.attempt}"
             case HookTask():
                 verb = "end hook" if work.ending else "hook"
                 return f"{verb} {work.hook.id} {work.attempt}"
@@ -277,9 +288,12 @@ def _start(play: Play, words: list[str]) -> f.AnyFact:
 
 
 def _complete(play: Play, words: list[str]) -> f.AnyFact:
-    plateau = "plateau" in words
-    decision = Decision(words[0] if words and not plateau else "continue")
+    plateau, claimed = "plateau" in words, [word for word in words if word.startswith("verdict=")]
+    said = [word for word in words if word not in ("plateau", *claimed)]
+    decision = Decision(said[0] if said else "continue")
     result = Result(summary="done", decision=decision, signals=Signals(plateau_suspected=plateau))
+    if claimed:
+        result = replace(result, verdict=claimed[0].removeprefix("verdict="), reason="the agent says so")
     return f.IterationCompleted(_stage(play), play.attempt, decision, "", "result.json", result, 10)
 
 
@@ -363,6 +377,27 @@ def _hook(play: Play, words: list[str]) -> f.AnyFact:
     return f.HookCompleted(*of, action=verb, reason="" if context else rest, context=context)  # type: ignore[arg-type]
 
 
+def _check(play: Play, words: list[str]) -> f.AnyFact:
+    """`pass`, `fail`, `error`, `timeout` or `lost`; then the signatures of its failures. `tree=`: the files
+    after it, `changed=`: a path that changed meanwhile."""
+    task = next(work for work in play.work if isinstance(work, CheckTask) and play.is_meant(work))
+    status, *rest = words
+    if status == "lost":
+        return f.CheckLost(task.check.name, task.attempt)
+    given = dict(word.split("=") for word in rest if "=" in word)
+    return f.CheckCompleted(
+        task.check.name,
+        task.attempt,
+        status,  # type: ignore[arg-type]
+        signatures=tuple(word for word in rest if "=" not in word),
+        reason="" if status == "pass" else f"it says {status}",
+        feedback="2 failed" if status == "fail" else "",
+        tree_before="t0",
+        tree_after=given.get("tree"),
+        changed=(given["changed"],) if "changed" in given else (),
+    )
+
+
 def _fired(play: Play, words: list[str]) -> f.AnyFact:
     if words[0] == "hook":
         words = [next(w.timer for w in play.work if isinstance(w, Wait) and w.timer.startswith("hook:"))]
@@ -398,6 +433,8 @@ FACTS_BY_VERB: dict[str, Callable[[Play, list[str]], f.AnyFact]] = {
     "asks": _asks,
     "judged": _judged,
     "hook": _hook,
+    "check": _check,
+    "waive": lambda play, words: f.CheckWaived(words[0], "it is flaky", "person"),
     "judge-lost": lambda play, _: f.JudgeLost(_judging(play)),
     "left-in-queue": lambda play, words: f.QueueChecked(int(words[0])),
     "queue-unreadable": lambda play, _: f.ErrorOccurred(

@@ -169,7 +169,7 @@ def test_condition_without_a_value_skips_the_hook() -> None:
         one(hook("iteration_end", condition=Operation("==", (broken, ConstantTerm(0)))), runs=2),
         f"""{BEGIN}
         > completed
-        < hook_skipped h: its condition has no value: `iteration` % `0` divides by zero
+        < hook_skipped h: its condition has no value: `iteration % 0` divides by zero
         ? prepare plan 2
         """,
     )

@@ -37,6 +37,9 @@ TAXONOMY = {
     "queue_unreadable": False,
     "parallel_block_failed": False,
     "output_unreadable": False,
+    "checks_failed": False,
+    "rejected": False,
+    "check_error": False,
     "hook_failed": False,
     "not_recorded": False,
 }

@@ -5,6 +5,7 @@ from datetime import UTC, timedelta, timezone
 from typing import get_args
 
 import pytest
+from tests.views.check_events import CHECK_LINES
 from tests.views.hook_events import HOOK_LINES
 from tests.views.samples import NOON, event, plan
 
@@ -241,6 +242,7 @@ LINES: list[tuple[AnyFact, str, str | None]] = [
     ),
     (f.TmuxSessionCleaned("pipeline-s"), "name=pipeline-s", None),
     *HOOK_LINES,
+    *CHECK_LINES,
 ]
 
 

@@ -10,7 +10,7 @@ from agentforge.model.facts.fact import Fact
 from agentforge.model.facts.hook import HookFact
 from agentforge.model.plan import Plan
 from agentforge.model.session_name import session_argument
-from agentforge.model.state import BlockState, IterationState, RunState, StageState, TaskState
+from agentforge.model.state import BlockState, CheckCall, IterationState, RunState, StageState, TaskState
 from agentforge.model.status import (
     FINAL,
     ITERATION_MOVES,
@@ -107,6 +107,8 @@ def _refuse_work(state: RunState, fact: f.AnyFact, cursor: Cursor | None) -> Non
         _refuse_in_iteration(stage.iteration, fact)
     if stage is not None and stage.judge is not None:
         _refuse_judge(stage.judge, fact)
+    if stage is not None and stage.check is not None and stage.check.in_flight:
+        _refuse_check(stage.check, fact)
 
 
 def _refuse_recovery(state: RunState, fact: f.SessionRecovered) -> None:
@@ -136,6 +138,11 @@ def _refuse_judge(judge: TaskState, fact: f.AnyFact) -> None:
         raise IllegalMove(f"judge {fact.attempt} starts while judge {judge.number} is {judge.status}")
     if target := _JUDGE_TARGET.get(type(fact)):
         move(TASK_MOVES, judge.status, target)
+
+
+def _refuse_check(check: CheckCall, fact: f.AnyFact) -> None:
+    if isinstance(fact, f.CheckStarted):
+        raise IllegalMove(f"check {fact.check!r} starts while check {check.check!r} is {check.status}")
 
 
 def _refuse_hook(state: RunState, fact: HookFact) -> None:

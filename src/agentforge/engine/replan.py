@@ -66,6 +66,8 @@ def apply_plan_change(state: RunState, fact: f.PlanChanged) -> RunState:
         stages=tuple(replace(record, path=path) for record, path in known if path is not None),
         visits={path: count for path, count in visits if path is not None},
         requests=tuple(_asked_in(request, paths) for request in state.requests),
+        cycles={_counted(key, paths): count for key, count in state.cycles.items()},
+        failing={_visited_key(key, paths): known for key, known in state.failing.items()},
         hooks=tuple(_called_in(progress, paths) for progress in state.hooks),
         recompiled=True,
     )
@@ -88,6 +90,19 @@ def _asked_in(request: Request, paths: dict[str, str | None]) -> Request:
     reason, mark, place = request.key.partition("@")
     about = f"{path}{place.removeprefix(at.node_path)}" if place.startswith(at.node_path) else place
     return replace(request, at=replace(at, node_path=path), key=f"{reason}{mark}{about}")
+
+
+def _counted(key: str, paths: dict[str, str | None]) -> str:
+    """The counter of a route, by the new paths of its nodes."""
+    if key.endswith("+"):
+        return f"{_visited_key(key[:-1], paths)}+"
+    source, _, target = key.partition(">")
+    return f"{_visited_key(source, paths)}>{paths.get(target) or target}"
+
+
+def _visited_key(key: str, paths: dict[str, str | None]) -> str:
+    path, mark, provider = key.partition("@")
+    return f"{paths.get(path) or path}{mark}{provider}"
 
 
 def _called_in(progress: HookProgress, paths: dict[str, str | None]) -> HookProgress:

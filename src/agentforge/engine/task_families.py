@@ -10,13 +10,15 @@ from msgspec import Struct
 from agentforge.model import facts as f
 from agentforge.model.task import TaskKind
 
-Started = type[f.AttemptStarted] | type[f.JudgeStarted] | type[f.HookStarted]
+Started = type[f.AttemptStarted] | type[f.JudgeStarted] | type[f.HookStarted] | type[f.CheckStarted]
 
 
 class Family(Struct, frozen=True):
     outcomes: tuple[type[f.AnyFact], ...]
     started: Started | None = None
     """Durable before the task starts."""
+    subject: str = ""
+    """The field of the intent that tells apart tasks of this kind at one position."""
 
 
 FAMILIES: Mapping[TaskKind, Family] = {
@@ -28,7 +30,8 @@ FAMILIES: Mapping[TaskKind, Family] = {
     "judge": Family((f.JudgeCompleted, f.JudgeLost), f.JudgeStarted),
     "queue": Family((f.QueueChecked, f.ErrorOccurred)),
     "manifest": Family((f.ManifestWritten,)),
-    "hook": Family((f.HookCompleted, f.HookFailed, f.HookTimedOut, f.HookLost), f.HookStarted),
+    "hook": Family((f.HookCompleted, f.HookFailed, f.HookTimedOut, f.HookLost), f.HookStarted, "delivery"),
+    "check": Family((f.CheckCompleted, f.CheckLost), f.CheckStarted, "check"),
 }
 
 STARTED: Mapping[type[f.AnyFact], TaskKind] = {

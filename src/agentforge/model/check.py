@@ -10,8 +10,27 @@ CheckStatus = Literal["pass", "fail", "error", "timeout"]
 CheckProblem = Literal["not_started", "terminated", "no_tests", "no_report", "unreadable"]
 """Why a check is an error: it says nothing about the work."""
 
+CheckTime = Literal["start", "iteration", "end"]
+"""When a check runs: before the first iteration, after each, or when the stage is over."""
+
 MAX_KEPT_FAILURES = 50
 """The failures of an outcome; the others are only in a file."""
+
+
+class Check(Struct, frozen=True, omit_defaults=True):
+    """A program that verifies the work of a stage."""
+
+    name: str
+    run: str
+    """A shell command line."""
+    expect: CheckExpectation = "pass"
+    parse: CheckParser = "exit"
+    report: str | None = None
+    """The file that `junit` reads, relative to the project."""
+    timeout: float | None = None
+    at: CheckTime = "end"
+    network: bool = False
+    """Whether it needs the network."""
 
 
 class CheckCounts(Struct, frozen=True, omit_defaults=True):

@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from agentforge.model.check import Check
 from agentforge.model.hook import Hook, HookPoint, Notification
 from agentforge.model.request import Answerer
 
@@ -46,6 +47,26 @@ class Guardrails(Struct, frozen=True, omit_defaults=True):
     max_runtime_seconds: float | None = None
 
 
+RouteAction = Literal["go", "ask", "fail", "end"]
+
+
+class Route(Struct, frozen=True, omit_defaults=True):
+    """What follows a verdict."""
+
+    verdict: str
+    action: RouteAction
+    to: str = ""
+    """With `go`: the id of a node of the same pipeline."""
+
+
+class CycleLimits(Struct, frozen=True, omit_defaults=True):
+    """When a person is asked instead of going back to an earlier node."""
+
+    cycles: int | None = None
+    no_progress: int | None = None
+    cluster: int | None = None
+
+
 class PipelineInfo(Struct, frozen=True, omit_defaults=True):
     name: str
     overrides: Overrides
@@ -56,6 +77,8 @@ class PipelineInfo(Struct, frozen=True, omit_defaults=True):
     """Limits of the whole run."""
     views: tuple[str, ...] = ()
     """Additional files to keep up to date, outside the run directory: `escalations`."""
+    limits: CycleLimits | None = None
+    """For nodes that have none of their own."""
     hooks: tuple[Hook, ...] = ()
     """In the order in which they are called."""
     notify: tuple[Notification, ...] = ()
@@ -237,6 +260,14 @@ class StageNode(Struct, frozen=True, tag="stage", tag_field="kind", omit_default
     approve: Approval | None = None
     checkpoint: str | None = None
     """The name of the checkpoint that is asked once, before this node."""
+    checks: tuple[Check, ...] = ()
+    verdicts: tuple[str, ...] = ()
+    """Verdicts that the stage may have beside `pass`, `fail` and `reject`."""
+    routes: tuple[Route, ...] = ()
+    limits: CycleLimits | None = None
+
+    def route(self, verdict: str) -> Route | None:
+        return next((route for route in self.routes if route.verdict == verdict), None)
 
     @property
     def label(self) -> str:

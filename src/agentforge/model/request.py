@@ -15,6 +15,8 @@ APPROVE, REJECT, ABORT = "approve", "reject", "abort"
 """Answers to an approval; a checkpoint takes the first and the last."""
 RESUME, RETRY, CANCEL, SUCCEEDED = "resume", "retry", "cancel", "succeeded"
 """Answers to an escalation."""
+ACCEPT = "accept"
+"""The answer to an escalation about a verdict that lets the run continue despite it."""
 CONTINUE = "continue"
 """The answer to a pause that continues the run; ABORT ends it, and RETRY repeats what failed."""
 

@@ -54,6 +54,8 @@ class Result(Struct, frozen=True):
     errors: tuple[str, ...] = ()
     questions: tuple[AgentQuestion, ...] | UnsetType = UNSET
     """Only with the decision `ask`."""
+    verdict: str | UnsetType = UNSET
+    """What the agent concluded about the work; its reason is `reason`."""
 
     @property
     def asked(self) -> tuple[AgentQuestion, ...]:

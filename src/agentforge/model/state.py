@@ -6,6 +6,7 @@ from datetime import datetime
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from agentforge.model.check import CheckCounts, CheckStatus
 from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.hook import CALL_POINTS, HookOutcome, HookPoint
@@ -112,6 +113,72 @@ class HookCall(TaskState, frozen=True, kw_only=True):
             and self.outcome in ("continue", "modify_context")
         )
 
+
+class CheckCall(TaskState, frozen=True, kw_only=True):
+    """A check that is running, or was lost."""
+
+    check: str
+
+
+class CheckRecord(Struct, frozen=True):
+    """The latest outcome of a check in a visit of a stage."""
+
+    check: str
+    iteration: int
+    """The completed iterations when it ran."""
+    status: CheckStatus
+    reason: str = ""
+    counts: CheckCounts = CheckCounts()
+    signatures: tuple[str, ...] = ()
+    tree: str | None = None
+    feedback: str = ""
+    changed: tuple[str, ...] = ()
+    """Paths that changed while it ran: the outcome is void."""
+    voids: int = 0
+    """Consecutive void outcomes at this iteration, including this one."""
+    number: int = 1
+
+    @property
+    def fails(self) -> bool:
+        return self.status in ("fail", "timeout")
+
+
+class Verdict(Struct, frozen=True):
+    """What a stage concluded."""
+
+    word: str
+    reason: str = ""
+    ended: str = ""
+    """Why the stage is over."""
+    accepted_by: str = ""
+    """Who accepted the result despite it."""
+
+
+class Waiver(Struct, frozen=True):
+    """A check of the run that doesn't count, because a person said so."""
+
+    check: str
+    reason: str
+    by: str
+
+
+class Cluster(Struct, frozen=True):
+    """The visits that ended with the same failure."""
+
+    signature: str
+    stage: str
+    visits: int
+
+
+class Failing(Struct, frozen=True):
+    """How a stage failed in its latest visit, and in how many in a row."""
+
+    tree: str
+    signatures: tuple[str, ...]
+    visits: int
+
+
+MAX_CLUSTERS = 100
 
 HookHost = tuple[str, ...]
 
@@ -248,11 +315,27 @@ class StageState(Struct, frozen=True, tag="stage"):
     """A restart that was requested and is not done yet."""
     hook_restarts: int = 0
     """How often hooks have started the stage over."""
+    check: CheckCall | None = None
+    checks: tuple[CheckRecord, ...] = ()
+    """The latest outcome of each check; at most as many as the stage has."""
+    claim: Verdict | None = None
+    """The verdict in the latest result, or None."""
+    verdict: Verdict | None = None
+    """Recorded when the stage is over."""
+    transition: "Transition | None" = None
+    """Where a route leads, once that is recorded."""
 
     @property
     def position(self) -> int:
         """The index of this stage in its branch."""
         return position_of(self.path)
+
+
+class Transition(Struct, frozen=True):
+    """Where the run goes because of a verdict."""
+
+    next: Destination | None
+    feedback: Feedback | None = None
 
 
 class Restart(Struct, frozen=True):
@@ -273,6 +356,8 @@ class Reentry(Struct, frozen=True):
 
 
 MAX_ANSWERS = 64
+BRANCH_END = 1_000_000
+"""A position after the last stage of every branch."""
 
 
 class StageRecord(Struct, frozen=True):
@@ -301,9 +386,13 @@ class BranchState(Struct, frozen=True):
     started_at: datetime | None = None
     reentry: Reentry | None = None
     """Set while its next stage is one that it visits again."""
+    jump: int | None = None
+    """The position of its next stage, if a route leads there."""
 
     @property
     def next_stage(self) -> int:
+        if self.jump is not None:
+            return self.jump
         return position_of(self.stages[-1].path) + 1 if self.stages else 0
 
     @property
@@ -475,6 +564,14 @@ class RunState(Struct, frozen=True):
     failure: Failure | None = None
     notes: tuple[Note, ...] = ()
     """Notes that people added to the context; bounded in size."""
+    waivers: tuple[Waiver, ...] = ()
+    """At most one for each check of the plan."""
+    cycles: dict[str, int] = field(default_factory=dict)
+    """How often each route back to an earlier node was taken; a person may grant more."""
+    clusters: tuple[Cluster, ...] = ()
+    """The latest failures, by signature; at most MAX_CLUSTERS."""
+    failing: dict[str, Failing] = field(default_factory=dict)
+    """Stages whose latest visit failed, by path."""
     hooks: tuple[HookProgress, ...] = ()
     """Where hooks are being called; at most one entry for each host."""
     hook_answers: int = 0

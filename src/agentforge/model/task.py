@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 
 from msgspec import Struct
 
+from agentforge.model.check import Check
 from agentforge.model.cursor import Cursor
 from agentforge.model.hook import Hook
 from agentforge.model.place import Place
@@ -21,7 +22,7 @@ MARK = "AGENTFORGE_ATTEMPT"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-TaskKind = Literal["prepare", "agent", "judge", "queue", "manifest", "hook"]
+TaskKind = Literal["prepare", "agent", "judge", "queue", "manifest", "hook", "check"]
 
 
 class Task(Struct, frozen=True):
@@ -147,6 +148,27 @@ class ManifestTask(Task, frozen=True, tag="manifest"):
     KIND = "manifest"
 
 
+class CheckTask(Task, frozen=True, kw_only=True, tag="check"):
+    """Run a check, or reattach to it. Outcome: `check_complete` or `check_lost`."""
+
+    KIND = "check"
+
+    node: StageNode
+    check: Check
+    started_at: datetime
+
+    @property
+    def subject(self) -> str:
+        return self.check.name
+
+    @property
+    def id(self) -> str:
+        return f"{self._where}/check/{self.check.name}{'/end' if self.ending else ''}"
+
+    def mark(self, run_id: str) -> str:
+        return f"{run_id}/{self._where}/check/{self.check.name}@{_stamp(self.started_at)}"
+
+
 class HookTask(Task, frozen=True, kw_only=True, tag="hook"):
     """Call a hook, or reattach to its script. Outcome: `hook_complete`, `hook_failed`, `hook_timeout` or
     `hook_lost`."""
@@ -183,7 +205,7 @@ class HookTask(Task, frozen=True, kw_only=True, tag="hook"):
         return f"{run_id}/hook/{self.delivery}/{self.attempt}@{_stamp(self.started_at)}"
 
 
-AnyTask = PrepareTask | AgentTask | JudgeTask | QueueTask | ManifestTask | HookTask
+AnyTask = PrepareTask | AgentTask | JudgeTask | QueueTask | ManifestTask | HookTask | CheckTask
 
 
 class Wait(Struct, frozen=True, tag="wait"):

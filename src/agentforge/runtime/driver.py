@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from agentforge.engine.decide.run import decide
 from agentforge.engine.legal import refuse_restart
-from agentforge.engine.task_families import STARTED
+from agentforge.engine.task_families import FAMILIES, STARTED
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.errors import IllegalMove
@@ -165,7 +165,10 @@ class Driver:
     def _note_begun(self, draft: Draft) -> None:
         kind = STARTED.get(type(draft.fact))
         if kind is not None:
-            number, subject = getattr(draft.fact, "attempt", 0), getattr(draft.fact, "delivery", "")
+            number, subject = (
+                getattr(draft.fact, "attempt", 0),
+                getattr(draft.fact, FAMILIES[kind].subject, ""),
+            )
             self._begun.add((kind, draft.cursor, number, subject))
 
     async def _take_controls(self) -> None:

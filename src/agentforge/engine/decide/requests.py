@@ -13,6 +13,7 @@ from agentforge.model.failure import Failure
 from agentforge.model.plan import Plan
 from agentforge.model.request import (
     ABORT,
+    ACCEPT,
     APPROVE,
     CANCEL,
     REJECT,
@@ -165,6 +166,8 @@ def _after_escalation(
 ) -> tuple[tuple[f.AnyFact, ...], f.RequestResolved]:
     if answer == SUCCEEDED and request.reason == AT_MOST_ONCE:
         return _done(plan, state, request), f.RequestResolved(request.id, "succeeded")
+    if answer == ACCEPT:
+        return (), f.RequestResolved(request.id, "accepted")
     if answer == RESUME:
         return (), f.RequestResolved(request.id, "reset")
     if request.grants and (number := granted(answer)):

@@ -4,6 +4,7 @@ Computed once per completed node and recorded, so that past nodes are never rout
 """
 
 from agentforge.model.cursor import Destination
+from agentforge.model.place import Place
 from agentforge.model.plan import NestedNode, Plan
 
 
@@ -23,6 +24,25 @@ def next_node(plan: Plan, path: str, rounds: tuple[int, ...]) -> Destination | N
         if here[-1] < times:
             return _from(pipeline, prefix, 0, (*here[:-1], here[-1] + 1))
     return None
+
+
+def siblings(plan: Plan, path: str, branch: str | None = None) -> list[str]:
+    """The ids of the nodes of the pipeline that a node belongs to, or of the stages of its branch, in
+    order."""
+    block = plan.places.get(path.rpartition(".")[0]) if branch else None
+    if block is not None and branch is not None:
+        return [stage.id for stage in block.branch(branch)]
+    return [node.id for node in _levels(plan, path)[-1][0].nodes]
+
+
+def entry(plan: Plan, place: Place, index: int, rounds: tuple[int, ...]) -> tuple[str, Destination | None]:
+    """A node beside that place: its path, and where a run enters it."""
+    block = plan.places.get(place.path.rpartition(".")[0]) if place.branch else None
+    if block is not None and place.branch is not None:
+        path = block.inner_path(block.branch(place.branch)[index])
+        return path, Destination(path, rounds)
+    pipeline, prefix, _, _ = _levels(plan, place.path)[-1]
+    return f"{prefix}{pipeline.nodes[index].path}", _from(pipeline, prefix, index, rounds)
 
 
 def _levels(plan: Plan, path: str) -> list[tuple[Plan, str, int, int]]:

@@ -210,8 +210,16 @@ def _run_directive(plan: Plan, state: RunState, at: StageState | BlockState, rul
     node = plan.places[at.path].node
     here = Cursor(at.path, at.run, at.completed if isinstance(at, StageState) else 0)
     if ruling.done is not None:
-        following = next_node(plan, at.path, state.rounds)
-        done = f.NodeCompleted(node.id, ruling.done, at.completed, next=following)
+        stage = at if isinstance(at, StageState) else None
+        routed, verdict = (stage.transition, stage.verdict) if stage else (None, None)
+        done = f.NodeCompleted(
+            node.id,
+            ruling.done,
+            at.completed,
+            next=routed.next if routed else next_node(plan, at.path, state.rounds),
+            verdict=verdict.word if verdict else "",
+            overridden_by=verdict.accepted_by if verdict else "",
+        )
         return Directive((Draft(done, here),))
     if ruling.failure is not None:
         failed = f.SessionFailed(ruling.failure.kind, ruling.failure.message, node.id)

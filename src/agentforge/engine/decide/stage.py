@@ -12,6 +12,13 @@ from datetime import timedelta
 
 from msgspec.structs import replace
 
+from agentforge.engine.decide.checks import (
+    PASS,
+    checked_before,
+    concluded,
+    is_sent_back,
+    run_checks,
+)
 from agentforge.engine.decide.failure import (
     DEFAULT_POLICY,
     FailedAttempt,
@@ -21,6 +28,7 @@ from agentforge.engine.decide.failure import (
 from agentforge.engine.decide.hooks import call_hooks, end_reason
 from agentforge.engine.decide.people import approval, asked_by_agent, awaits_approval, rejected, restarted
 from agentforge.engine.decide.requests import Question, Ruling
+from agentforge.engine.decide.routes import follow_verdict
 from agentforge.engine.decide.stage_at import StageAt, in_flight, max_runtime, tightest
 from agentforge.engine.decide.termination import MAX_JUDGE_FAILURES, end_of, wants_judge, wants_queue
 from agentforge.model import facts as f
@@ -133,7 +141,28 @@ def _end(here: StageAt) -> Ruling | None:
     if _is_asking(here):
         return None
     reason = end_of(here.node.termination, here.at, plateau_test=here.state.settings.plateau_test)
-    return (approval(here) or Ruling(done=reason)) if reason else None
+    if not reason:
+        return None
+    if checks := run_checks(here, "end"):
+        return checks
+    if is_sent_back(here):
+        return None
+    return concluded(here, reason) or approval(here) or Ruling(done=reason)
+
+
+def _judged(here: StageAt) -> Ruling | None:
+    """A stage with a verdict is over; the verdict decides what follows."""
+    verdict = here.at.verdict
+    if verdict is None:
+        return None
+    if followed := follow_verdict(here):
+        return followed
+    asks = verdict.word == PASS and here.at.transition is None
+    return (approval(here) if asks else None) or Ruling(done=verdict.ended)
+
+
+def _iteration_checks(here: StageAt) -> Ruling | None:
+    return run_checks(here, "iteration") if here.at.completed else None
 
 
 def _is_asking(here: StageAt) -> bool:
@@ -162,7 +191,7 @@ def _next_iteration(here: StageAt) -> Ruling:
                 node=here.node,
                 remaining=here.remaining,
                 notes=here.state.note_texts,
-                feedback=here.at.feedback,
+                feedback=here.feedback,
                 answers=here.at.answers,
             ),
         )
@@ -285,7 +314,10 @@ BETWEEN_ITERATIONS: tuple[StageGate, ...] = (
     awaits_approval,
     rejected,
     _stage_start,
+    _judged,
+    checked_before,
     _iteration_end,
+    _iteration_checks,
     _preparation_failed,
     asked_by_agent,
     _judge,

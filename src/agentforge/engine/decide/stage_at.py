@@ -10,9 +10,14 @@ from agentforge.model.event import Draft
 from agentforge.model.failure import FailureKind
 from agentforge.model.place import Place, place_of
 from agentforge.model.plan import Plan, StageNode
-from agentforge.model.state import AttemptState, IterationState, RunState, StageState, TaskState
+from agentforge.model.request import Feedback
+from agentforge.model.state import AttemptState, CheckRecord, IterationState, RunState, StageState, TaskState
 from agentforge.model.status import TaskStatus
-from agentforge.model.task import AgentTask, HookTask, JudgeTask
+from agentforge.model.task import AgentTask, CheckTask, HookTask, JudgeTask
+
+MAX_CHECK_FEEDBACK = 8 * 1024
+BY_CHECKS = "checks"
+"""Who gives the feedback of failing checks."""
 
 
 class StageAt(Struct, frozen=True):
@@ -30,8 +35,32 @@ class StageAt(Struct, frozen=True):
         number = self.at.iteration.number if self.at.iteration else self.at.completed
         return Ruling((Draft(fact, self.place.cursor(number)),))
 
+    def is_waived(self, check: str) -> bool:
+        return any(waiver.check == check for waiver in self.state.waivers)
 
-Flight = tuple[AgentTask | JudgeTask | HookTask, TaskState]
+    def outcome_of(self, check: str) -> CheckRecord | None:
+        """The outcome of a check after the completed iterations, or None."""
+        found = next((known for known in self.at.checks if known.check == check), None)
+        return found if found and found.iteration == self.at.completed else None
+
+    @property
+    def failing(self) -> list[CheckRecord]:
+        """The checks that fail on the work as it is."""
+        known = (self.outcome_of(check.name) for check in self.node.checks)
+        return [each for each in known if each and each.fails and not self.is_waived(each.check)]
+
+    @property
+    def feedback(self) -> Feedback | None:
+        """What the next iteration is told: which checks fail, else what was said about the visit before."""
+        failed = self.failing
+        if not failed:
+            return self.at.feedback
+        room = MAX_CHECK_FEEDBACK // len(failed)
+        told = (f"Check {each.check!r} fails: {each.reason}\n{each.feedback[-room:]}" for each in failed)
+        return Feedback("\n\n".join(told), BY_CHECKS)
+
+
+Flight = tuple[AgentTask | JudgeTask | HookTask | CheckTask, TaskState]
 
 
 def stage_in(plan: Plan, state: RunState, place: Place, node: StageNode, at: StageState) -> StageAt:
@@ -55,7 +84,27 @@ def in_flight(here: StageAt) -> Flight | None:
         return agent_task(here, iteration, iteration.attempt), iteration.attempt
     if judge is not None and judge.in_flight:
         return judge_task(here, judge), judge
-    return None
+    return _check_in_flight(here)
+
+
+def _check_in_flight(here: StageAt) -> Flight | None:
+    call = here.at.check
+    if call is None or not call.in_flight:
+        return None
+    check = next((check for check in here.node.checks if check.name == call.check), None)
+    if check is None:
+        return None
+    task = CheckTask(
+        here.place,
+        here.node.id,
+        here.at.completed,
+        call.number,
+        call.status is TaskStatus.ENDING,
+        node=here.node,
+        check=check,
+        started_at=call.started_at,
+    )
+    return task, call
 
 
 def agent_task(here: StageAt, iteration: IterationState, attempt: AttemptState) -> AgentTask:
@@ -76,7 +125,7 @@ def agent_task(here: StageAt, iteration: IterationState, attempt: AttemptState) 
         brief=FailureKind.ITERATION_TIMEOUT in iteration.failures,
         remaining=here.remaining,
         notes=here.state.note_texts,
-        feedback=here.at.feedback,
+        feedback=here.feedback,
         answers=here.at.answers,
     )
 
@@ -99,6 +148,8 @@ def ended(flight: Flight, reason: str) -> Draft | None:
             return Draft(f.AttemptEnding(known.number, reason), task.cursor)
         case JudgeTask():
             return Draft(f.JudgeEnding(known.number, reason), task.cursor)
+        case CheckTask(check=check):
+            return Draft(f.CheckEnding(check.name, known.number, reason), task.cursor)
         case HookTask(hook=hook):
             ending = f.HookEnding(hook.id, hook.point, task.delivery, known.number, reason=reason)
             return Draft(ending, task.at)

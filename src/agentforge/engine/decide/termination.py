@@ -42,6 +42,10 @@ def _judged_end(termination: Judgment, at: StageState, stops: int) -> str:
     return MAX_ITERATIONS if _counted(at) >= termination.max else ""
 
 
+def iterations_left(termination: Termination, at: StageState) -> bool:
+    return _counted(at) < termination.max
+
+
 def _counted(at: StageState) -> int:
     """Iterations that count against the maximum: after one that asks, there is another with the answers."""
     return at.completed - at.asked

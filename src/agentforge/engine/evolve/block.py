@@ -8,7 +8,16 @@ from agentforge.engine.evolve.stage import StageFact, entered_again, evolve_stag
 from agentforge.model import facts as f
 from agentforge.model.event import Event
 from agentforge.model.failure import Failure, FailureKind
-from agentforge.model.state import BlockState, BranchState, StageRecord, StageState
+from agentforge.model.state import (
+    BRANCH_END,
+    BlockState,
+    BranchState,
+    Reentry,
+    StageRecord,
+    StageState,
+    Transition,
+    position_of,
+)
 from agentforge.model.status import NodeStatus
 
 BlockFact = (
@@ -57,7 +66,9 @@ def evolve_block(block: BlockState, event: Event, fact: BlockFact) -> BlockState
         case f.StageCompleted():
             at = _stage(branch, event)
             record = StageRecord(fact.name, at.path, fact.iterations, event.at, fact.reason, at.run)
-            return _with(block, replace(branch, stage=None, stages=(*branch.stages, record)))
+            others = (known for known in branch.stages if known.path != at.path)
+            left = replace(branch, stage=None, stages=(*others, record), jump=None)
+            return _with(block, _routed(left, at.transition) if at.transition else left)
         case f.NodeRestarted():
             reentry = reentry_of(_stage(branch, event), fact)
             return _with(block, replace(branch, stage=None, reentry=reentry))
@@ -69,6 +80,12 @@ def evolve_block(block: BlockState, event: Event, fact: BlockFact) -> BlockState
             return _with(block, replace(branch, stage=at, reentry=None))
         case _:
             assert_never(fact)
+
+
+def _routed(branch: BranchState, transition: Transition) -> BranchState:
+    jump = position_of(transition.next.path) if transition.next else BRANCH_END
+    reentry = Reentry(feedback=transition.feedback) if transition.feedback else None
+    return replace(branch, jump=jump, reentry=reentry)
 
 
 def _branch(block: BlockState, event: Event) -> BranchState:

@@ -7,7 +7,7 @@ from typing import assert_never
 import msgspec
 from msgspec.structs import replace
 
-from agentforge.engine.evolve import hooks
+from agentforge.engine.evolve import checks, hooks
 from agentforge.engine.evolve.block import (
     BlockFact,
     block_of,
@@ -39,12 +39,14 @@ from agentforge.model.state import (
     BranchState,
     LatestResume,
     Note,
+    Reentry,
     RefusedFile,
     Restart,
     RunState,
     StageRecord,
     StageState,
     Stop,
+    Waiver,
     latest_notes,
 )
 from agentforge.model.status import RunStatus, TaskStatus
@@ -139,8 +141,8 @@ def _apply(state: RunState, event: Event) -> RunState:
             return _apply_block(state, event, fact)
         case f.RequestOpened() | f.RequestAnswered() | f.RequestResolved():
             return _apply_request(state, event, fact)
-        case f.CheckpointCleared(name=name):
-            return state if name in state.cleared else replace(state, cleared=(*state.cleared, name))
+        case f.CheckpointCleared() | f.CheckWaived():
+            return _apply_permission(state, fact)
         case f.PauseRequested() | f.CancelRequested() | f.RestartRequested() | f.NoteAdded():
             return _apply_control(_with_control(state, fact.control), fact)
         case f.DamageAccepted(lines=lines):
@@ -167,6 +169,18 @@ def _apply(state: RunState, event: Event) -> RunState:
             return _apply_task(state, event, fact)
 
 
+def _apply_permission(state: RunState, fact: f.CheckpointCleared | f.CheckWaived) -> RunState:
+    match fact:
+        case f.CheckpointCleared(name=name):
+            return state if name in state.cleared else replace(state, cleared=(*state.cleared, name))
+        case f.CheckWaived(check=check, reason=reason, by=by):
+            others = (waiver for waiver in state.waivers if waiver.check != check)
+            waived = replace(state, waivers=(*others, Waiver(check, reason, by)))
+            return _with_control(waived, fact.control)
+        case _:
+            assert_never(fact)
+
+
 def _apply_task(state: RunState, event: Event, fact: StageFact | hooks.AnyHookFact) -> RunState:
     match fact:
         case (
@@ -189,6 +203,10 @@ def _apply_task(state: RunState, event: Event, fact: StageFact | hooks.AnyHookFa
 
 def _apply_stage(state: RunState, event: Event, fact: StageFact) -> RunState:
     """Apply a fact about a stage: a node of the run or a stage of a branch."""
+    if isinstance(fact, f.StageJudged):
+        state = checks.judged(state, event, fact)
+    elif isinstance(fact, f.StageRouted):
+        state = checks.routed(state, event, fact)
     if isinstance(fact, f.IterationCompleted):
         state = _progressed(state, fact)
     elif isinstance(fact, FACTS_WITH_USAGE):
@@ -249,7 +267,9 @@ def _apply_node(
                 judge_failures=at.judge_failures if isinstance(at, StageState) else 0,
             )
             others = (known for known in state.stages if known.path != at.path)
-            return replace(state, at=Between(fact.next), stages=(*others, done))
+            transition = at.transition if isinstance(at, StageState) else None
+            reentry = Reentry(feedback=transition.feedback) if transition and transition.feedback else None
+            return replace(state, at=Between(fact.next, reentry), stages=(*others, done))
         case _:
             assert_never(fact)
 
@@ -323,9 +343,9 @@ def _with_request(state: RunState, id: str, **changes: object) -> RunState:
 def _allow_escalated(state: RunState, event: Event, fact: f.RequestResolved, request: Request) -> RunState:
     """Let the escalated work continue. Counters are kept, so a limit can be hit again, unless the answer
     resets them."""
-    if fact.effect not in ("continue", "reset", "granted"):
+    if fact.effect not in ("continue", "reset", "granted", "accepted"):
         return state
-    if fact.effect == "reset":
+    if fact.effect == "reset" and request.reason not in checks.ROUTE_REASONS:
         state = _reset(state, request)
     if request.reason == "recoveries_without_progress":
         return replace(state, recoveries_excused=state.recoveries)
@@ -335,12 +355,18 @@ def _allow_escalated(state: RunState, event: Event, fact: f.RequestResolved, req
     stage = state.stage_asking(request.at)
     if stage is None:
         return state
+    if request.reason in checks.ROUTE_REASONS or request.reason == "verdict":
+        changed = checks.answered(state, stage, request, fact)
+        return _with_stage(changed, request.at, checks.answered_stage(stage, request, fact))
     more = fact.granted if fact.effect == "granted" else 1 if fact.effect == "continue" else 0
     match request.reason:
         case "approval_rounds":
             stage = replace(stage, rounds_granted=stage.rounds_granted + more)
         case "question_rounds":
             stage = replace(stage, asks_granted=stage.asks_granted + more)
+        case "check_lost":
+            check = replace(stage.check, excused=True, lost=0) if stage.check else None
+            stage = replace(stage, check=check)
         case "hook_restarts":
             stage = replace(stage, hook_restarts=max(0, stage.hook_restarts - more) if more else 0)
         case _:

@@ -2,6 +2,7 @@
 
 from typing import assert_never
 
+from msgspec import UnsetType
 from msgspec.structs import replace
 
 from agentforge.engine.evolve.attempt import (
@@ -11,12 +12,21 @@ from agentforge.engine.evolve.attempt import (
     with_attempt,
     with_iteration,
 )
+from agentforge.engine.evolve.checks import CheckFact, checks_on_resume, evolve_checks
 from agentforge.model import facts as f
 from agentforge.model.event import Event
 from agentforge.model.failure import LIMITS, Failure, FailureKind
 from agentforge.model.request import AnsweredQuestion, Request
 from agentforge.model.result import Decision
-from agentforge.model.state import MAX_ANSWERS, AttemptState, IterationState, Reentry, StageState, TaskState
+from agentforge.model.state import (
+    MAX_ANSWERS,
+    AttemptState,
+    IterationState,
+    Reentry,
+    StageState,
+    TaskState,
+    Verdict,
+)
 from agentforge.model.status import IterationStatus, TaskStatus
 
 _AttemptFact = f.AttemptReattached | f.AttemptLost | f.AttemptEnding | f.AttemptCancelled
@@ -33,6 +43,7 @@ StageFact = (
     | f.TimerFired
     | _JudgeFact
     | f.QueueChecked
+    | CheckFact
 )
 
 
@@ -59,6 +70,15 @@ def evolve_stage(at: StageState, event: Event, fact: StageFact) -> StageState:
             return replace(at, queue_checked=at.completed, queue_left=remaining)
         case f.WorkerCompleted():
             return at
+        case (
+            f.CheckStarted()
+            | f.CheckCompleted()
+            | f.CheckEnding()
+            | f.CheckLost()
+            | f.StageJudged()
+            | f.StageRouted()
+        ):
+            return evolve_checks(at, event, fact)
         case f.RetryScheduled() | f.LimitMet() | f.ProviderChanged():
             return after_failure(at, event, fact)
         case _:
@@ -99,6 +119,7 @@ def on_resume(at: StageState) -> StageState:
         rounds_granted=0,
         asks_granted=at.asked,
     )
+    fresh = checks_on_resume(fresh)
     attempt = at.iteration.attempt if at.iteration else None
     if attempt is not None and not attempt.in_flight:
         attempt = replace(attempt, lost=0) if attempt.once and attempt.ended_without_result else None
@@ -157,7 +178,14 @@ def _completed(at: StageState, event: Event, fact: f.IterationCompleted) -> Stag
         delay_over=False,
         plateaus=at.plateaus + 1 if fact.result.signals.plateau_suspected else 0,
         **_asked(at, fact),
+        **_claimed(at, fact),
     )
+
+
+def _claimed(at: StageState, fact: f.IterationCompleted) -> dict[str, object]:
+    if isinstance(fact.result.verdict, UnsetType):
+        return {"claim": None} if at.claim else {}
+    return {"claim": Verdict(fact.result.verdict, fact.result.reason)}
 
 
 def _asked(at: StageState, fact: f.IterationCompleted) -> dict[str, object]:

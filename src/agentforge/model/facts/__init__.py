@@ -6,6 +6,15 @@ Event types that agent-pipelines already had keep their spelling.
 
 from typing import get_args
 
+from agentforge.model.facts.check import (
+    CheckCompleted,
+    CheckEnding,
+    CheckLost,
+    CheckStarted,
+    CheckWaived,
+    StageJudged,
+    StageRouted,
+)
 from agentforge.model.facts.fact import Fact
 from agentforge.model.facts.hook import (
     EffectDone,
@@ -86,6 +95,11 @@ __all__ = [
     "AttemptStarted",
     "AwaitingApproval",
     "CancelRequested",
+    "CheckCompleted",
+    "CheckEnding",
+    "CheckLost",
+    "CheckStarted",
+    "CheckWaived",
     "CheckpointCleared",
     "DamageAccepted",
     "DelayStarted",
@@ -139,6 +153,8 @@ __all__ = [
     "SessionResumed",
     "SessionStarted",
     "StageCompleted",
+    "StageJudged",
+    "StageRouted",
     "TimerFired",
     "TmuxSessionCleaned",
     "TreeTaken",
@@ -199,6 +215,13 @@ AnyFact = (
     | DamageAccepted
     | TmuxSessionCleaned
     | FileRefused
+    | CheckStarted
+    | CheckCompleted
+    | CheckEnding
+    | CheckLost
+    | CheckWaived
+    | StageJudged
+    | StageRouted
     | HookStarted
     | HookCompleted
     | HookFailed

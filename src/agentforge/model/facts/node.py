@@ -40,6 +40,10 @@ class NodeCompleted(Fact, frozen=True):
     status: Literal["completed"] = written("completed")
     next: Destination | None = None
     """The next node; None at the end of the run."""
+    verdict: str = ""
+    """What the stage concluded, if it has checks, verdicts or routes."""
+    overridden_by: str = ""
+    """Who accepted the result despite its verdict."""
 
 
 class NodeRestarted(Fact, frozen=True):

@@ -59,6 +59,7 @@ class RequestResolved(Fact, frozen=True):
         "reset",
         "granted",
         "succeeded",
+        "accepted",
         "cancel",
         "withdrawn",
     ]

@@ -11,6 +11,7 @@ from agentforge.model.facts import AnyFact
 from agentforge.model.plan import Plan, StageNode
 from agentforge.model.result import Decision
 from agentforge.model.state import RefusedFile
+from agentforge.views.lines.checks import CheckEvent, check_words
 from agentforge.views.lines.hooks import HookEvent, hook_words
 from agentforge.views.lines.requests import RequestFact, request_words
 from agentforge.views.text import counted, one_line, reason_text, request_text, span
@@ -61,10 +62,35 @@ def run_line(event: Event, plan: Plan) -> RunLine | None:
             return _of_branch(event, stage, fact)
         case f.JudgeCompleted() as fact:
             return _judged(place, fact)
-        case fact if isinstance(fact, HookEvent):
-            return _of_hook(place, fact, event.at)
         case fact:
-            return _of_request(event, stage, fact) if isinstance(fact, RequestFact) else _of_session(fact)
+            return _of_decision(event, stage, place, fact)
+
+
+def _of_decision(event: Event, stage: str, place: str, fact: f.AnyFact) -> RunLine | None:
+    if isinstance(fact, HookEvent):
+        return _of_hook(place, fact, event.at)
+    if isinstance(fact, CheckEvent):
+        return _of_check(place, stage, fact)
+    return _of_request(event, stage, fact) if isinstance(fact, RequestFact) else _of_session(fact)
+
+
+def _of_check(place: str, stage: str, fact: CheckEvent) -> RunLine | None:
+    words = check_words(fact)
+    match fact:
+        case f.CheckStarted():
+            return RunLine(place, words, "begin")
+        case f.CheckCompleted(status="pass", changed=()):
+            return RunLine(place, words, "done")
+        case f.CheckCompleted():
+            return RunLine(place, words, "failed", "error")
+        case f.StageJudged(verdict="pass"):
+            return RunLine(stage, words, "done")
+        case f.StageJudged() | f.StageRouted():
+            return RunLine(stage, words, "note", "warn")
+        case f.CheckWaived():
+            return RunLine("", words, "note", "warn")
+        case f.CheckEnding() | f.CheckLost():  # exhaustive
+            return RunLine(place, words, "wait", "warn")
 
 
 def _of_hook(place: str, fact: HookEvent, at: datetime) -> RunLine | None:

@@ -10,6 +10,7 @@ from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
 from agentforge.model.facts import AnyFact
+from agentforge.views.lines.checks import CheckEvent, check_details
 from agentforge.views.lines.hooks import EffectEvent, HookEvent, effect_details, hook_details
 from agentforge.views.lines.requests import RequestFact, request_details
 from agentforge.views.text import one_line, reason_text
@@ -107,6 +108,12 @@ def _place(event: Event) -> list[tuple[str, Any]]:
             | f.JudgeEnding()
             | f.JudgeLost()
             | f.QueueChecked()
+            | f.CheckStarted()
+            | f.CheckCompleted()
+            | f.CheckEnding()
+            | f.CheckLost()
+            | f.StageJudged()
+            | f.StageRouted()
         ):
             here = [("node", at.node_path), ("run", at.node_run), ("iter", at.iteration)]
             return [*here, ("branch", at.provider)] if at.provider else here
@@ -153,6 +160,8 @@ def _of_others(fact: AnyFact) -> list[tuple[str, Any]]:
         return request_details(fact)
     if isinstance(fact, HookEvent):
         return hook_details(fact)
+    if isinstance(fact, CheckEvent):
+        return check_details(fact)
     return effect_details(fact) if isinstance(fact, EffectEvent) else _of_session(fact)
 
 

@@ -1,0 +1,111 @@
+"""Facts about checks and verdicts, and about the routes that follow from them."""
+
+from agentforge.model.check import CheckCounts, CheckProblem, CheckStatus
+from agentforge.model.cursor import Destination
+from agentforge.model.facts.fact import Fact, written
+from agentforge.model.request import Feedback
+
+
+class CheckStarted(Fact, frozen=True):
+    """The intent to run a check, durable before its program starts."""
+
+    TYPE = "check_start"
+
+    check: str
+    attempt: int = written(1)
+    timeout: float | None = None
+
+
+class CheckCompleted(Fact, frozen=True):
+    """A check ended."""
+
+    TYPE = "check_complete"
+
+    check: str
+    attempt: int = written(1)
+    status: CheckStatus = written("pass")
+    exit_code: int | None = None
+    counts: CheckCounts = CheckCounts()
+    signatures: tuple[str, ...] = ()
+    """Of its failures; bounded."""
+    failures: int = 0
+    """All of them."""
+    problem: CheckProblem | None = None
+    """Of an error."""
+    reason: str = ""
+    feedback: str = ""
+    """What the next iteration is told: counts, signatures and the end of the output."""
+    output: str = ""
+    """Its output, relative to the run directory."""
+    tree_before: str | None = None
+    tree_after: str | None = None
+    changed: tuple[str, ...] = ()
+    """Paths that changed while it ran; the outcome is then void."""
+    duration_ms: int = 0
+
+
+class CheckEnding(Fact, frozen=True):
+    """The intent to stop a check; the signal is sent only after this is durable."""
+
+    TYPE = "check_ending"
+
+    check: str
+    attempt: int
+    reason: str
+
+
+class CheckLost(Fact, frozen=True):
+    """The engine or host died during a check, or it was stopped on request; it runs again."""
+
+    TYPE = "check_lost"
+
+    check: str
+    attempt: int = written(1)
+
+
+class CheckWaived(Fact, frozen=True):
+    """A person decided that a check of the run doesn't count."""
+
+    TYPE = "check_waived"
+
+    check: str
+    reason: str
+    by: str
+    control: str | None = None
+
+
+class StageJudged(Fact, frozen=True):
+    """A stage is over, with a verdict. (A judge only says whether a stage is over.)"""
+
+    TYPE = "stage_verdict"
+
+    verdict: str
+    reason: str = ""
+    ended: str = ""
+    """Why the stage is over."""
+    failing: tuple[str, ...] = ()
+    """Checks that fail."""
+    waived: tuple[str, ...] = ()
+    """Checks that were waived by a person."""
+    signatures: tuple[str, ...] = ()
+    tree: str | None = None
+
+
+class StageRouted(Fact, frozen=True):
+    """A verdict leads to another node than the next."""
+
+    TYPE = "stage_transition"
+
+    source: str
+    """The id of the stage."""
+    to: str
+    """The id of the node; empty at the end of the run."""
+    verdict: str
+    reason: str = ""
+    cycle: int = 0
+    """The pass that begins, on the way back to an earlier node; from 2."""
+    of: int = 0
+    skipped: tuple[str, ...] = ()
+    """The nodes that are passed over, on the way forward."""
+    next: Destination | None = None
+    feedback: Feedback | None = None

@@ -1,0 +1,120 @@
+"""Text about checks, verdicts and routes: their events in `tail` and on a terminal."""
+
+from typing import Any, assert_never
+
+from agentforge.model import facts as f
+from agentforge.model.check import CheckCounts
+from agentforge.views.text import counted, one_line, span
+
+TEXT_CHARS = 160
+
+CheckEvent = (
+    f.CheckStarted
+    | f.CheckCompleted
+    | f.CheckEnding
+    | f.CheckLost
+    | f.CheckWaived
+    | f.StageJudged
+    | f.StageRouted
+)
+
+
+def check_details(fact: CheckEvent) -> list[tuple[str, Any]]:
+    """The fields of a line of `tail`; those that are empty are left out."""
+    match fact:
+        case f.CheckStarted() | f.CheckLost():
+            return [("check", one_line(fact.check)), ("attempt", fact.attempt)]
+        case f.CheckEnding():
+            return [
+                ("check", one_line(fact.check)),
+                ("attempt", fact.attempt),
+                ("reason", _quoted(fact.reason)),
+            ]
+        case f.CheckCompleted():
+            named = [("check", one_line(fact.check)), ("attempt", fact.attempt), ("status", fact.status)]
+            counts = _quoted(counts_text(fact.counts))
+            return [
+                *named,
+                ("counts", counts),
+                ("reason", _quoted(fact.reason)),
+                ("tree", fact.tree_after or ""),
+            ]
+        case f.CheckWaived():
+            return [
+                ("check", one_line(fact.check)),
+                ("by", _quoted(fact.by)),
+                ("reason", _quoted(fact.reason)),
+            ]
+        case f.StageJudged():
+            failing, waived = ",".join(map(one_line, fact.failing)), ",".join(map(one_line, fact.waived))
+            said = [("verdict", one_line(fact.verdict)), ("failing", failing), ("waived", waived)]
+            return [*said, ("reason", _quoted(fact.reason)), ("tree", fact.tree or "")]
+        case f.StageRouted():
+            cycle = f"{fact.cycle}/{fact.of}" if fact.cycle else ""
+            to = [("from", one_line(fact.source)), ("to", one_line(fact.to) or "end")]
+            skipped = ",".join(map(one_line, fact.skipped))
+            return [*to, ("verdict", one_line(fact.verdict)), ("cycle", cycle), ("skipped", skipped)]
+        case _:
+            assert_never(fact)
+
+
+def counts_text(counts: CheckCounts) -> str:
+    """Such as "2 failed, 10 passed"; empty without counts."""
+    named = {
+        "failed": counts.failed,
+        "errors": counts.errors,
+        "passed": counts.passed,
+        "skipped": counts.skipped,
+    }
+    return ", ".join(f"{number} {name}" for name, number in named.items() if number)
+
+
+def check_words(fact: CheckEvent) -> str:
+    """The event as a line for people; empty if it isn't shown."""
+    match fact:
+        case f.CheckStarted():
+            return f"running check {one_line(fact.check)}"
+        case f.CheckCompleted():
+            return _completed(fact)
+        case f.CheckEnding():
+            return f"stopping check {one_line(fact.check)}: {_text(fact.reason)}"
+        case f.CheckLost():
+            return f"lost check {one_line(fact.check)} (try {fact.attempt})"
+        case f.CheckWaived():
+            return f"check {one_line(fact.check)} was waived by {_text(fact.by)}: {_text(fact.reason)}"
+        case f.StageJudged():
+            waived = f" (waived: {', '.join(map(one_line, fact.waived))})" if fact.waived else ""
+            why = f": {_text(fact.reason)}" if fact.reason else ""
+            return f"verdict {one_line(fact.verdict)}{waived}{why}"
+        case f.StageRouted():
+            return _routed(fact)
+        case _:
+            assert_never(fact)
+
+
+def _completed(fact: f.CheckCompleted) -> str:
+    if fact.changed:
+        return f"check {one_line(fact.check)} is void: files changed while it ran ({_text(fact.changed[0])})"
+    how = {"pass": "passed", "fail": "failed", "error": "could not run", "timeout": "timed out"}[fact.status]
+    counts = counts_text(fact.counts)
+    details = counts or ("" if fact.status == "pass" else _text(fact.reason))
+    after = f" in {span(fact.duration_ms / 1000)}" if fact.duration_ms else ""
+    return f"check {one_line(fact.check)} {how}{after}{f': {details}' if details else ''}"
+
+
+def _routed(fact: f.StageRouted) -> str:
+    why = f": {_text(fact.reason)}" if fact.reason else ""
+    if not fact.to:
+        return f"ends the run (verdict {one_line(fact.verdict)}){why}"
+    if fact.cycle:
+        return f"goes back to {one_line(fact.to)} (cycle {fact.cycle} of {fact.of}){why}"
+    skipped = f", skipping {counted(len(fact.skipped), 'node')}" if fact.skipped else ""
+    return f"continues with {one_line(fact.to)}{skipped}{why}"
+
+
+def _text(text: str) -> str:
+    return one_line(text, TEXT_CHARS)
+
+
+def _quoted(text: str) -> str:
+    return f'"{_text(text)}"' if text else ""

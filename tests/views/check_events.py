@@ -1,0 +1,70 @@
+"""The lines of the events of checks, verdicts and routes."""
+
+from agentforge.model import facts as f
+from agentforge.model.check import CheckCounts
+from agentforge.model.facts import AnyFact
+
+PLACE = "node=1 run=1 iter=2"
+
+CHECK_LINES: list[tuple[AnyFact, str, str | None]] = [
+    (f.CheckStarted("test"), f"{PLACE} check=test attempt=1", "build 2/3 running check test"),
+    (
+        f.CheckCompleted(
+            "test", 1, "pass", counts=CheckCounts(passed=12), tree_after="abc", duration_ms=1500
+        ),
+        f'{PLACE} check=test attempt=1 status=pass counts="12 passed" tree=abc',
+        "build 2/3 check test passed in 1.5s: 12 passed",
+    ),
+    (
+        f.CheckCompleted("test", 2, "fail", counts=CheckCounts(10, 2, 1, 3), reason="2 failed"),
+        f'{PLACE} check=test attempt=2 status=fail counts="2 failed, 1 errors, 10 passed, 3 skipped"'
+        ' reason="2 failed"',
+        "build 2/3 check test failed: 2 failed, 1 errors, 10 passed, 3 skipped",
+    ),
+    (
+        f.CheckCompleted("test", 1, "error", reason="no test was\nexecuted"),
+        f'{PLACE} check=test attempt=1 status=error reason="no test was executed"',
+        "build 2/3 check test could not run: no test was executed",
+    ),
+    (
+        f.CheckCompleted("test", 1, "pass", changed=("a.py",)),
+        f"{PLACE} check=test attempt=1 status=pass",
+        "build 2/3 check test is void: files changed while it ran (a.py)",
+    ),
+    (
+        f.CheckEnding("test", 1, "requested"),
+        f'{PLACE} check=test attempt=1 reason="requested"',
+        "build 2/3 stopping check test: requested",
+    ),
+    (f.CheckLost("test"), f"{PLACE} check=test attempt=1", "build 2/3 lost check test (try 1)"),
+    (
+        f.CheckWaived("test", "it is flaky", "Ada"),
+        'check=test by="Ada" reason="it is flaky"',
+        "check test was waived by Ada: it is flaky",
+    ),
+    (
+        f.StageJudged("pass", waived=("lint",)),
+        f"{PLACE} verdict=pass waived=lint",
+        "build verdict pass (waived: lint)",
+    ),
+    (
+        f.StageJudged("fail", "2 failed", failing=("test",), tree="abc"),
+        f'{PLACE} verdict=fail failing=test reason="2 failed" tree=abc',
+        "build verdict fail: 2 failed",
+    ),
+    (
+        f.StageRouted("verify", "build", "fail", "2 failed", cycle=2, of=3),
+        f"{PLACE} from=verify to=build verdict=fail cycle=2/3",
+        "build goes back to build (cycle 2 of 3): 2 failed",
+    ),
+    (
+        f.StageRouted("verify", "last", "pass", skipped=("a", "b")),
+        f"{PLACE} from=verify to=last verdict=pass skipped=a,b",
+        "build continues with last, skipping 2 nodes",
+    ),
+    (
+        f.StageRouted("verify", "", "reject"),
+        f"{PLACE} from=verify to=end verdict=reject",
+        "build ends the run (verdict reject)",
+    ),
+]
