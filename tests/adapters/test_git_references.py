@@ -81,7 +81,9 @@ def test_a_repository_without_commits(tmp_path: Path, format: str) -> None:
     other = Repository(tmp_path / "b", f"--object-format={format}")
     other.git("update-ref", "-d", "HEAD")
     other.git("rm", "-rq", "--cached", ".")
+    before = not_ours(other.root)
     reference = kept(other.trees(), taken(other.trees()))
+    assert not_ours(other.root) == before
     other.git("gc", "-q", "--prune=now")
     assert other.git("show", f"{reference}:src/a.py") == "a = 1"
 
@@ -96,8 +98,9 @@ def test_a_linked_worktree_and_a_folder_of_it(repository: Repository, tmp_path: 
 
 def test_submodules(with_submodules: Repository) -> None:
     with_submodules.put("modules/outer/src/a.py", "changed")
-    trees = with_submodules.trees()
+    before, trees = not_ours(with_submodules.root), with_submodules.trees()
     reference = kept(trees, taken(trees))
+    assert not_ours(with_submodules.root) == before
     with_submodules.git("gc", "-q", "--prune=now")
     with_submodules.git("fsck", "--strict")
     assert "160000 commit" in with_submodules.git("ls-tree", f"{reference}:modules")

@@ -161,6 +161,13 @@ def test_reports_by_status(name: str, status: str, counts: CheckCounts) -> None:
     assert (outcome.status, outcome.counts) == (status, counts)
 
 
+def test_a_report_of_node() -> None:
+    outcome = of_junit(recorded("node.xml"))
+    assert outcome.counts == CheckCounts(passed=1, failed=1, skipped=1)
+    assert outcome.signatures == ("test::inner fails: Expected values to be strictly equal:<n> !== <n>",)
+    assert outcome.failures[0].rule == "testCodeFailure"
+
+
 def test_a_report_outranks_the_exit_code_and_the_exit_code_a_passing_report() -> None:
     assert of_junit(recorded("mixed.xml"), 0).status == "fail"
     assert of_junit(recorded("passed.xml"), 3).reason == "exit code 3"
@@ -254,6 +261,12 @@ def test_lines_of_mypy() -> None:
     )
     assert of_lines(recorded("mypy_pretty.txt").decode()).failures[0].message == wrong
     assert of_lines(recorded("ruff_format.txt").decode()).failures[0].file == "lint.py"
+
+
+def test_lines_of_compilers() -> None:
+    gcc, rustc = (of_lines(recorded(name).decode()).failures for name in ("gcc.txt", "rustc.txt"))
+    assert [one.signature for one in gcc] == ["a.c: ‘y’ undeclared (first use in this function)"]
+    assert [one.signature for one in rustc] == ["a.rs E0425: cannot find value `y` in this scope"]
 
 
 @pytest.mark.parametrize(

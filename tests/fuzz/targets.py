@@ -256,7 +256,7 @@ def checked(parser: CheckParser, pattern: str) -> Target:
 TARGETS = {
     "junit": checked("junit", "*.xml"),
     "pytest": checked("pytest", "*.txt"),
-    "lint_lines": checked("lines", "[rm][uy]*.txt"),
+    "lint_lines": checked("lines", "[grm][cuy]*.txt"),
     "repository": Target(in_project(repository)),
     "claude": stream_of(CLAUDE),
     "codex": stream_of(CODEX),
