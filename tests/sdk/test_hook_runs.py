@@ -18,6 +18,7 @@ from tests.webhook_server import Reply, serving
 
 from agentforge.app.results import RunResult
 from agentforge.model import facts as f
+from agentforge.model.errors import RunActive
 from agentforge.model.hook import Hook
 from agentforge.sdk.engine import Engine
 from agentforge.testing import FakeClock, ScriptedProvider
@@ -228,6 +229,8 @@ def test_cancelling_a_run_whose_engine_was_killed_ends_its_script(tmp_path: Path
 
     async def main() -> None:
         async with engine(tmp_path) as sdk:
+            with pytest.raises(RunActive, match="still running, without an engine"):
+                sdk.remove("s")
             result = await sdk.cancel("s")
             assert result is not None
             assert result.status == "aborted"

@@ -10,6 +10,7 @@ import pytest
 from tests.sdk.projects import ENVIRON, engine, iteration_dir, load, node, pipeline, run, run_dir, types
 
 from agentforge.adapters.sandboxes.bwrap import BwrapSandbox
+from agentforge.model import facts as f
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.plan import SandboxChoice
 from agentforge.model.status import RunStatus
@@ -93,3 +94,25 @@ def test_a_missing_sandbox_fails_with_a_hint(tmp_path: Path) -> None:
     assert "apt-get install bubblewrap" in said
     assert not (tmp_path / "made").exists()
     assert os.access(tools / "sh", os.X_OK)
+
+
+def test_the_script_of_a_hook_runs_in_the_sandbox_of_its_stage(tmp_path: Path) -> None:
+    script = """
+    run=.claude/pipeline-runs/s
+    try() { if (eval "$1") 2>/dev/null; then echo "could: $1"; fi; }
+    try "cat $run/events.jsonl"
+    try "echo x >> $run/state.json"
+    try "touch $run/hooks/$AGENTFORGE_DELIVERY/attempt-1/exit.json"
+    echo checked > made-by-hook
+    """
+    hooks = {"stage_end": [{"action": "script", "script": script}]}
+
+    async def main() -> None:
+        async with engine(tmp_path) as sdk:
+            ended = await sdk.run(pipeline(confined(WORK), hooks=hooks), session="s")
+            assert ended.completed, ended
+            (answer,) = [event.fact for event in sdk.events("s") if isinstance(event.fact, f.HookCompleted)]
+            assert answer.context == ""
+
+    run(main())
+    assert (tmp_path / "made-by-hook").read_text() == "checked\n"

@@ -71,6 +71,10 @@ def judge_mark(run_id: str, at: Cursor, attempt: int, started_at: datetime) -> s
     return f"{run_id}/{task_place(at, attempt)}/judge@{_stamp(started_at)}"
 
 
+def hook_mark(run_id: str, delivery: str, attempt: int, started_at: datetime) -> str:
+    return f"{run_id}/hook/{delivery}/{attempt}@{_stamp(started_at)}"
+
+
 def _stamp(time: datetime) -> str:
     return f"{(time - _EPOCH) // timedelta(microseconds=1):x}"
 
@@ -202,7 +206,7 @@ class HookTask(Task, frozen=True, kw_only=True, tag="hook"):
         return f"{self.delivery}/{self.attempt}/{self.KIND}{'/end' if self.ending else ''}"
 
     def mark(self, run_id: str) -> str:
-        return f"{run_id}/hook/{self.delivery}/{self.attempt}@{_stamp(self.started_at)}"
+        return hook_mark(run_id, self.delivery, self.attempt, self.started_at)
 
 
 AnyTask = PrepareTask | AgentTask | JudgeTask | QueueTask | ManifestTask | HookTask | CheckTask

@@ -6,7 +6,7 @@ The claim file decides which process may start one, so everything here is safe t
 import json
 import logging
 import marshal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import msgspec
 from msgspec import Struct
@@ -16,7 +16,7 @@ from agentforge.model.place import place_of
 from agentforge.model.plan import Plan
 from agentforge.model.secrets import spellings
 from agentforge.model.state import RunState
-from agentforge.model.task import agent_mark
+from agentforge.model.task import agent_mark, hook_mark
 from agentforge.ports.process import Processes
 from agentforge.ports.provider import Command
 from agentforge.runtime.exit_record import (
@@ -212,19 +212,34 @@ async def run_cleanup(argv: Cleanup, seconds: float = CLEANUP_SECONDS) -> None:
 
 
 def has_living_agent(plan: Plan, state: RunState, layout: RunLayout, processes: Processes) -> bool:
+    """Whether an agent or the script of a hook is running."""
+    programs = (*_agents(plan, state, layout), *_scripts(state, layout))
+    return any(_is_alive(place, mark, processes) for place, mark in programs)
+
+
+def _agents(plan: Plan, state: RunState, layout: RunLayout) -> Iterator[tuple[AttemptLayout, str]]:
+    """The places and marks of the attempts in flight."""
     for provider, at in state.under_way():
         attempt = at.iteration.attempt if at.iteration else None
         if at.iteration is None or attempt is None or not attempt.in_flight:
             continue
         stage = place_of(plan, state, provider, at)
-        if stage is None:
-            continue
-        place = layout.iteration(stage.folder, at.iteration.number).attempt(attempt.number)
-        cursor = stage.cursor(at.iteration.number)
-        mark = agent_mark(state.run_id, cursor, attempt.number, attempt.started_at)
-        claim = read_claim(place, mark)
-        if claim is None or read_exit(place, mark) is not None:
-            continue
-        if claim.is_of(place) and processes.is_alive(claim.identity):
-            return True
-    return False
+        if stage is not None:
+            cursor = stage.cursor(at.iteration.number)
+            mark = agent_mark(state.run_id, cursor, attempt.number, attempt.started_at)
+            yield layout.iteration(stage.folder, at.iteration.number).attempt(attempt.number), mark
+
+
+def _scripts(state: RunState, layout: RunLayout) -> Iterator[tuple[AttemptLayout, str]]:
+    for progress in state.hooks:
+        call = progress.call
+        if call is not None and call.in_flight:
+            mark = hook_mark(state.run_id, call.delivery, call.number, call.started_at)
+            yield layout.hook_attempt(call.delivery, call.number), mark
+
+
+def _is_alive(place: AttemptLayout, mark: str, processes: Processes) -> bool:
+    claim = read_claim(place, mark)
+    if claim is None or read_exit(place, mark) is not None:
+        return False
+    return claim.is_of(place) and processes.is_alive(claim.identity)

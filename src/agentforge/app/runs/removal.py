@@ -135,7 +135,7 @@ def _refuse_living_agent(context: RunContext, session: str) -> None:
         return  # A log that can't be read names no agent.
     if has_living_agent(info.plan, info.state, context.runs.layout(session), context.processes):
         raise RunActive(
-            f"the agent of session {session!r} is still running, without an engine",
+            f"an agent or a hook's script of session {session!r} is still running, without an engine",
             hint=f"stop it first: agentforge cancel {session_argument(session)}",
         )
 
