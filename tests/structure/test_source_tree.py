@@ -1,11 +1,14 @@
-"""The source tree: no import cycles, no type name twice, file names that are nouns."""
+"""The source tree: no import cycles, no type name twice, file names that are nouns, a true map."""
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+
+import pytest
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 FILES = [path for path in (SOURCE / "agentforge").rglob("*.py") if "builtin" not in path.parts]
@@ -57,3 +60,18 @@ def test_no_type_name_exists_twice() -> None:
 def test_module_names_are_no_gerunds() -> None:
     names = {module.rpartition(".")[2] for module in trees()}
     assert {name for name in names if name.endswith("ing")} <= NOUNS_IN_ING | {"testing"}
+
+
+@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "AGENTS.md"])
+def test_files_that_a_page_names_exist(page: str) -> None:
+    missing = []
+    for line in (SOURCE.parent / page).read_text(encoding="utf-8").splitlines():
+        folders = [SOURCE.parent, SOURCE, SOURCE / "agentforge"]
+        for named in re.findall(r"`([\w./-]+(?:\.py|/))`", line):
+            found = next((folder / named for folder in reversed(folders) if (folder / named).exists()), None)
+            if found is not None:
+                # A name without a folder is beside the file before it, or in the folder.
+                folders.append(found if found.is_dir() else found.parent)
+            elif named.endswith(".py"):
+                missing.append(named)
+    assert missing == []
