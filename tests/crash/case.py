@@ -126,6 +126,7 @@ class CrashRun:
             "XDG_STATE_HOME": str(base / "state"),
             "AGENTFORGE_DEBUG": "1",
             "IS_SANDBOX": "1",
+            **({"CRASH_PROGRAM": "1"} if scenario.program else {}),
         }
         self.turns = 0
         self.seconds: list[float] = []

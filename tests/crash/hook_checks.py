@@ -55,7 +55,7 @@ def _effects(story: Story) -> Iterator[str]:
     webhooks = Counter(
         (data["delivery"], data["attempt"])
         for _, _, _, data in _facts(story, "hook_start")
-        if data["action"] == "webhook"
+        if data.get("action", "call") == "webhook"
     )
     intended = Counter((data["key"], data["attempt"]) for _, _, _, data in _facts(story, "effect_intended"))
     closed = Counter((data["key"], data["attempt"]) for _, _, _, data in _facts(story, *CLOSED))
@@ -94,7 +94,7 @@ def _ran(story: Story) -> Iterator[str]:
     for _, kind, _, data in _facts(story, "hook_start", *OUTCOMES):
         name = f"{OF_HOOKS}{data['delivery']}/{data['attempt']}"
         if kind == "hook_start":
-            called[name] = data["action"]
+            called[name] = data.get("action", "call")
         elif called[name] in ("script", "call"):
             ran, ended = notes[name, "start"], notes[name, "end"]
             if kind == "hook_complete" and not (ran and ended):
@@ -114,7 +114,7 @@ def _losses(story: Story) -> Iterator[str]:
     """A script that survives isn't lost; a lost call isn't a failed one; and it is repeated or asked about,
     as its hook says."""
     disturbed = {attempt for role, attempt in story.killed if role in ("supervisor", "agent")}
-    actions = {data["delivery"]: data["action"] for _, _, _, data in _facts(story, "hook_start")}
+    actions = {data["delivery"]: data.get("action", "call") for _, _, _, data in _facts(story, "hook_start")}
     refused = {(got["key"], got["attempt"]) for got in story.received() if got["refused"]}
     for _, kind, _, data in _facts(story, "hook_lost", "hook_failed", "hook_timeout"):
         name = f"{OF_HOOKS}{data['delivery']}/{data['attempt']}"

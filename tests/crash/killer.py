@@ -225,13 +225,12 @@ def install(role: str) -> FaultInjector:
     return injector
 
 
-def record_calls(role: str) -> None:
-    """Record them if asked: tests/order verifies their order."""
-    if trace := os.environ.get("CRASH_TRACE"):
-        sys.path.append(os.path.join(os.path.dirname(os.environ["CRASH_HOME"]), "order"))
-        import recorder
+def record_calls(role: str):
+    """Have a recorder record them: tests/order verifies their order."""
+    sys.path.append(os.path.join(os.path.dirname(os.environ["CRASH_HOME"]), "order"))
+    import recorder
 
-        recorder.install(role, trace, os.environ["CRASH_BASE"])
+    return recorder.install(role, os.environ["CRASH_TRACE"], os.environ["CRASH_BASE"])
 
 
 def _wrap_descriptors(injector: FaultInjector) -> None:

@@ -1,6 +1,8 @@
-"""Runs the command line with the fault injector in its process: `launch.py ROLE ARGUMENTS…`. Without
-arguments it is the process from which such processes are forked (`tests/fork_server.py`)."""
+"""Runs the command line, or a program that embeds the engine, with the fault injector in its process:
+`launch.py ROLE ARGUMENTS…`. Without arguments it is the process from which such processes are forked
+(`tests/fork_server.py`)."""
 
+import asyncio
 import contextlib
 import io
 import json
@@ -39,13 +41,18 @@ def _place(path: str, text: str) -> None:
 
 def launch() -> None:
     role, *arguments = sys.argv[1:]
-    killer.install(role)
-    killer.record_calls(role)
+    injector = killer.install(role)
+    recorder = killer.record_calls(role)
     from agentforge.app import wiring
     from agentforge.cli.main import main
 
     wiring.SUPERVISOR = supervisor_program(wiring.SUPERVISOR)
-    main(arguments)
+    if "CRASH_PROGRAM" in os.environ:
+        import program
+
+        asyncio.run(program.main(arguments, program.Hooks(injector, recorder)))
+    else:
+        main(arguments)
 
 
 def serve(fork_server) -> None:

@@ -93,6 +93,8 @@ class Scenario:
     """Whether the project is a git repository."""
     hooks: str = ""
     """Of the pipeline."""
+    program: bool = False
+    """Whether a program runs it that embeds the engine and has hooks of its own."""
 
     @property
     def files(self) -> dict[str, str]:
@@ -277,6 +279,7 @@ SCENARIOS = {
             {"AGENT_WAITS": "iteration_end/1 stage_end/2", "AGENT_TOOL": "iteration_end/2"},
             hooks=f"  iteration_end: {SCRIPT}\n  stage_end: {SCRIPT}\n",
         ),
+        Scenario("program", HOOKED, hooks=f"  iteration_end: {WEBHOOK}\n", program=True),
         Scenario(
             "confirm",
             HOOKED,

@@ -100,7 +100,7 @@ def test_lost_try_uses_no_retry(tmp_path: Path) -> None:
 
 
 def scripts_of(story: Story) -> list[int]:
-    """How often each script ran, in the order of their first run."""
+    """How often each script or function ran, in the order of their first run."""
     starts = (
         n["attempt"] for n in story.notes() if n["what"] == "start" and n["attempt"].startswith("hook/")
     )
@@ -126,6 +126,16 @@ def test_script_that_is_killed_alone_has_failed(tmp_path: Path) -> None:
     assert scripts_of(story) == [2, 1, 1]
     assert told(story, "hook_lost", "hook_failed") == ["hook_failed"]
     assert requests(story) == ["hook_script_failed"]
+
+
+@pytest.mark.parametrize("note", one_in(3, (1, 2, 3, 4)))
+def test_function_that_is_killed_is_called_again(note: int, tmp_path: Path) -> None:
+    """At its start and at its end: the first is to be asked about, the second to be repeated."""
+    number = (note + 1) // 2
+    story = killed(tmp_path, f"program engine:note:{note}:after:engine")
+    assert scripts_of(story) == [1 + (number == 1), 1 + (number == 2), 1, 1]
+    assert requests(story) == ["hook_lost"] * (number == 1)
+    assert arrivals(story) == [1, 1]
 
 
 CONFIRMS = {

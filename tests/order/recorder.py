@@ -45,7 +45,7 @@ class Recorder:
         return path if path.startswith(self.base) else ""
 
 
-def install(role: str, trace: str, base: str) -> None:
+def install(role: str, trace: str, base: str) -> Recorder:
     recorder = Recorder(role, trace, base)
     recorder.note("begin", argv=sys.argv)
     _wrap_descriptors(recorder)
@@ -53,6 +53,7 @@ def install(role: str, trace: str, base: str) -> None:
     _wrap_processes(recorder)
     if role == "engine":
         _wrap_sockets(recorder)
+    return recorder
 
 
 def _wrap_descriptors(recorder: Recorder) -> None:

@@ -162,6 +162,8 @@ class Judge:
                 yield f"the intent of {attempt} isn't synced"
             if self.disk.log in self.disk.unsynced_names:
                 yield "the log's own name isn't synced"
+        if call["call"] == "hook" and not self.is_durable("hook_start", **call["of"]):
+            yield "the intent to call its function isn't synced"
         if call["call"] == "kill" and call["role"] == "engine" and call["target"] in self.claimed:
             attempt = attempt_of(self.claimed[call["target"]])
             if attempt is None or not self.announced(attempt, ENDINGS):

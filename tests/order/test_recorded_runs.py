@@ -27,6 +27,7 @@ CASES = {
     "a control that an earlier engine had recorded": "pause engine:drop:1:before:engine",
     "a question and its answer": f"delay {LOST} {LOST} {LOST}",
     "a webhook that is repeated": "webhook-asks engine:post:2:after:engine",
+    "a function that is repeated": "program engine:note:1:after:engine",
     "a script that is reattached to": "script agent:note:3:after:engine",
 }
 
