@@ -8,7 +8,7 @@ from time import perf_counter
 
 from msgspec import Struct
 
-from bench import iteration, log, long_runs, sessions, startup, trees
+from bench import hooks, iteration, log, long_runs, sessions, startup, trees
 from bench.machine import machine
 from bench.report import Report, text, write_json
 
@@ -19,6 +19,8 @@ class Sizes(Struct, frozen=True):
     iterations: int = 1301
     command_rounds: int = 6
     command_iterations: int = 11
+    hook_rounds: int = 4
+    hook_iterations: int = 201
     lengths: tuple[int, ...] = (10_000, 100_000)
     append_rounds: int = 300
     replay_rounds: int = 7
@@ -35,6 +37,8 @@ QUICK = Sizes(
     iterations=41,
     command_rounds=1,
     command_iterations=4,
+    hook_rounds=1,
+    hook_iterations=4,
     lengths=(300, 3000),
     append_rounds=20,
     replay_rounds=2,
@@ -65,6 +69,7 @@ def measure_all(root: Path, sizes: Sizes, *, quick: bool) -> Report:
     began = perf_counter()
     measures = asyncio.run(iteration.in_process(root, sizes.iterations))
     measures += asyncio.run(iteration.log_only(root, sizes.iterations))
+    measures += asyncio.run(hooks.hooks(root, sizes.hook_rounds, sizes.hook_iterations))
     measures += asyncio.run(iteration.command(root, sizes.command_rounds, sizes.command_iterations))
     measures += log.replays(root, sizes.lengths, sizes.replay_rounds)
     measures += startup.status(root, sizes.lengths[-1], sizes.status_rounds)

@@ -10,6 +10,8 @@ MEASURED = {
     "floor (a)",
     "iteration in process",
     "iteration with a program",
+    "iteration with a hook in process",
+    "iteration with hooks that don't apply",
     "append + sync",
     "tree of",
     "replay of",
