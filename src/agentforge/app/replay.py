@@ -53,7 +53,8 @@ def compiled_for_replay(
     if pipeline is not None:
         if plan is None:
             return compile(pipeline, session=name)
-        return compile(pipeline, session=name, overrides=plan.pipeline.overrides, passes=plan.passes)
+        overrides = plan.pipeline.overrides
+        return _with_functions(compile(pipeline, session=name, overrides=overrides, passes=plan.passes), plan)
     if plan is None:
         raise InvalidRequest(
             f"{recording.path} has no plan: the pipeline that it was recorded with is unknown",
@@ -141,9 +142,20 @@ def compare_course(
         info = runs.info(source, cached=False)
         refuse_shell_run(info.state)
         plan, events, damage = info.plan, tuple(runs.events(source)), info.damage
-    compiled = recompiled(compile, plan, pipeline)
+    compiled = _with_functions(recompiled(compile, plan, pipeline), plan)
     rehearsal = rehearse(compiled.plan, events)
     return CourseComparison(plan.session.name, compiled.plan.source.path, rehearsal, damage)
+
+
+def _with_functions(compiled: Compiled, before: Plan) -> Compiled:
+    """With the hooks of the program that ran it, unless this program has its own: no file names them."""
+    info = compiled.plan.pipeline
+    if compiled.plan.program_hooks:
+        return compiled
+    functions = (hook for hook in before.pipeline.hooks if hook.action == "call")
+    return replace(
+        compiled, plan=replace(compiled.plan, pipeline=replace(info, hooks=(*info.hooks, *functions)))
+    )
 
 
 def _plan_of(recording: Recording) -> Plan:
