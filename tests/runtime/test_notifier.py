@@ -4,10 +4,12 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from tests.engine.plans import plan_of, stage, started
 
+from agentforge.adapters.log.log import JsonlLog
 from agentforge.model import facts as f
 from agentforge.model.hook import OCCASIONS, Occasion
 from agentforge.runtime.journal import Journal
@@ -31,21 +33,26 @@ def ask(journal: Journal, id: str = "r1") -> None:
     journal.record(f.RequestOpened(id, "escalation", id, "lost", "Again?", ("retry", "cancel")))
 
 
-def test_notice_is_sent_once_when_its_event_is_durable() -> None:
+def test_notice_is_sent_once_when_its_event_is_durable(tmp_path: Path) -> None:
     seen: list[str] = []
 
     async def main() -> None:
-        journal, sender = journal_of_a_run(), Sender()
+        log = JsonlLog(str(tmp_path / "events.jsonl"), flush_seconds=0.0)
+        journal, sender = Journal("auth", log.open(), FakeClock()), Sender()
+        journal.record(started(plan_of(stage())))
         notifier = Notifier(journal, [channel(lambda notice: seen.append(notice.request))], sender)
         await journal.sync()
+        flushes = journal.writer.health.flushes
         ask(journal)
         journal.flush_if_due()
         await sender.close()
-        assert seen == []
+        # In the file, but not known to be on the disk.
+        assert (journal.writer.health.flushes, seen) == (flushes + 1, [])
         await journal.sync()
         await journal.sync()
         notifier.finish()
         await sender.close()
+        journal.close()
 
     asyncio.run(main())
     assert seen == ["r1"]

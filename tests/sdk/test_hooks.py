@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.sdk import blocks
 from tests.sdk.approvals import events
-from tests.sdk.projects import engine, iteration_dir, load, node, pipeline, run, run_dir, types
+from tests.sdk.projects import cut_log, engine, iteration_dir, load, node, pipeline, run, run_dir, types
 
 from agentforge import HookContext, HookResult
 from agentforge.model.errors import AgentForgeError
@@ -535,3 +535,84 @@ def test_engine_has_no_more_hooks_than_a_plan_may_have(tmp_path: Path) -> None:
         sdk.on_stage_end(name=f"h{number}")(lambda _: None)
     with pytest.raises(AgentForgeError, match="at most 100 hooks"):
         sdk.on_stage_end(name="more")(lambda _: None)
+
+
+# -- stopping
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+@pytest.mark.parametrize("how", ["pause", "cancel", "task"])
+def test_run_is_stopped_while_a_hook_works_and_the_hook_is_called_again(
+    tmp_path: Path, how: str, is_async: bool
+) -> None:
+    release = threading.Event()
+    attempts: list[tuple[str, int]] = []
+
+    async def main() -> None:
+        working, loop = asyncio.Event(), asyncio.get_running_loop()
+
+        def begin(context: HookContext) -> bool:
+            attempts.append((context.delivery, context.attempt))
+            loop.call_soon_threadsafe(working.set)
+            return len(attempts) == 1
+
+        async def wait(context: HookContext) -> None:
+            if begin(context):
+                await asyncio.Event().wait()
+
+        def block(context: HookContext) -> None:
+            if begin(context):
+                release.wait(60)
+
+        async with engine(tmp_path, stop_grace=0.0) as sdk:
+            sdk.on_stage_start(name="slow")(wait if is_async else block)
+            running = asyncio.create_task(sdk.run(pipeline(), session="s"))
+            await working.wait()
+            if how == "cancel":
+                await sdk.cancel("s")
+                assert (await running).status is RunStatus.ABORTED
+                return
+            if how == "pause":
+                await sdk.pause("s", now=True)
+                assert (await running).status is RunStatus.PAUSED
+            else:
+                running.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await running
+            assert sdk.status("s").status == "paused"
+            assert (await sdk.resume("s")).completed
+
+    try:
+        run(main())
+    finally:
+        release.set()
+    assert len({delivery for delivery, _ in attempts}) == 1
+    assert [attempt for _, attempt in attempts] == ([1] if how == "cancel" else [1, 2])
+
+
+def test_on_lost_pause_asks_a_person_after_a_crash_in_the_hook(tmp_path: Path) -> None:
+    calls: list[int] = []
+
+    def hooked() -> Engine:
+        sdk = engine(tmp_path)
+        sdk.on_stage_start(name="pay", on_lost="pause")(lambda context: calls.append(context.attempt))
+        return sdk
+
+    async def main() -> None:
+        async with hooked() as sdk:
+            assert (await sdk.run(pipeline(), session="s")).completed
+        lines = (run_dir(tmp_path) / "events.jsonl").read_bytes().splitlines(keepends=True)
+        begun = next(number for number, line in enumerate(lines) if b'"hook_start"' in line)
+        cut_log(tmp_path, lines[: begun + 1])
+        async with hooked() as sdk:
+            result = await sdk.recover("s")
+            assert result is not None
+            (request,) = result.requests
+            assert (request.reason, request.options) == ("hook_lost", ("continue", "retry", "abort"))
+            assert calls == [1]
+            result = await sdk.answer("s", "retry")
+            assert result is not None
+            assert result.completed
+
+    run(main())
+    assert calls == [1, 2]

@@ -4,6 +4,7 @@ from tests.mutants.bugs import (
     checks,
     confinement,
     engine,
+    hooks,
     log,
     model,
     redaction,
@@ -27,6 +28,7 @@ ALL = (
     *surfaces.BUGS,
     *trees.BUGS,
     *checks.BUGS,
+    *hooks.BUGS,
 )
 
 
