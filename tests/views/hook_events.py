@@ -76,9 +76,9 @@ HOOK_LINES: list[tuple[AnyFact, str, str | None]] = [
         "build 2/3 hook review was not called, as the engine or the call was stopped (try 1)",
     ),
     (
-        f.HookEnding(*HOOK, reason="requested"),
-        f'{NAMED} attempt=1 reason="requested" delivery=d-1',
-        "build 2/3 stopping hook review: requested",
+        f.HookEnding(*HOOK, reason="machine_shutdown"),
+        f'{NAMED} attempt=1 reason="machine_shutdown" delivery=d-1',
+        "build 2/3 stopping hook review: the machine was shut down",
     ),
     (
         f.HookRetryScheduled(*HOOK, due_at=NOON + timedelta(seconds=4)),

@@ -91,7 +91,7 @@ def test_hook_of_the_run_names_no_stage() -> None:
 def test_function_has_no_time_limit() -> None:
     asked = f.RequestOpened("r-1", "approval", "k", "approval", "?", ("approve",))
     (call,) = calls(asked, f.HookStarted("policy", "request", "d-1", action="call", subject="r-1"))
-    assert hook_call_text(call, NOW) == "policy (call at request of build), for 11s"
+    assert hook_call_text(call, NOW) == "policy (function at request of build), for 11s"
 
 
 def test_hook_that_the_plan_does_not_have_is_named() -> None:

@@ -7,9 +7,10 @@ from typing import Any, Literal, assert_never
 from msgspec import Struct
 
 from agentforge.model import facts as f
+from agentforge.model.hook import HookAction
 from agentforge.views.deliveries import Delivery, HookTry
 from agentforge.views.hook_calls import HookCallView
-from agentforge.views.text import one_line, span
+from agentforge.views.text import one_line, reason_text, span
 
 TEXT_CHARS = 160
 MESSAGE_CHARS = 400
@@ -88,7 +89,7 @@ def hook_words(fact: HookEvent, at: datetime) -> str:
     match fact:
         case f.HookStarted():
             again = f", try {fact.attempt}" if fact.attempt > 1 else ""
-            return "" if fact.action in QUIET else f"calling {hook} ({fact.action}{again})"
+            return "" if fact.action in QUIET else f"calling {hook} ({_kind(fact.action)}{again})"
         case f.HookCompleted():
             return _completed(hook, fact)
         case f.HookFailed():
@@ -99,7 +100,7 @@ def hook_words(fact: HookEvent, at: datetime) -> str:
             what = "got no answer" if fact.started else "was not called"
             return f"{hook} {what}, as the engine or the call was stopped (try {fact.attempt})"
         case f.HookEnding():
-            return f"stopping {hook}: {_text(fact.reason)}"
+            return f"stopping {hook}: {reason_text(fact.reason)}"
         case f.HookRetryScheduled():
             wait = f"in {span((fact.due_at - at).total_seconds())}" if fact.due_at else "now"
             return f"calling {hook} again {wait}"
@@ -133,6 +134,10 @@ def _added(fact: f.HookCompleted) -> str:
     return f"; added to the context: {_text(fact.context)}" if fact.context.strip() else ""
 
 
+def _kind(action: HookAction) -> str:
+    return "function" if action == "call" else action
+
+
 def _text(text: str) -> str:
     return one_line(text, MESSAGE_CHARS)
 
@@ -145,7 +150,7 @@ def _quoted(text: str) -> str:
 def hook_call_text(call: HookCallView, now: datetime, *, is_interrupted: bool = False) -> str:
     """`review (webhook at iteration_end of build), try 2, for 12s of 1m 00s`. `is_interrupted`: whether the
     run has no engine."""
-    does = f"{call.action} at {call.point}" if call.action else call.point
+    does = f"{_kind(call.action)} at {call.point}" if call.action else call.point
     who = f"{one_line(call.branch, ID_CHARS)}: " if call.branch else ""
     of = f" of {who}{one_line(call.stage, ID_CHARS)}" if call.stage else ""
     named = f"{one_line(call.hook, ID_CHARS)} ({does}{of})"
@@ -228,7 +233,7 @@ def _state(one: Delivery, run_status: str, zone: tzinfo) -> str:
 
 
 def _rows(one: Delivery, zone: tzinfo) -> Iterator[DeliveryRow]:
-    does = f"{one.action} at {one.point}" if one.action else one.point
+    does = f"{_kind(one.action)} at {one.point}" if one.action else one.point
     yield DeliveryRow("Hook", does)
     if one.key and one.action not in QUIET:
         yield DeliveryRow("Key", one_line(one.key, ID_CHARS))
