@@ -36,6 +36,7 @@ def request(kind: RequestKind, **more: Any) -> Request:
         (request("question"), "Ship it? [any text]"),
         (request("question", options=("a \x1b[2J", "b")), "Ship it? [a \ufffd[2J, b]"),
         (request("escalation", grants="rounds"), "Ship it? [resume, retry, cancel, or a number of rounds]"),
+        (request("escalation", options=("retry", "succeeded", "resume")), "Ship it? [retry, succeeded]"),
     ],
 )
 def test_question_names_the_answers_that_are_accepted(asked: Request, text: str) -> None:

@@ -154,7 +154,7 @@ def test_a_paused_run_shows_its_reason_and_its_questions() -> None:
     paused = (f.SessionPaused("runtime_limit"), Cursor("0", 1, 0))
     view = seen(STARTED, NODE, asked, paused, status="paused")
     rows = shown(view)
-    assert rows["Pause reason"] == "runtime_limit"
+    assert rows["Pause reason"] == "reached the runtime limit"
     assert rows["Question"] == "Go on? [resume]"
     assert rows["Waits for"].startswith("a person; asked ")
     assert rows["Inspect"] == "agentforge inbox show auth"

@@ -264,7 +264,7 @@ class Leases:
         return self._trust.is_own(session) or self._runs.is_shell_run(session)
 
     async def _remove(self, session: str, lock: LockFile) -> None:
-        log.info("Removing stale lock: %s (PID %d)", session, lock.pid)
+        log.info("Removing stale lock: %s (PID %d)", session, lock.pid, extra={"session": session})
         self.repair(session)
         if read_lock(self._runs.project, session) == lock:
             remove_lock(self._runs.project, session)

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, assert_never
 
 from agentforge.model import facts as f
-from agentforge.model.request import APPROVE, CONTINUE, RETRY, Request
+from agentforge.model.request import APPROVE, CONTINUE, RESUME, RETRY, SUCCEEDED, Request
 from agentforge.model.session_name import session_argument
 from agentforge.views.text import age, one_line, span
 
@@ -79,10 +79,15 @@ def question_text(request: Request) -> str:
     return f"{one_line(request.question, QUESTION_CHARS)} [{options_text(request)}]"
 
 
+def _shown_options(options: Sequence[str]) -> list[str]:
+    """Where an attempt can be marked as done, `resume` (the command of that name) means the same as `retry`."""
+    return [option for option in options if option != RESUME or SUCCEEDED not in options]
+
+
 def options_text(request: Request) -> str:
     if request.takes_text:
         return "any text"
-    options = [one_line(option, OPTION_CHARS) for option in request.options]
+    options = [one_line(option, OPTION_CHARS) for option in _shown_options(request.options)]
     return ", ".join([*options, *([f"or a number of {request.grants}"] if request.grants else [])])
 
 
@@ -154,7 +159,7 @@ def request_words(fact: RequestFact) -> str:
     """What happened, as text; empty if people needn't see it."""
     match fact:
         case f.RequestOpened():
-            options = ", ".join(one_line(option, ANSWER_CHARS) for option in fact.options)
+            options = ", ".join(one_line(option, ANSWER_CHARS) for option in _shown_options(fact.options))
             return f"{fact.kind}: {one_line(fact.question, MESSAGE_CHARS)} ({options or 'any text'})"
         case f.RequestAnswered():
             said = f" ({one_line(fact.text, MESSAGE_CHARS)})" if fact.text.strip() else ""
