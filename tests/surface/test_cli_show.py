@@ -145,12 +145,13 @@ def test_log_records_are_wrapped_at_words(monkeypatch: pytest.MonkeyPatch) -> No
     assert PrettyFormatter().format(logging.makeLogRecord({"msg": text})).endswith(text)
 
 
-def test_lines_of_dry_run_and_list_are_wrapped_at_words(tmp_path: Path) -> None:
+def test_lines_of_commands_are_wrapped_at_words(tmp_path: Path) -> None:
     project = Project(tmp_path)
     session = "x" * 60
     file = project.pipeline(f"plan={WRITE_RESULT}")
     assert project.call("run", "-p", file, "-s", session).code == 0
-    for shown in (on_terminal(project, "list"), on_terminal(project, "dry-run", file, session)):
+    commands = (("list",), ("dry-run", file, session), ("stages",), ("log", "verify", session))
+    for shown in (on_terminal(project, *command) for command in commands):
         lines = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in shown.splitlines()]
         long = [line for line in lines if len(line) > 80 and len(line.split()) > 1 and session not in line]
         assert long == []

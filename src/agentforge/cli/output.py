@@ -84,6 +84,11 @@ def echo(*lines: str, err: bool = False) -> None:
     click.echo("\n".join(map(_for_terminal, lines)), err=err)
 
 
+def echo_wrapped(*lines: str, indent: int = 4) -> None:
+    """Print lines, on a terminal broken at words."""
+    echo(*(part for line in lines for part in wrapped(line, indent)))
+
+
 def _for_terminal(line: str) -> str:
     from agentforge.views.text import printable
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from agentforge.cli import exit_codes
 from agentforge.cli.background import Detached, cleaned_option, detach, in_background, show_detached
 from agentforge.cli.invocation import Invocation, invocation, options_of, record_option, yes_option
-from agentforge.cli.output import echo, note
+from agentforge.cli.output import echo, echo_wrapped, note
 from agentforge.cli.run_options import RunOptions, compile_and_warn, show_warnings
 from agentforge.cli.trust import ask_for_trust, trust_existing, trust_option
 from agentforge.model.status import FINAL
@@ -223,7 +223,7 @@ def _print_open_requests(call: Invocation, info: "RunInfo") -> None:
     lines = request_lines(info.session, asked, call.program)
     for request, (question, command) in zip(asked, lines, strict=True):
         if request.resumes_with is None:
-            echo(f"Still open: {question}", f"  Answer it with `{command}`.")
+            echo_wrapped(f"Still open: {question}", f"  Answer it with `{command}`.")
 
 
 def _place(info: "RunInfo") -> str:

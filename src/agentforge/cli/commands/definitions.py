@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from agentforge.cli.invocation import invocation, project_options
-from agentforge.cli.output import echo, print_json, styled
+from agentforge.cli.output import echo, echo_wrapped, print_json, styled
 from agentforge.views.text import one_line, padded, width
 
 if TYPE_CHECKING:
@@ -48,4 +48,5 @@ def _show(found: "Sequence[Available]", what: str, where: str) -> None:
     columns = max(width(one.name) for one in found)
     for one in found:
         described = one_line(one.description, 90)
-        echo(f"  {styled(padded(one.name, columns), 'strong')}  {described}".rstrip())
+        line = f"  {styled(padded(one.name, columns), 'strong')}  {described}".rstrip()
+        echo_wrapped(line, indent=columns + 4)

@@ -7,7 +7,7 @@ from msgspec.structs import asdict
 
 from agentforge.cli import exit_codes
 from agentforge.cli.invocation import choose_session_to_show, invocation, project_options
-from agentforge.cli.output import echo, print_json, styled
+from agentforge.cli.output import echo_wrapped, print_json, styled
 from agentforge.views.text import counted, one_line
 
 if TYPE_CHECKING:
@@ -44,17 +44,19 @@ def verify(session: str | None) -> int:
 def _print(name: str, report: "LogReport") -> None:
     amount = f"{counted(report.events, 'event')} on {counted(report.lines, 'line')}"
     if report.is_intact:
-        echo(f"{styled('✓ intact', 'good')}: the log of session '{name}' has {amount}")
+        echo_wrapped(f"{styled('✓ intact', 'good')}: the log of session '{name}' has {amount}")
     else:
         lost = counted(len(report.damage), "damaged line")
-        echo(f"{styled('✗ damaged', 'bad')}: the log of session '{name}' has {amount}, {lost}")
+        echo_wrapped(f"{styled('✗ damaged', 'bad')}: the log of session '{name}' has {amount}, {lost}")
     for damage in report.damage[:MAX_LINES]:
-        echo(f"  line {damage.line}: {one_line(damage.reason)}")
+        echo_wrapped(f"  line {damage.line}: {one_line(damage.reason)}")
     if len(report.damage) > MAX_LINES:
-        echo(f"  and {len(report.damage) - MAX_LINES} more")
+        echo_wrapped(f"  and {len(report.damage) - MAX_LINES} more")
     if report.payloads:
-        echo(f"  {counted(report.payloads, 'payload file')}")
+        echo_wrapped(f"  {counted(report.payloads, 'payload file')}")
     if report.torn is not None:
-        echo(f"  {report.torn.bytes} bytes of an incomplete last line, which the next engine archives")
-    echo(f"  head: event {report.head.seq}, {report.head.hash}")
-    echo(styled(LIMITS, "dim"))
+        echo_wrapped(
+            f"  {report.torn.bytes} bytes of an incomplete last line, which the next engine archives"
+        )
+    echo_wrapped(f"  head: event {report.head.seq}, {report.head.hash}")
+    echo_wrapped(styled(LIMITS, "dim"))

@@ -8,7 +8,7 @@ from msgspec.structs import asdict, replace
 
 from agentforge.cli import exit_codes
 from agentforge.cli.invocation import existing_folder, invocation, project_options
-from agentforge.cli.output import echo, print_json, styled, with_program
+from agentforge.cli.output import echo, echo_wrapped, print_json, styled, with_program
 from agentforge.views.text import counted, one_line, padded, width
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def _print_findings(found: "Migration", project: str) -> None:
     rules = max((len(one.rule) for _, one in rows), default=0)
     for where, one in rows:
         level = styled(f"{one.level:<7}", TONES[one.level])
-        echo(f"{padded(where, columns)}  {level}  {one.rule:<{rules}}  {one_line(one.message)}")
+        echo_wrapped(f"{padded(where, columns)}  {level}  {one.rule:<{rules}}  {one_line(one.message)}")
     amounts = ((found.pipelines, "pipeline"), (found.stages, "stage"), (found.runs, "run"))
     checked = ", ".join(counted(number, noun) for number, noun in amounts)
     if rows:
@@ -62,6 +62,6 @@ def _print_findings(found: "Migration", project: str) -> None:
         counted(sum(one.level == level for one in found.findings), noun)
         for level, noun in (("refused", "refusal"), ("changes", "change"), ("note", "note"))
     ]
-    echo(f"{project}: {checked}: {', '.join(counts)}")
+    echo_wrapped(f"{project}: {checked}: {', '.join(counts)}")
     if not found.is_same:
         echo("See docs/migration.md for what to do about each rule.")

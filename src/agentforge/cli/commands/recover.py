@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from agentforge.cli import exit_codes
 from agentforge.cli.invocation import Invocation, engine_options, invocation, note_others
-from agentforge.cli.output import echo, note, print_json, show_error, styled
+from agentforge.cli.output import echo, echo_wrapped, note, print_json, show_error, styled
 from agentforge.model.errors import AgentForgeError, HookMissing, UntrustedRun
 from agentforge.model.session_name import session_argument
 from agentforge.model.status import status_text
@@ -210,6 +210,6 @@ def _conclude_all(call: Invocation, found: list[Recovered], signal: Any, skipped
         echo(f"Recovered {len(found)} sessions:")
         for row in found:
             status = styled(f"{status_text(row.status):<11}", STATUS_TONES.get(row.status, "plain"))
-            echo(f"  {padded(row.session, columns)}  {status}  {reason_text(row.reason)}".rstrip())
+            echo_wrapped(f"  {padded(row.session, columns)}  {status}  {reason_text(row.reason)}".rstrip())
     codes = [row.exit_code for row in found]
     return exit_codes.worst(codes) if codes or signal is None else exit_codes.of_signal(signal)

@@ -6,7 +6,7 @@ import click
 
 from agentforge.cli import exit_codes
 from agentforge.cli.invocation import Invocation, engine_options, invocation
-from agentforge.cli.output import echo, note, print_json, styled
+from agentforge.cli.output import echo, echo_wrapped, note, print_json, styled
 from agentforge.cli.trust import ask_for_trust, trust_option
 from agentforge.model.errors import RunExists
 from agentforge.views.lines.course import course_lines, describe_difference
@@ -135,11 +135,11 @@ def _print(found: "CourseComparison") -> None:
     if found.is_same:
         iterations = sum(turn.what == "answer" for turn in course.past)
         amount = counted(iterations, "iteration")
-        echo(f"{styled('✓ same course', 'good')}: {name} with {found.pipeline} ({amount})")
+        echo_wrapped(f"{styled('✓ same course', 'good')}: {name} with {found.pipeline} ({amount})")
         return
-    echo(f"{styled('✗ different course', 'bad')}: {name} with {found.pipeline}")
-    echo(f"  {describe_difference(course)}")
+    echo_wrapped(f"{styled('✗ different course', 'bad')}: {name} with {found.pipeline}")
+    echo_wrapped(f"  {describe_difference(course)}")
     for title, turns in (("Recorded run:", course.past), ("This pipeline:", course.now)):
         echo(styled(title, "dim"))
         for line in course_lines(turns):
-            echo(f"  {line}")
+            echo_wrapped(f"  {line}")

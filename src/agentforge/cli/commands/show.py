@@ -9,6 +9,7 @@ from agentforge.cli.output import (
     columns,
     echo,
     echo_patch,
+    echo_wrapped,
     hanging,
     is_terminal,
     marked,
@@ -80,7 +81,7 @@ def _show_run(call: Invocation, work: "RunWork") -> None:
     number = counted(sum(one.status == "completed" for one in iterations), "iteration")
     info = work.info
     status, pipeline = status_text(info.status), info.plan.pipeline.name
-    echo(f"{styled(work.session, 'strong')}: {status}, {number} of pipeline {pipeline}")
+    echo_wrapped(f"{styled(work.session, 'strong')}: {status}, {number} of pipeline {pipeline}")
     known = dict(zip(map(id, iterations), changes, strict=True))
     for visit in stages_of(iterations):
         echo("", styled(stage_title(visit[0], iterations), "strong"))
@@ -97,20 +98,20 @@ def _show_iteration(call: Invocation, work: "RunWork", one: "IterationWork") -> 
     echo(f"{styled(work.session, 'strong')}: {styled(title, 'strong')}")
     for row in work_rows(one, work.changes([one])[0], work.info.status):
         label = styled(padded(row.label + ":", LABEL), "dim")
-        _echo_wrapped(f"  {label} {hanging(row.value, LABEL + 3)}")
+        _echo_lines(f"  {label} {hanging(row.value, LABEL + 3)}")
         for line in row.lines:
-            _echo_wrapped(f"    {hanging(line, 6) if row.label == 'Attempts' else line}")
+            _echo_lines(f"    {hanging(line, 6) if row.label == 'Attempts' else line}")
     if output := list(output_lines(work.output(one))):
         echo(f"  {styled('Output:', 'dim')}", *(f"    │ {line}" for line in output))
     if files := work.files(one):
         folder, names = files[0].rpartition("/")[0], [path.rpartition("/")[2] for path in files]
         echo(f"  {styled(padded('Files:', LABEL), 'dim')} {folder}/")
-        _echo_wrapped(f"    {hanging(', '.join(names), 4)}")
+        _echo_lines(f"    {hanging(', '.join(names), 4)}")
     command = show_command(one, work.iterations, work.session, call.program, PARTS)
     echo("", styled(f"More: {command}", "dim"))
 
 
-def _echo_wrapped(text: str) -> None:
+def _echo_lines(text: str) -> None:
     echo(*text.split("\n"))
 
 

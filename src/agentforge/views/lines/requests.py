@@ -80,7 +80,7 @@ def question_text(request: Request) -> str:
 
 
 def _shown_options(options: Sequence[str]) -> list[str]:
-    """Where an attempt can be marked as done, `resume` (the command of that name) means the same as `retry`."""
+    """Where an attempt can be marked as done, `resume` means the same as `retry`."""
     return [option for option in options if option != RESUME or SUCCEEDED not in options]
 
 
