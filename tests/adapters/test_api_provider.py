@@ -214,7 +214,7 @@ def test_missing_packages_are_named_with_the_way_to_install_them(tmp_path: Path)
         [sys.executable, "-I", "-S", "-c", script], capture_output=True, text=True, check=True, timeout=60
     )
     assert "(pydantic_ai, anthropic, openai, jsonschema)" in ran.stdout
-    assert "Install with: pip install 'agentforge-pipelines[api]'" in ran.stdout
+    assert "Install with: pip install '.[api]', in a clone" in ran.stdout
 
 
 def test_nothing_heavy_is_imported_to_offer_the_provider() -> None:

@@ -43,7 +43,7 @@ from agentforge.tool_loop.task import (
     program_argv,
 )
 
-INSTALL = "pip install 'agentforge-pipelines[api]'"
+INSTALL = "pip install '.[api]', in a clone of AgentForge"
 NEEDED = ("pydantic_ai", "anthropic", "openai", "jsonschema")
 SESSIONS = "api-sessions"
 # The engine's files in an iteration's folder; all others belong to the agent.
