@@ -5,7 +5,9 @@ httpx is imported when a webhook is sent: few runs need it.
 
 import asyncio
 import hmac
+import os
 import ssl
+from collections.abc import Iterator
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
@@ -143,13 +145,24 @@ def _unreachable(message: WebhookMessage, error: Exception) -> WebhookRefused:
         text = f"the certificate of {origin} is not valid: {certificate.verify_message}"
         return WebhookRefused(short_message(text), retry=False)
     told = str(error) or type(error).__name__
+    for cause in _causes(error):
+        if isinstance(cause, ConnectionError) and cause.errno:
+            # The client says only that it failed.
+            told = os.strerror(cause.errno)
     return WebhookRefused(short_message(f"can't reach {origin}: {told}"), retry=True)
 
 
-def _certificate_error(error: BaseException | None) -> ssl.SSLCertVerificationError | None:
-    while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
-        error = error.__cause__ or error.__context__
-    return error
+def _certificate_error(error: Exception) -> ssl.SSLCertVerificationError | None:
+    found = (cause for cause in _causes(error) if isinstance(cause, ssl.SSLCertVerificationError))
+    return next(found, None)
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """The error and what led to it, the origin last."""
+    cause: BaseException | None = error
+    while cause is not None:
+        yield cause
+        cause = cause.__cause__ or cause.__context__
 
 
 def _origin(url: "httpx2.URL") -> str:
