@@ -45,6 +45,7 @@ SUBJECTS = {
     "node": "Stages and parallel blocks",
     "iteration": "Iterations and attempts",
     "judge": "Judge and queue",
+    "check": "Checks, verdicts and routes",
     "request": "Questions to people",
     "hook": "Hooks and effects",
     "log": "The log itself",
