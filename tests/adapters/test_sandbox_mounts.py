@@ -30,6 +30,8 @@ EXPECTED = {
 }
 """By path in the workspace. Parents of protected and hidden paths are mounts, so that they can't be moved."""
 FILES = (".git/config", "config/.env")
+PROGRAMS = "bin"
+"""On the PATH of the agent: protected by the sandbox itself."""
 
 
 @pytest.fixture
@@ -56,11 +58,15 @@ def test_how_each_path_is_mounted(
         pytest.skip("platform: bubblewrap works on Linux only")
     within = Confinement(
         str(project),
-        protected=tuple(f"{project}/{name}" for name, seen in EXPECTED.items() if seen == "readable"),
+        protected=tuple(
+            f"{project}/{name}" for name, seen in EXPECTED.items() if seen == "readable" and name != PROGRAMS
+        ),
         writable=(f"{project}/runs/s/stage/001",),
         hidden=(f"{project}/runs",),
     )
-    command = Command((f"{project}/bin/agent",), {**environ, "PATH": f"{project}/bin:/usr/bin:/bin"})
+    command = Command(
+        (f"{project}/{PROGRAMS}/agent",), {**environ, "PATH": f"{project}/{PROGRAMS}:/usr/bin:/bin"}
+    )
     choice = SandboxChoice(kind.name, image="i", writable=("cache",), hidden=("vault", "config/.env"))
     argv = sandbox.wrap(command, choice, within, "mark").argv
     found = _bwrap(argv) if kind is BwrapSandbox else _docker(argv)

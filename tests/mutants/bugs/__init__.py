@@ -86,6 +86,8 @@ NEAR = {
     **{bug.module: tests for layer, tests in LAYERS for bug in layer.BUGS},
     "agentforge.model.codec": ("tests/model", *LOG),
     "agentforge.system.disk": (*LOG, "tests/system"),
+    "agentforge.system.repository": ("tests/system/test_repository.py", *SANDBOX),
+    "agentforge.adapters.sandboxes.mounts": ("tests/adapters/test_sandbox_mounts.py", *SANDBOX),
     "agentforge.system.confined": _in("adapters", "test_tool_loop_workspace.py"),
     "agentforge.system.folders": ("tests/system", *_in("adapters", "test_tool_loop_workspace.py")),
     "agentforge.runtime.journal": _in("runtime", "test_journal*.py"),
