@@ -1,6 +1,7 @@
 """Hooks of a program: what each result does to the run, and what a hook is told."""
 
 import asyncio
+import gc
 import json
 import logging
 import threading
@@ -616,3 +617,22 @@ def test_on_lost_pause_asks_a_person_after_a_crash_in_the_hook(tmp_path: Path) -
 
     run(main())
     assert calls == [1, 2]
+
+
+def test_hook_that_fails_while_it_is_stopped_is_not_reported_as_forgotten(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def slow(_: HookContext) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise ValueError("closed")
+
+    async def main() -> None:
+        async with engine(tmp_path) as sdk:
+            sdk.on_stage_start(timeout=0.01)(slow)
+            assert (await sdk.run(pipeline(), session="s")).completed
+
+    run(main())
+    gc.collect()
+    assert "never retrieved" not in caplog.text

@@ -253,8 +253,9 @@ def test_run_that_needs_hooks_of_another_program_is_left_to_it(project: Project)
         def review(_: HookContext) -> HookResult:
             return HookResult("pause", "Continue?")
 
-        node = {"id": "a", "prompt": "x", "provider": "scripted", "delay": 0}
-        assert sdk.run({"nodes": [node]}, session="auth").status.value == "paused"
+        text = "name: p\nnodes: [{id: a, prompt: x, provider: scripted, delay: 0}]\n"
+        (project.root / "p.yaml").write_text(text)
+        assert sdk.run("p.yaml", session="auth").status.value == "paused"
     done = project.call("approve", "auth")
     assert done.code == 0
     left = "The program that has its hooks (iteration_end-review) continues the run."

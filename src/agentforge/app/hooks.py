@@ -10,6 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from agentforge.app.hook_context import HookContexts
+from agentforge.definition.compiler import INLINE
 from agentforge.model.errors import HookMissing, InvalidRequest
 from agentforge.model.event import Event
 from agentforge.model.hook import CALL_POINTS, POINTS, Hook, HookPoint, HookResult, OnFailure, OnLost
@@ -106,10 +107,12 @@ class HookRegistry:
     def refuse_missing(self, plan: Plan, settings: RunSettings) -> None:
         if missing := self.missing(plan, settings):
             session, named = plan.session.name, ", ".join(missing)
-            without = f"`agentforge resume --recompile {session_argument(session)}`"
+            hint = "continue it with the program that registers them"
+            if plan.source.path != INLINE:
+                command = f"agentforge resume --recompile {session_argument(session)}"
+                hint = f"{hint}; `{command}` continues without them"
             raise HookMissing(
-                f"session {session!r} needs hooks that this program doesn't have: {named}",
-                hint=f"continue it with the program that registers them; {without} continues without them",
+                f"session {session!r} needs hooks that this program doesn't have: {named}", hint=hint
             )
 
     def calls(self, journal: Journal, layout: RunLayout, events: Callable[[], Iterator[Event]]) -> HookCalls:
@@ -158,11 +161,18 @@ async def _awaited(found: Awaitable[Any]) -> Any:
     try:
         await asyncio.wait([task])
     except asyncio.CancelledError:
+        task.add_done_callback(_ignored)
         task.cancel()
         raise
     if task.cancelled():
         raise RuntimeError("it was cancelled")
     return task.result()
+
+
+def _ignored(task: "asyncio.Future[Any]") -> None:
+    """The result of a hook that was stopped is not needed."""
+    if not task.cancelled():
+        task.exception()
 
 
 async def _shielded(found: Awaitable[Any]) -> Any:
