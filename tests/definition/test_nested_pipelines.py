@@ -215,7 +215,7 @@ class TestRecursion:
         ("{pipeline: inner.yaml}", "missing-key 1:9", "no `id`"),
         ("{id: n, pipeline: broken.yaml}", "syntax 2:1", ""),
         ("{id: n, pipeline: empty.yaml}", "empty-pipeline 1:8", ""),
-        ("{id: n, pipeline: bad.yaml}", "unsupported 1:1", "limits"),
+        ("{id: n, pipeline: bad.yaml}", "unsupported 1:1", "workspace"),
     ],
 )
 def test_nested_pipelines_that_cannot_be(node: str, expected: str, word: str) -> None:
@@ -223,7 +223,7 @@ def test_nested_pipelines_that_cannot_be(node: str, expected: str, word: str) ->
         **INNER,
         "broken.yaml": "nodes: [\n",
         "empty.yaml": "nodes: []\n",
-        "bad.yaml": "limits: {}\nnodes: [{id: n, prompt: x}]\n",
+        "bad.yaml": "workspace: {}\nnodes: [{id: n, prompt: x}]\n",
     }
     (diagnostic,) = found(f"nodes: [{node}]\n", files)
     assert where(diagnostic) == expected

@@ -186,7 +186,7 @@ class TestOverrides:
         (block(stages="[{id: a, stage: s, runs: 0}]"), "bad-value 5:40", "`runs`"),
         (block(stages="[{id: a, parallel: {}}]"), "unsupported 5:24", "inside a parallel block"),
         (block(stages="[{id: a, pipeline: x}]"), "unsupported 5:24", "inside a parallel block"),
-        (block(stages="[{id: a, stage: s, limits: {}}]"), "unsupported 5:34", "limits"),
+        (block(stages="[{id: a, stage: s, workspace: {}}]"), "unsupported 5:34", "workspace"),
         (block(more="      failure_mode: []\n"), "bad-type 6:21", "`failure_mode`"),
         (block(more="      failure: x\n"), "unknown-key 6:7", "`failure` in parallel"),
         (block(more="    sandbox: bwrap\n"), "unsupported 6:5", "sandbox"),

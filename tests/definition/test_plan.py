@@ -217,7 +217,7 @@ def test_warnings_come_with_the_plan() -> None:
 
 def test_warnings_come_with_the_errors_too() -> None:
     with pytest.raises(DefinitionError) as refused:
-        compiled(f"zzz: x\nlimits: {{}}\n{TEXT}")
+        compiled(f"zzz: x\nworkspace: {{}}\n{TEXT}")
     assert [d.severity for d in refused.value.diagnostics] == ["warning", "error"]
     assert refused.value.message == "1 error in the definition"
     assert "p.yaml:1:1: unknown-key: unknown key `zzz`" in str(refused.value)

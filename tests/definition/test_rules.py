@@ -95,9 +95,6 @@ def test_bad_values_of_a_node(line: str, expected: str, word: str) -> None:
 @pytest.mark.parametrize(
     ("line", "key"),
     [
-        ("checks: [make]", "checks"),
-        ("on: {fail: n}", "on"),
-        ("limits: {cycles: 3}", "limits"),
         ("artifact: plan", "artifact"),
         ("workspace: worktree", "workspace"),
         ("context_strategy: full", "context_strategy"),
@@ -113,7 +110,7 @@ def test_unsupported_keys_are_refused_not_ignored(line: str, key: str) -> None:
     assert diagnostic.is_error
 
 
-@pytest.mark.parametrize("key", ["checks", "limits", "on"])
+@pytest.mark.parametrize("key", ["artifact", "workspace", "executor"])
 def test_keys_of_later_work_are_refused_in_pipelines_and_stages(key: str) -> None:
     (diagnostic,) = found(f"{key}: x\n{HEAD}")
     assert where(diagnostic) == "unsupported 1:1"
@@ -280,7 +277,7 @@ def test_duplicate_node_ids() -> None:
 def test_all_diagnostics_at_once_over_all_files() -> None:
     text = (
         "name: p\nnmae: x\nnodes:\n  - id: a\n    stage: nowhere\n    runs: 0\n  - id: a\n    stage: s\n"
-        "    delay: -1\n    checks: []\n  - id: c\n"
+        "    delay: -1\n    workspace: []\n  - id: c\n"
     )
     diagnostics = found(text, stage("s", "timeout: 0\n"), overrides=Overrides(inputs=("missing.md",)))
     assert [f"{d.place.file} {where(d)}" for d in diagnostics] == [

@@ -10,6 +10,7 @@ from tests.engine.plans import NOON, RUN_ID, SESSION, block, nested, plan_of, st
 from agentforge.model import codec
 from agentforge.model import facts as f
 from agentforge.model.cassette import FORMAT, VERSION, Header, parse_cassette
+from agentforge.model.check import Check
 from agentforge.model.codec import GENESIS, DamagedLine
 from agentforge.model.condition import ConstantTerm, Operation
 from agentforge.model.cursor import Cursor
@@ -17,8 +18,19 @@ from agentforge.model.errors import ProviderUnusable
 from agentforge.model.event import Event
 from agentforge.model.fact_limits import fact_problem
 from agentforge.model.hook import Hook, Notification
-from agentforge.model.plan import Approval, Fixed, Overrides, PipelineInfo, Plan, PlanSession, ProviderChoice
+from agentforge.model.plan import (
+    Approval,
+    CycleLimits,
+    Fixed,
+    Overrides,
+    PipelineInfo,
+    Plan,
+    PlanSession,
+    ProviderChoice,
+    Route,
+)
 from agentforge.model.plan_limits import (
+    MAX_CHECKS,
     MAX_DEPTH,
     MAX_HOOKS,
     MAX_NODES,
@@ -57,6 +69,22 @@ BAD = {
     "inner without nodes": (plan_of(nested("n")), "no nodes"),
     "loop of a block": (plan_of(block("p", stage()), mode="loop"), "a loop has no stage"),
     "parent": (plan_of(stage("x/../../home")), "directory name"),
+    "check's name": (plan_of(stage(checks=(Check("../a", "b"),))), "without a usable name"),
+    "check's command": (plan_of(stage(checks=(Check("a", " "),))), "without a usable name or command"),
+    "check's timeout": (plan_of(stage(checks=(Check("a", "b", timeout=0),))), "timeout of 0 s"),
+    "check's report": (plan_of(stage(checks=(Check("a", "b", report="../c"),))), "outside the project"),
+    "many checks": (plan_of(stage(checks=(Check("a", "b"),) * (MAX_CHECKS + 1))), "too many checks"),
+    "many routes": (plan_of(stage(routes=(Route("a", "ask"),) * 50)), "too many routes"),
+    "cycles": (plan_of(stage(limits=CycleLimits(cycles=11))), "a limit of 11 cycles"),
+    "route": (plan_of(stage(routes=(Route("fail", "go", "x"),))), "leads to 'x'"),
+    "route of a branch": (
+        plan_of(block("p", stage(routes=(Route("fail", "go", "x"),)))),
+        "not a node beside it",
+    ),
+    "route of a nested pipeline": (
+        plan_of(nested("n", stage(routes=(Route("fail", "go", "n"),)))),
+        "not a node beside it",
+    ),
     "dots": (plan_of(stage("..")), "directory name"),
     "empty": (plan_of(stage("")), "directory name"),
     "long": (plan_of(stage("x" * 201)), "directory name"),

@@ -29,6 +29,8 @@ class ScriptConfig(Struct, frozen=True):
     run: str
     environment: tuple[str, ...] = ()
     """Variables that the script gets in addition to those that all programs need."""
+    combined: bool = False
+    """Whether its errors are part of its output, in order."""
 
 
 class ScriptProvider(ProgramProvider):
@@ -53,7 +55,7 @@ class ScriptProvider(ProgramProvider):
             argv=(SHELL, "-c", script.run),
             env=environment,
             secrets=secrets_in(environment, inherited=self._environ),
-            separate_errors=True,
+            separate_errors=not script.combined,
         )
 
     def interpret(self, exit: Exit) -> ExecuteResult:

@@ -54,6 +54,13 @@ def trees_of(project: str, layout: RunLayout, environ: Mapping[str, str], redact
     return GitTrees(project, layout.trees, environ, redactor)
 
 
+def checked_trees(project: str, layout: RunLayout, trees: Trees, redactor: Redactor) -> Trees:
+    """The trees for checks, which also exist without git."""
+    from agentforge.adapters.host.folder_trees import FolderTrees
+
+    return trees if trees.is_possible() else FolderTrees(project, layout.trees, redactor)
+
+
 def known_providers(project: str, environ: Mapping[str, str]) -> list[str] | None:
     """The provider names that a pipeline may use, or None in mock mode, where every name is accepted."""
     from agentforge.adapters.providers.mock import is_mock_mode

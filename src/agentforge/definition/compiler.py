@@ -5,6 +5,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from posixpath import basename, dirname, join
+from types import MappingProxyType
 from typing import Any, Literal
 
 import msgspec
@@ -22,6 +23,7 @@ from agentforge.definition.precedence import (
     block_approval,
     gather,
     merge_approvals,
+    merge_commands,
     naming_level,
 )
 from agentforge.definition.read.file_keys import read_pipeline
@@ -34,6 +36,7 @@ from agentforge.definition.resolve import (
     is_stage_name,
     missing_pipeline,
 )
+from agentforge.definition.routes import refuse_checks, validate_checks, validate_routes
 from agentforge.definition.specs import (
     ApprovalSpec,
     BlockSpec,
@@ -69,7 +72,7 @@ PipelineSource = str | Mapping[str, Any]
 # The commands of the command line: those of agent-pipelines and of agentforge.
 VERBS = frozenset(
     (
-        *("abort", "answer", "approve", "attach", "cancel", "clean", "completion"),
+        *("abort", "answer", "approve", "attach", "cancel", "checks", "clean", "completion"),
         *("demo", "diff", "doctor", "dry-run", "help", "hooks", "inbox", "init"),
         *("lint", "list", "log", "logs", "loop"),
         *("migrate", "pause", "pipeline", "pipelines", "providers"),
@@ -133,9 +136,11 @@ class Compilation:
         pipeline = Assembly(self._sources, self._report).pipeline(located)
         links = link(pipeline, self._report)
         self._validate_overrides()
-        for part, depth in _pipelines(pipeline):
-            self._validate(part, DEFAULT_RUNS["pipeline" if depth else mode], depth)
-        specs = [part.spec for part, _ in _pipelines(pipeline)]
+        parts = list(_pipelines(pipeline))
+        for part in parts:
+            self._validate(part.pipeline, DEFAULT_RUNS["pipeline" if part.depth else mode], part.depth)
+            self._validate_routes(part, [node_id for other in parts for node_id in other.ids])
+        specs = [part.pipeline.spec for part in parts]
         validate_checkpoints(specs, self._report)
         validate_size(pipeline, passes, self._report)
         if judge := self._sources.environment.get(JUDGE_PROVIDER):
@@ -173,6 +178,20 @@ class Compilation:
                         self._validate_provider(spec.type)
                 if named is None and node.is_found:
                     self._validate_provider(Written(DEFAULT_PROVIDER, node.spec.at))
+
+    def _validate_routes(self, part: "_PipelinePart", everywhere: list[str]) -> None:
+        ids = _ids(part.pipeline.spec.nodes)
+        for node in part.pipeline.nodes:
+            if isinstance(node, ResolvedStage):
+                commands = merge_commands(
+                    part.commands, node.stage_work, node.spec.work, self._override_levels
+                )
+                validate_checks(node, commands, self._report)
+                validate_routes(node, ids, everywhere, self._report)
+            elif isinstance(node, ResolvedBlock):
+                for stage in filter(None, node.stages):
+                    refuse_checks(stage, self._report)
+                    validate_routes(stage, _ids(node.block.stages), everywhere, self._report)
 
     def _validate_nested(self, spec: PipelineSpec) -> None:
         where = "set them in the outermost pipeline"
@@ -225,12 +244,34 @@ class Compilation:
         return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
 
 
-def _pipelines(pipeline: ResolvedPipeline, depth: int = 0) -> Iterator[tuple[ResolvedPipeline, int]]:
-    """The pipeline and all nested ones, each with its depth."""
-    yield pipeline, depth
+class _PipelinePart(Struct, frozen=True):
+    """A pipeline of the definition: the outermost, or a nested one."""
+
+    pipeline: ResolvedPipeline
+    depth: int
+    commands: Mapping[str, str]
+    """With those of the pipelines around it."""
+
+    @property
+    def ids(self) -> list[str]:
+        """Of its nodes, and of the stages of its blocks."""
+        blocks = (node.block for node in self.pipeline.nodes if isinstance(node, ResolvedBlock))
+        return [*_ids(self.pipeline.spec.nodes), *(name for block in blocks for name in _ids(block.stages))]
+
+
+def _ids(nodes: Iterable[NodeSpec]) -> list[str]:
+    return [node.id.value for node in nodes if node.id]
+
+
+def _pipelines(
+    pipeline: ResolvedPipeline, depth: int = 0, commands: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[_PipelinePart]:
+    """The pipeline and all nested ones."""
+    known = {**commands, **pipeline.spec.commands}
+    yield _PipelinePart(pipeline, depth, known)
     for node in pipeline.nodes:
         if isinstance(node, ResolvedNested):
-            yield from _pipelines(node.pipeline, depth + 1)
+            yield from _pipelines(node.pipeline, depth + 1, known)
 
 
 def _session_inputs(

@@ -24,9 +24,12 @@ from agentforge.definition.precedence import (
     merge_commands,
     strongest,
 )
+from agentforge.definition.routes import checks_of, routes_of
 from agentforge.definition.specs import (
     ApprovalLevel,
     BranchSpec,
+    CheckSpec,
+    CycleLimitSpec,
     HookSpec,
     PipelineSpec,
     ProviderSpec,
@@ -34,14 +37,18 @@ from agentforge.definition.specs import (
     ResolvedNested,
     ResolvedPipeline,
     ResolvedStage,
+    RouteSpec,
     WorkSpec,
     Written,
     merge,
 )
 from agentforge.definition.yaml.parser import relative
+from agentforge.model.check import Check
 from agentforge.model.hook import Hook
 from agentforge.model.plan import (
+    ROUTE_ACTIONS,
     Branch,
+    CycleLimits,
     Guardrails,
     InputSources,
     LimitPolicy,
@@ -56,6 +63,7 @@ from agentforge.model.plan import (
     ProviderChoice,
     Queue,
     RetryPolicy,
+    Route,
     Semantics,
     StageNode,
 )
@@ -94,6 +102,7 @@ def lower_stage(path: str, node: ResolvedStage, levels: Levels, wiring: Wiring) 
     ref = node.spec.stage.value if node.spec.stage else None
     node_id = node.spec.id.value if node.spec.id else path
     context = levels.override_levels.context
+    commands = merge_commands(levels.commands, stage, work, levels.override_levels)
     return StageNode(
         path=path,
         id=node_id,
@@ -109,7 +118,7 @@ def lower_stage(path: str, node: ResolvedStage, levels: Levels, wiring: Wiring) 
         context=first_text(work.context, stage.context) if context is None else context,
         output_path=first_text(work.output_path, stage.output_path),
         delay=strongest(level.delay for level in given),
-        commands=merge_commands(levels.commands, stage, work, levels.override_levels),
+        commands=commands,
         timeout=strongest(level.timeout for level in given),
         idle_timeout=strongest(level.idle_timeout for level in given),
         retry=choose_policy(RetryPolicy, (level.retry for level in given)),
@@ -121,8 +130,41 @@ def lower_stage(path: str, node: ResolvedStage, levels: Levels, wiring: Wiring) 
         sandbox=choose_sandbox(level.sandbox for level in given),
         approve=lower_approval(merge_approvals(levels.pipeline, levels.approve, node)),
         checkpoint=first_text(node.spec.checkpoint),
+        checks=tuple(_check(check, commands) for check in checks_of((stage, work))),
+        verdicts=tuple(word.value for word in work.verdicts or stage.verdicts or ()),
+        routes=tuple(_route(route) for route in routes_of((stage, work))),
+        limits=cycle_limits(work.limits or stage.limits),
         **_prompt(node, levels.project),
     )
+
+
+def _check(spec: CheckSpec, commands: Mapping[str, str]) -> Check:
+    default = Check(spec.name.value, spec.run or commands.get(spec.name.value, ""))
+    return replace(
+        default,
+        report=first_text(spec.report),
+        timeout=spec.timeout.value if spec.timeout else None,
+        network=spec.needs is not None,
+        **{name: written.value for name, written in _choices(spec) if written},
+    )
+
+
+def _choices(spec: CheckSpec) -> tuple[tuple[str, Written[str] | None], ...]:
+    return ("expect", spec.expect), ("parse", spec.parse), ("at", spec.when)
+
+
+def _route(spec: RouteSpec) -> Route:
+    verdict, to = spec.verdict.value, spec.to.value
+    return Route(verdict, to) if to in ROUTE_ACTIONS else Route(verdict, "go", to)  # type: ignore[arg-type]
+
+
+def cycle_limits(spec: CycleLimitSpec | None) -> CycleLimits | None:
+    if spec is None:
+        return None
+    limits = CycleLimits(
+        *(written.value if written else None for written in (spec.cycles, spec.no_progress, spec.cluster))
+    )
+    return limits if limits != CycleLimits() else None
 
 
 def guardrails(limit: Written[float] | None) -> Guardrails | None:
@@ -213,6 +255,7 @@ class _Lowering:
                 description=spec.description,
                 inputs=None if spec.inputs is None else tuple(written.value for written in spec.inputs),
                 guardrails=guardrails(spec.max_runtime),
+                limits=cycle_limits(spec.limits),
                 views=tuple(dict.fromkeys(view.value for view in spec.views)),
                 hooks=tuple(lower_hooks(spec.hooks, within)),
                 notify=tuple(written.value for written in spec.notify),

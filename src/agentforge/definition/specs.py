@@ -90,6 +90,33 @@ class ApprovalSpec(Struct, frozen=True):
     rounds: Written[int] | None = None
 
 
+class CheckSpec(Struct, frozen=True):
+    at: SourcePlace
+    name: Written[str]
+    run: str | None = None
+    """None: the command of that name."""
+    expect: Written[str] | None = None
+    parse: Written[str] | None = None
+    report: Written[str] | None = None
+    timeout: Written[float] | None = None
+    when: Written[str] | None = None
+    """`at`"""
+    needs: Written[str] | None = None
+
+
+class RouteSpec(Struct, frozen=True):
+    verdict: Written[str]
+    to: Written[str]
+
+
+class CycleLimitSpec(Struct, frozen=True):
+    at: SourcePlace
+    cycles: Written[int] | None = None
+    no_progress: Written[int] | None = None
+    cluster: Written[int] | None = None
+    runtime: Written[float] | None = None
+
+
 ApprovalLevel = ApprovalSpec | Written[bool]
 """A flag switches approvals on or off; a mapping switches them on."""
 
@@ -117,6 +144,11 @@ class WorkSpec(Struct, frozen=True):
     result_instructions: Written[bool] | None = None
     sandbox: SandboxSpec | None = None
     approve: ApprovalLevel | None = None
+    checks: tuple[CheckSpec, ...] | None = None
+    verdicts: tuple[Written[str], ...] | None = None
+    routes: tuple[RouteSpec, ...] | None = None
+    """`on`"""
+    limits: CycleLimitSpec | None = None
 
 
 class ParallelRef(Struct, frozen=True):
@@ -198,6 +230,7 @@ class PipelineSpec(Struct, frozen=True):
     inputs: tuple[Written[str], ...] | None = None
     commands: dict[str, str] = field(default_factory=dict)
     max_runtime: Written[float] | None = None
+    limits: CycleLimitSpec | None = None
     views: tuple[Written[str], ...] = ()
     tmux: bool = True
     hooks: tuple[HookSpec, ...] = ()

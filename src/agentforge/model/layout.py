@@ -141,6 +141,10 @@ class RunLayout(Struct, frozen=True):
     def iteration(self, folder: str, number: int) -> "IterationLayout":
         return IterationLayout(f"{self.root}/{iteration_dir(folder, number)}")
 
+    def check_attempt(self, folder: str, check: str, iteration: int, number: int) -> "AttemptLayout":
+        """Of one run of a check."""
+        return AttemptLayout(f"{self.root}/{folder}/checks/{check}-{iteration}-{number}")
+
     def hook_attempt(self, delivery: str, number: int) -> "AttemptLayout":
         """Of a try of a hook's script."""
         return AttemptLayout(f"{self.root}/hooks/{delivery}/attempt-{number}")

@@ -48,6 +48,8 @@ class Guardrails(Struct, frozen=True, omit_defaults=True):
 
 
 RouteAction = Literal["go", "ask", "fail", "end"]
+ROUTE_ACTIONS = ("ask", "fail", "end")
+"""What a route can name instead of a node."""
 
 
 class Route(Struct, frozen=True, omit_defaults=True):

@@ -3,13 +3,14 @@ and bounded sizes. A log may have come with a repository, so its plan is checked
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from urllib.parse import urlsplit
 
 from agentforge.model.condition import condition_problem
 from agentforge.model.control_characters import control_character
 from agentforge.model.errors import InvalidSession
 from agentforge.model.hook import Hook, Notification
+from agentforge.model.layout import is_inside
 from agentforge.model.plan import NestedNode, Node, ParallelNode, PipelineInfo, Plan, StageNode
 from agentforge.model.session_name import session_name
 
@@ -39,6 +40,9 @@ VARIABLE_PATTERN = "[A-Za-z_][A-Za-z0-9_]{0,99}"
 """Of the environment variables that a plan names."""
 VIEWS = ("escalations",)
 """What a pipeline's `views` can name."""
+MAX_CYCLES = 10
+MAX_CHECKS = 50
+MAX_VERDICTS = 20
 NAME_PATTERN = "[A-Za-z0-9._-]{1,100}"
 """Of checkpoints."""
 
@@ -85,12 +89,14 @@ def _problems(plan: Plan) -> Iterator[str]:
         yield "a loop has no stage"
     for node in _nodes(plan):
         yield from _node_problems(node)
+    plans = [plan, *(node.plan for node in _nodes(plan) if isinstance(node, NestedNode))]
+    for part in plans:
+        yield from _route_problems(part.nodes)
     for view in plan.pipeline.views:
         if view not in VIEWS:
             yield f"{view!r} is not a view"
-    nested = (node.plan.pipeline for node in _nodes(plan) if isinstance(node, NestedNode))
-    for pipeline in (plan.pipeline, *nested):
-        yield from _hook_problems(pipeline)
+    for part in plans:
+        yield from _hook_problems(part.pipeline)
     ids = Counter(hook.id for hook in plan.all_hooks)
     yield from (f"two hooks have the id {id!r}" for id, number in ids.items() if number > 1)
 
@@ -131,6 +137,8 @@ def _node_problems(node: Node) -> Iterator[str]:
     names = [node.id]
     if isinstance(node, ParallelNode):
         names += [branch.provider for branch in node.branches]
+        for branch in node.branches:
+            yield from _route_problems(branch.stages)
         if any(stage.checkpoint for branch in node.branches for stage in branch.stages):
             yield f"a stage of block {node.id!r} has a checkpoint"
     for name in names:
@@ -148,10 +156,39 @@ def _stage_problems(stage: StageNode) -> Iterator[str]:
     if not 0 <= stage.termination.max <= MAX_RUNS:
         yield f"stage {stage.id!r} has {stage.termination.max:,} iterations; the maximum is {MAX_RUNS:,}"
     yield from _approval_problems(stage)
+    yield from _check_problems(stage)
     for choice in stage.chain:
         for name in (choice.type, choice.model):
             if found := control_character(name):
                 yield f"stage {stage.id!r} has a provider or model with the control character {found}"
+
+
+def _check_problems(stage: StageNode) -> Iterator[str]:
+    """The name of a check is part of a path, and routes are followed by their ids."""
+    if len(stage.checks) > MAX_CHECKS or len(stage.verdicts) > MAX_VERDICTS:
+        yield f"stage {stage.id!r} has too many checks or verdicts"
+    if len(stage.routes) > MAX_VERDICTS + 3:
+        yield f"stage {stage.id!r} has too many routes"
+    for check in stage.checks:
+        if not is_plain_name(check.name) or not check.run.strip():
+            yield f"stage {stage.id!r} has a check without a usable name or command"
+        if check.timeout is not None and not 0 < check.timeout <= MAX_SECONDS:
+            yield f"check {check.name!r} has a timeout of {check.timeout:g} s"
+        if check.report is not None and not is_inside(check.report):
+            yield f"the report of check {check.name!r} is outside the project: {check.report!r}"
+    limits = stage.limits
+    if limits is not None and not 1 <= (limits.cycles or 1) <= MAX_CYCLES:
+        yield f"stage {stage.id!r} has a limit of {limits.cycles:,} cycles; the maximum is {MAX_CYCLES}"
+
+
+def _route_problems(nodes: Iterable[Node]) -> Iterator[str]:
+    """Of one pipeline or branch."""
+    known = list(nodes)
+    ids = {node.id for node in known}
+    for node in known:
+        for route in node.routes if isinstance(node, StageNode) else ():
+            if route.action == "go" and route.to not in ids:
+                yield f"a route of stage {node.id!r} leads to {route.to!r}, which is not a node beside it"
 
 
 def _approval_problems(stage: StageNode) -> Iterator[str]:

@@ -118,6 +118,7 @@ class CheckCall(TaskState, frozen=True, kw_only=True):
     """A check that is running, or was lost."""
 
     check: str
+    timeout: float | None = None
 
 
 class CheckRecord(Struct, frozen=True):

@@ -160,6 +160,7 @@ class CheckTask(Task, frozen=True, kw_only=True, tag="check"):
     node: StageNode
     check: Check
     started_at: datetime
+    timeout: float | None = None
 
     @property
     def subject(self) -> str:

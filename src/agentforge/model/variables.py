@@ -181,6 +181,7 @@ GIVEN = (
     GivenVariable("AGENT_PIPELINES_STAGE", "of a hook's script: the stage; empty outside of stages"),
     GivenVariable("AGENT_PIPELINES_ITERATION", "of a hook's script: the iteration; 0 before the first"),
     GivenVariable("AGENT_PIPELINES_CONTEXT", "of a hook's script: the notes of people and hooks so far"),
+    GivenVariable("AGENTFORGE_CHECK", "of a check: its name"),
     GivenVariable("AGENTFORGE_HOOK", "of a hook's script: the id of the hook"),
     GivenVariable("AGENTFORGE_DELIVERY", "of a hook's script: the key of the call, the same for every try"),
     GivenVariable(

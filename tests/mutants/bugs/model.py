@@ -82,7 +82,7 @@ BUGS = (
     Bug(
         PLAN_LIMITS,
         "the hooks of nested pipelines in a log are not checked",
-        "for pipeline in (plan.pipeline, *nested):",
-        "for pipeline in (plan.pipeline,):",
+        "yield from _hook_problems(part.pipeline)",
+        "yield from _hook_problems(plan.pipeline)",
     ),
 )

@@ -24,7 +24,7 @@ from agentforge.app.results import RunResult, result_of
 from agentforge.app.runs.follower import Follower
 from agentforge.app.runs.leases import Leases, record_completion
 from agentforge.app.runs.lookup import Runs
-from agentforge.app.wiring import sandboxes, trees_of
+from agentforge.app.wiring import checked_trees, sandboxes, trees_of
 from agentforge.definition.precedence import JUDGE_PROVIDER
 from agentforge.model.cassette import Cassette
 from agentforge.model.errors import LogConflict, StorageFailed
@@ -49,6 +49,7 @@ from agentforge.runtime.state_folder import HeadKeeper
 from agentforge.runtime.supervision import Supervised, SupervisorLimits
 from agentforge.runtime.tasks.agent import AgentPerformer
 from agentforge.runtime.tasks.call import Calls, TaskContext
+from agentforge.runtime.tasks.check import CheckPerformer
 from agentforge.runtime.tasks.hook import HookPerformer
 from agentforge.runtime.tasks.judge import JudgePerformer
 from agentforge.runtime.tasks.manifest import ManifestPerformer
@@ -242,7 +243,8 @@ class Runner:
             project, layout, plan, history, is_light=light, writes_result=writers, refuse=refuse
         )
         queue = Beads(project, plan.session.name, self._environ)
-        trees = TreeRecord(trees_of(project, layout, self._environ, setting.redactor), self._clock)
+        files_of = trees_of(project, layout, self._environ, setting.redactor)
+        trees = TreeRecord(files_of, self._clock)
         judge = JudgePerformer(setting, calls, history)
 
         def load() -> Cassette:
@@ -254,6 +256,9 @@ class Runner:
                 "agent": AgentPerformer(setting, calls, preparer, self._clock, trees),
                 "judge": judge,
                 "queue": QueuePerformer(setting, queue, load, self._clock),
+                "check": CheckPerformer(
+                    setting, scripts, checked_trees(project, layout, files_of, setting.redactor)
+                ),
                 "hook": HookPerformer(
                     setting,
                     history,

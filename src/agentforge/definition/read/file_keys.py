@@ -6,6 +6,7 @@ from posixpath import basename, splitext
 from typing import Any
 
 from agentforge.definition.diagnostics import Report
+from agentforge.definition.read.check_keys import LIMITS, OF_STAGES
 from agentforge.definition.read.hook_keys import HOOKS_KEY
 from agentforge.definition.read.node_keys import NODE
 from agentforge.definition.read.notify_keys import NOTIFY_KEY
@@ -31,6 +32,7 @@ from agentforge.definition.read.work_keys import (
     UNSUPPORTED,
     WORK_KEYS,
     build_work,
+    one_runtime,
 )
 from agentforge.definition.specs import PipelineSpec, StageSpec, WorkSpec
 from agentforge.definition.yaml.parser import SourceText
@@ -55,7 +57,7 @@ DEFAULTS = Table(
     DEFAULT_KEYS,
     build_work,
     unsupported=UNSUPPORTED,
-    misplaced={**_CHECKPOINT_OF_NODE, **OF_PIPELINE},
+    misplaced={**_CHECKPOINT_OF_NODE, **OF_STAGES, "limits": "put it at the top", **OF_PIPELINE},
 )
 
 PIPELINE = Table(
@@ -68,6 +70,7 @@ PIPELINE = Table(
         Key("commands", Texts(), "The project's commands, added to the agents' context."),
         Key("tmux", FLAG, "Whether the plan lists tmux as a dependency."),
         Key("guardrails", Nested(GUARDRAILS), "Limits of the whole run."),
+        Key("limits", Nested(LIMITS), "Limits of the whole run, and of stages that have none of their own."),
         Key("views", ListOf(Text(VIEWS), or_one=True), "Additional files that are kept up to date."),
         HOOKS_KEY,
         NOTIFY_KEY,
@@ -79,7 +82,7 @@ PIPELINE = Table(
     _identity,
     required=(_REQUIRED,),
     unsupported=UNSUPPORTED,
-    misplaced=_CHECKPOINT_OF_NODE,
+    misplaced={**_CHECKPOINT_OF_NODE, **OF_STAGES},
 )
 
 STAGE = Table(
@@ -115,7 +118,8 @@ def read_pipeline(source: SourceText, tree: Keyed, report: Report) -> PipelineSp
         description=description.value if description else None,
         inputs=get("inputs"),
         commands=get("commands", {}),
-        max_runtime=get("guardrails"),
+        max_runtime=one_runtime(get("guardrails"), get("limits"), report),
+        limits=get("limits"),
         views=get("views", ()),
         tmux=tmux.value if tmux else True,
         hooks=get("hooks", ()),

@@ -5,6 +5,7 @@ from typing import Any
 from msgspec import Struct
 
 from agentforge.definition.diagnostics import Report
+from agentforge.definition.read.check_keys import OF_STAGES
 from agentforge.definition.read.table import Entries, Key, Nested, Table
 from agentforge.definition.read.values import (
     COUNT,
@@ -229,7 +230,7 @@ BLOCK = Table(
     ),
     name="parallel",
     required=(_PROVIDERS, _STAGES),
-    misplaced=dict.fromkeys(("approve", "checkpoint"), "put it beside `parallel`") | OF_PIPELINE,
+    misplaced=dict.fromkeys(("approve", "checkpoint"), "put it beside `parallel`") | OF_PIPELINE | OF_STAGES,
 )
 
 _APPROVE = next(key for key in DEFAULT_KEYS if key.name == "approve")
@@ -251,7 +252,7 @@ PARALLEL_NODE = Table(
         Required(("parallel",), "`parallel` is empty", "add `providers: [claude, codex]` and `stages:`"),
     ),
     unsupported=_UNSUPPORTED,
-    misplaced=OF_PIPELINE,
+    misplaced=OF_PIPELINE | OF_STAGES | {"limits": "put it on a stage"},
 )
 _NESTED_WORK = (_DESCRIPTION, Key("runs", COUNT, "How often the pipeline runs."))
 PIPELINE_NODE = Table(
@@ -261,6 +262,9 @@ PIPELINE_NODE = Table(
     name="pipelineNode",
     required=(Required(("pipeline",), "`pipeline` is empty", "add its name or path"),),
     unsupported=_UNSUPPORTED,
-    misplaced={"approve": "put it on a stage of that pipeline", **OF_PIPELINE},
+    misplaced={
+        **dict.fromkeys(("approve", "limits", *OF_STAGES), "put it on a stage of that pipeline"),
+        **OF_PIPELINE,
+    },
 )
 NODE = NodeKind(STAGE_NODE, {"parallel": PARALLEL_NODE, "pipeline": PIPELINE_NODE})

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from agentforge.definition.diagnostics import Report
 from agentforge.definition.provider_settings import validate_settings
+from agentforge.definition.read.check_keys import CHECK_KEYS
 from agentforge.definition.read.table import Entries, Key, Nested, Table
 from agentforge.definition.read.values import (
     COUNT,
@@ -29,6 +30,7 @@ from agentforge.definition.read.values import (
 from agentforge.definition.specs import (
     KINDS,
     ApprovalSpec,
+    CycleLimitSpec,
     LimitSpec,
     ProviderSpec,
     RetrySpec,
@@ -42,12 +44,7 @@ from agentforge.model.plan import SANDBOXES, OnLimit, OnTimeout, Semantics
 from agentforge.model.plan_limits import MAX_MESSAGE
 from agentforge.model.request import Answerer
 
-UNSUPPORTED = frozenset(
-    (
-        *("artifact", "checks", "context_strategy", "executor", "limits", "network"),
-        *("on", "setup", "workspace"),
-    )
-)
+UNSUPPORTED = frozenset((*("artifact", "context_strategy", "executor", "network", "setup", "workspace"),))
 # Termination types of the older stage format.
 _COMPLETIONS = {"beads-empty": "queue", "plateau": "judgment", "fixed-n": "fixed"}
 _MINIMUM = replace(COUNT, low=0)
@@ -253,7 +250,19 @@ WORK_KEYS = (
     Key("min_iterations", _MINIMUM, "Use `termination`.", deprecated=True),
     Key("consensus", COUNT, "Use `termination`.", deprecated=True),
     Key("guardrails", Nested(GUARDRAILS), "Limits of the stage."),
+    *CHECK_KEYS,
 )
+
+
+def one_runtime(
+    guardrail: Written[float] | None, limits: CycleLimitSpec | None, report: Report
+) -> Written[float] | None:
+    """`limits.runtime` and `guardrails.max_runtime_seconds` are one limit."""
+    other = limits.runtime if limits else None
+    if guardrail and other:
+        message = "`limits.runtime` and `guardrails.max_runtime_seconds` are the same limit"
+        report.error("conflict", other.at, message, hint="keep one of them")
+    return guardrail or other
 
 
 def build_work(entries: Entries) -> WorkSpec:
@@ -264,7 +273,9 @@ def build_work(entries: Entries) -> WorkSpec:
     first = replace(chain[0], fallbacks=chain[1:]) if chain else ProviderSpec()
     if chain or model or config:
         values["provider"] = replace(first, model=model or first.model, config=first.config | config)
-    values["max_runtime"] = values.pop("guardrails", None)
+    limits = values.get("limits")
+    values["max_runtime"] = one_runtime(values.pop("guardrails", None), limits, entries.report)
+    values["routes"] = values.pop("on", None)
     runs, termination = values.pop("runs", None), values.pop("termination", None)
     if isinstance(runs, TerminationSpec):
         if termination:

@@ -103,6 +103,7 @@ def _check_in_flight(here: StageAt) -> Flight | None:
         node=here.node,
         check=check,
         started_at=call.started_at,
+        timeout=call.timeout,
     )
     return task, call
 

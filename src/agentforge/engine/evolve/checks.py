@@ -31,9 +31,10 @@ ROUTE_REASONS = frozenset({"cycle_limit", "failure_cluster", "no_progress"})
 
 def evolve_checks(at: StageState, event: Event, fact: CheckFact) -> StageState:
     match fact:
-        case f.CheckStarted(check=check, attempt=number):
+        case f.CheckStarted(check=check, attempt=number, timeout=timeout):
             lost = at.check.lost if at.check and at.check.check == check else 0
-            return replace(at, check=CheckCall(number, TaskStatus.RUNNING, event.at, lost, check=check))
+            call = CheckCall(number, TaskStatus.RUNNING, event.at, lost, check=check, timeout=timeout)
+            return replace(at, check=call)
         case f.CheckEnding():
             return replace(at, check=replace(at.check, status=TaskStatus.ENDING)) if at.check else at
         case f.CheckLost():

@@ -1,0 +1,109 @@
+"""The keys of checks, routes and the limits of cycles."""
+
+from typing import get_args
+
+from msgspec import Struct
+
+from agentforge.definition.diagnostics import Report
+from agentforge.definition.read.outside_values import COMMAND
+from agentforge.definition.read.table import Entries, Key, Nested, Table
+from agentforge.definition.read.values import (
+    COUNT,
+    TIME_LIMIT,
+    ListOf,
+    Name,
+    Number,
+    Required,
+    Schema,
+    Text,
+    as_mapping,
+    as_text,
+)
+from agentforge.definition.specs import CheckSpec, CycleLimitSpec, RouteSpec, Written
+from agentforge.definition.yaml.tree import Tree, shown
+from agentforge.model.check import CheckExpectation, CheckParser, CheckTime
+from agentforge.model.diagnostic import USER_PREFIX
+from agentforge.model.plan_limits import MAX_CHECKS, MAX_CYCLES, MAX_VERDICTS, NAME_PATTERN, is_plain_name
+
+
+def _check(entries: Entries) -> CheckSpec | None:
+    values = dict(entries.values)
+    name, when = values.pop("name", None), values.pop("at", None)
+    return CheckSpec(name.at, name, when=when, **values) if name else None
+
+
+CHECK = Table(
+    "check",
+    (
+        Key("name", Name(), "The name of the check; alone, it runs the command of that name."),
+        Key("run", COMMAND, "The command line; by default the pipeline's command of that name."),
+        Key("expect", Text(get_args(CheckExpectation)), "`fail`: it has to fail, as a test before its code."),
+        Key("parse", Text(get_args(CheckParser)), "How its output is read."),
+        Key("report", Text(inside=True), "`junit`: the file that the command writes."),
+        Key("timeout", TIME_LIMIT, "Maximum seconds; 600 by default."),
+        Key("at", Text(get_args(CheckTime)), "When it runs; `end` by default."),
+        Key("needs", Text(("network",)), "`network`: it may use the network, also in a sandbox."),
+    ),
+    _check,
+    name="check",
+    prefix="checks.",
+    required=(Required(("name",), "a check has no `name`", "add `name: test` or another"),),
+)
+
+_CYCLES = Number(1, MAX_CYCLES, "a whole number", whole=True)
+LIMITS = Table(
+    "limits",
+    (
+        Key("cycles", _CYCLES, "How often work may come to this stage, before a person is asked."),
+        Key("no_progress", COUNT, "Visits in a row with the same failures on the same files."),
+        Key("cluster", COUNT, "Visits with the same failure."),
+        Key("runtime", TIME_LIMIT, "Maximum runtime in seconds, as `guardrails.max_runtime_seconds`."),
+    ),
+    lambda entries: CycleLimitSpec(entries.at, **entries.values),
+    name="limits",
+    prefix="limits.",
+)
+
+
+class Routes(Struct, frozen=True):
+    """A mapping from verdicts to nodes, or to `ask`, `fail` or `end`."""
+
+    def read(self, tree: Tree, name: str, report: Report) -> tuple[RouteSpec, ...] | None:
+        keyed = as_mapping(tree, name, report)
+        if keyed is None:
+            return None
+        found: list[RouteSpec] = []
+        for entry in keyed.entries:
+            verdict = entry.key.text
+            if verdict.startswith(USER_PREFIX):
+                continue
+            if not is_plain_name(verdict):
+                message = f"{shown(verdict)} can't be a verdict"
+                report.error("bad-value", entry.key.at, message, "use letters, digits, `.`, `_` and `-`")
+                continue
+            to = as_text(entry.value, f"`on.{verdict}`", report)
+            if to is not None:
+                found.append(RouteSpec(Written(verdict, entry.key.at), to))
+        return tuple(found)
+
+    def schema(self, _: dict[str, Schema]) -> Schema:
+        return {"type": "object", "propertyNames": {"pattern": f"^{NAME_PATTERN}$|^{USER_PREFIX}"}}
+
+
+OF_STAGES = dict.fromkeys(("checks", "verdicts", "on"), "put it on a stage")
+"""Keys that only stages have, with a hint."""
+
+CHECK_KEYS = (
+    Key(
+        "checks",
+        ListOf(Nested(CHECK, short="name"), longest=MAX_CHECKS),
+        "Commands that the engine runs to verify the work of the stage.",
+    ),
+    Key(
+        "verdicts",
+        ListOf(Name(), longest=MAX_VERDICTS),
+        "Verdicts that a result may have beside `pass`, `fail` and `reject`.",
+    ),
+    Key("on", Routes(), "Where the run goes after a verdict: a node's id, `ask`, `fail` or `end`."),
+    Key("limits", Nested(LIMITS), "When a person is asked instead of repeating work."),
+)

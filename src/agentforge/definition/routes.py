@@ -1,0 +1,74 @@
+"""Rules about checks and routes: commands exist, and routes lead to nodes of the same pipeline."""
+
+from collections.abc import Mapping, Sequence
+
+from agentforge.definition.diagnostics import Report
+from agentforge.definition.specs import CheckSpec, ResolvedStage, RouteSpec, WorkSpec
+from agentforge.definition.yaml.tree import shown
+from agentforge.model.diagnostic import SourcePlace, choice
+from agentforge.model.plan import ROUTE_ACTIONS
+
+BUILT_IN = ("pass", "fail", "reject")
+
+
+def checks_of(levels: Sequence[WorkSpec]) -> tuple[CheckSpec, ...]:
+    """The checks of the strongest level that has some: lists aren't merged."""
+    return next((level.checks for level in reversed(levels) if level.checks is not None), ())
+
+
+def routes_of(levels: Sequence[WorkSpec]) -> tuple[RouteSpec, ...]:
+    return next((level.routes for level in reversed(levels) if level.routes is not None), ())
+
+
+def validate_checks(stage: ResolvedStage, commands: Mapping[str, str], report: Report) -> None:
+    """`commands`: those of the pipeline and the stage."""
+    seen: dict[str, SourcePlace] = {}
+    for check in checks_of((stage.stage_work, stage.spec.work)):
+        name = check.name.value
+        if check.run is None and name not in commands:
+            message = f"check {shown(name)} has no `run`, and there is no command {shown(name)}"
+            hint = choice(name, "commands", commands) if commands else f"add `commands: {{{name}: …}}`"
+            report.error("missing-key", check.at, message, hint)
+        _validate_report(check, report)
+        if seen.setdefault(name, check.at) is not check.at:
+            message = f"the check {shown(name)} is already on line {seen[name].line}"
+            report.error("duplicate-id", check.at, message, hint="give it another `name`")
+
+
+def _validate_report(check: CheckSpec, report: Report) -> None:
+    is_junit = check.parse is not None and check.parse.value == "junit"
+    if is_junit and check.report is None:
+        hint = "add `report: PATH`, the file that the command writes"
+        report.error("missing-key", check.at, f"check {shown(check.name.value)} has no `report`", hint)
+    if check.report and not is_junit:
+        message, hint = "`report` is only read with `parse: junit`", "add `parse: junit`, or remove it"
+        report.warning("ignored-key", check.report.at, message, hint)
+
+
+def validate_routes(
+    stage: ResolvedStage, ids: Sequence[str], elsewhere: Sequence[str], report: Report
+) -> None:
+    """`ids`: the nodes beside the stage; `elsewhere`: those of other pipelines, blocks and branches."""
+    levels = (stage.stage_work, stage.spec.work)
+    declared = next((level.verdicts for level in reversed(levels) if level.verdicts is not None), ())
+    words = (*BUILT_IN, *(word.value for word in declared))
+    for route in routes_of(levels):
+        verdict, to = route.verdict, route.to
+        if verdict.value not in words:
+            message = f"the stage never has the verdict {shown(verdict.value)}"
+            report.error("unknown-verdict", verdict.at, message, choice(verdict.value, "verdicts", words))
+        if to.value in ROUTE_ACTIONS or to.value in ids:
+            continue
+        if to.value in elsewhere:
+            message = f"{shown(to.value)} is a node of another pipeline or block, which a route can't enter"
+            report.error("conflict", to.at, message, choice(to.value, "nodes", ids))
+        else:
+            hint = choice(to.value, "nodes", (*ids, *ROUTE_ACTIONS))
+            report.error("unknown-stage", to.at, f"no node has the id {shown(to.value)}", hint)
+
+
+def refuse_checks(stage: ResolvedStage, report: Report) -> None:
+    """In a parallel block, all branches change the same files."""
+    for check in checks_of((stage.stage_work, stage.spec.work))[:1]:
+        message = "`checks` are not possible in a parallel block: its branches work on the same files"
+        report.error("unsupported", check.at, message, hint="put them on a stage after the block")

@@ -1,0 +1,205 @@
+"""Runs a check under the supervisor, on the files as they are, and reads its outcome.
+
+A check is reattached to after a crash, like an agent. Its outcome counts only if the files are the same
+before and after it: the tree before is kept beside the records of the check.
+"""
+
+import asyncio
+import os
+import stat
+from posixpath import normpath
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from agentforge.engine.checks.outcome import ReadCheck, read_check
+from agentforge.model import facts as f
+from agentforge.model.check import MAX_KEPT_FAILURES, Check, CheckEnd
+from agentforge.model.layout import AttemptLayout
+from agentforge.model.plan import ProviderChoice, SandboxChoice
+from agentforge.model.task import MARK, CheckTask
+from agentforge.ports.provider import ExecuteRequest
+from agentforge.ports.tree import NoTree, Trees, is_tree_id
+from agentforge.runtime.left_files import read_left
+from agentforge.runtime.supervision import AttemptLimits
+from agentforge.runtime.tasks.call import CallRefused, Calls, Finished, Lost, ProviderCall, TaskContext
+from agentforge.runtime.tasks.performer import TaskReport
+from agentforge.system import files
+from agentforge.system.named_files import read_project_file
+from agentforge.views.check_feedback import FailedCheck, check_report
+from agentforge.views.files.check_failures import failures_content
+
+MAX_OUTPUT = 4 * 1024 * 1024
+"""Of the output that is read: its end."""
+MAX_REPORT = 16 * 1024 * 1024
+MAX_CHANGED = 10
+WIDE = "200"
+"""Columns: programs that cut their messages at the width of a terminal would give other signatures."""
+
+
+class FilesBefore(Struct, frozen=True):
+    """What the engine saw before a check."""
+
+    tree: str | None = None
+    report: tuple[int, int, int] | None = None
+    """Identifies the report that was there, so that it isn't taken for a new one."""
+
+
+class CheckPerformer:
+    def __init__(self, setting: TaskContext, programs: Calls, trees: Trees) -> None:
+        self._setting = setting
+        self._programs = programs
+        self._trees = trees
+
+    async def perform(self, task: CheckTask, *, fresh: bool, report: TaskReport) -> f.AnyFact:  # noqa: ARG002
+        call = self._call(task)
+        if task.ending:
+            return await self._outcome(task, await self._programs.end(call))
+        if fresh:
+            await self._keep_before(task)
+            return await self._outcome(task, await self._programs.make(call, lambda: self._request(task)))
+        return await self._outcome(task, await self._programs.reattach(call, lambda _pid: None))
+
+    # -- running it
+
+    def _place(self, task: CheckTask) -> AttemptLayout:
+        return self._setting.layout.check_attempt(
+            task.place.folder, task.check.name, task.iteration, task.attempt
+        )
+
+    def _call(self, task: CheckTask) -> ProviderCall:
+        return ProviderCall(
+            by=ProviderChoice("script", "", {"run": task.check.run, "combined": True}),
+            place=self._place(task),
+            mark=task.mark(self._setting.run_id),
+            stage=task.name,
+            limits=AttemptLimits(task.timeout),
+            sandbox=_sandbox(task.node.sandbox, task.check),
+            scope=task.place.scope,
+        )
+
+    def _request(self, task: CheckTask) -> ExecuteRequest:
+        call, setting = self._call(task), self._setting
+        return ExecuteRequest(
+            prompt="",
+            model="",
+            config=call.by.config,
+            workdir=setting.project,
+            environment={
+                **setting.environment,
+                MARK: call.mark,
+                "AGENTFORGE_CHECK": task.check.name,
+                "COLUMNS": WIDE,
+                "AGENT_PIPELINES_SESSION": setting.plan.session.name,
+                "AGENT_PIPELINES_STAGE": task.name,
+            },
+            status_path="",
+            result_path="",
+        )
+
+    # -- the files that it checks
+
+    def _before_path(self, task: CheckTask) -> str:
+        return f"{self._place(task).root}.before.json"
+
+    async def _keep_before(self, task: CheckTask) -> None:
+        before = FilesBefore(await self._tree(), self._report_stamp(task.check))
+        path = self._before_path(task)
+        files.make_dir(os.path.dirname(path))
+        files.replace(path, files.compact(before))
+
+    def _before(self, task: CheckTask) -> FilesBefore:
+        return read_left(self._before_path(task), FilesBefore) or FilesBefore()
+
+    async def _tree(self) -> str | None:
+        taken = await asyncio.to_thread(self._trees.take) if self._trees.is_possible() else NoTree("")
+        return None if isinstance(taken, NoTree) else taken.id
+
+    def _report_stamp(self, check: Check) -> tuple[int, int, int] | None:
+        about = files.about(os.path.join(self._setting.project, check.report)) if check.report else None
+        if about is None or not stat.S_ISREG(about.st_mode):
+            return None
+        return about.st_ino, about.st_mtime_ns, about.st_size
+
+    def _report(self, task: CheckTask, before: FilesBefore) -> bytes | None:
+        """What the check wrote; None if it left the report as it was."""
+        path = task.check.report
+        if path is None or self._report_stamp(task.check) in (None, before.report):
+            return None
+        return read_project_file(self._setting.project, path, MAX_REPORT)
+
+    # -- the outcome
+
+    async def _outcome(self, task: CheckTask, ended: Finished | Lost | CallRefused) -> f.AnyFact:
+        match ended:
+            case Lost():
+                return f.CheckLost(task.check.name, task.attempt)
+            case CallRefused(failure=failure):
+                return await self._completed(task, CheckEnd(not_started=failure.message), b"", 0)
+            case Finished(result=result, record=record):
+                end = CheckEnd(result.exit_code if result.exit_code >= 0 else None)
+                if record is not None and record.status == "timeout":
+                    end = CheckEnd(timed_out=True)
+                elif record is not None and record.status == "spawn_failed":
+                    end = CheckEnd(not_started=record.error or "no reason is known")
+                output, _ = files.read_part(self._place(task).output, -MAX_OUTPUT, MAX_OUTPUT)
+                return await self._completed(task, end, output, result.duration_ms)
+
+    async def _completed(
+        self, task: CheckTask, end: CheckEnd, output: bytes, duration: int
+    ) -> f.CheckCompleted:
+        before, check = self._before(task), task.check
+        read = read_check(check.parse, check.expect, end, output, self._report(task, before))
+        after = await self._tree()
+        if after is not None:
+            await asyncio.to_thread(self._trees.keep, after, self._kept_name(task))
+        outcome, hide = read.outcome, self._setting.redactor.text
+        self._keep_failures(task, read)
+        report = "" if outcome.status == "pass" else check_report([FailedCheck(check.name, outcome, output)])
+        return f.CheckCompleted(
+            check.name,
+            task.attempt,
+            outcome.status,
+            exit_code=outcome.exit_code,
+            counts=outcome.counts,
+            signatures=tuple(map(hide, outcome.signatures)),
+            failures=outcome.failure_count,
+            problem=outcome.problem,
+            reason=hide(outcome.reason),
+            feedback=hide(report),
+            output=self._setting.layout.relative(self._place(task).output),
+            tree_before=before.tree,
+            tree_after=after,
+            changed=await self._changed(check, before.tree, after),
+            duration_ms=duration,
+        )
+
+    def _kept_name(self, task: CheckTask) -> str:
+        visit = f"{task.place.path}-{task.place.run}-{task.iteration}"
+        return f"{self._setting.run_id}/{visit}-{task.check.name}"
+
+    def _keep_failures(self, task: CheckTask, read: ReadCheck) -> None:
+        if len(read.failures) > MAX_KEPT_FAILURES:
+            failures = (
+                replace(each, message=self._setting.redactor.text(each.message)) for each in read.failures
+            )
+            files.replace(f"{self._place(task).root}.failures.jsonl", failures_content(failures))
+
+    async def _changed(self, check: Check, before: str | None, after: str | None) -> tuple[str, ...]:
+        """The paths that changed meanwhile, apart from its report."""
+        if before is None or after is None or before == after:
+            return ()
+        if not is_tree_id(before):
+            return ()
+        found = await asyncio.to_thread(self._trees.changed, before, after, MAX_CHANGED)
+        if isinstance(found, NoTree):
+            return ("unknown files",)
+        own = normpath(check.report) if check.report else ""
+        return tuple(path for path in found if path != own)
+
+
+def _sandbox(sandbox: SandboxChoice | None, check: Check) -> SandboxChoice | None:
+    """That of the stage; a check that needs the network has it."""
+    if sandbox is None or not check.network:
+        return sandbox
+    return replace(sandbox, network=True)

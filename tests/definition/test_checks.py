@@ -1,0 +1,137 @@
+"""Checks, verdicts, routes and their limits in definitions."""
+
+import pytest
+from jsonschema import Draft7Validator
+
+from agentforge.definition.read.file_keys import pipeline_schema
+from agentforge.model.check import Check
+from agentforge.model.plan import CycleLimits, Guardrails, ParallelNode, Route, StageNode
+
+from .test_schema import loaded
+from .world import found, only_node, plan, stage, where
+
+PIPELINE = Draft7Validator(pipeline_schema())
+HEAD = "name: p\ncommands: {test: make test}\nnodes:\n"
+
+
+def node(*lines: str) -> str:
+    return HEAD + "  - id: n\n    stage: s\n" + "".join(f"    {line}\n" for line in lines)
+
+
+def nodes(*lines: str) -> str:
+    return HEAD + "".join(f"  - {line}\n" for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("checks: [test]", Check("test", "make test")),
+        ("checks: [{name: test}]", Check("test", "make test")),
+        ("checks: [{name: lint, run: ruff check, parse: lines}]", Check("lint", "ruff check", parse="lines")),
+        (
+            "checks: [{name: u, run: t, parse: junit, report: out/r.xml}]",
+            Check("u", "t", parse="junit", report="out/r.xml"),
+        ),
+        (
+            "checks: [{name: u, run: t, expect: fail, timeout: 60, at: start, needs: network}]",
+            Check("u", "t", expect="fail", timeout=60, at="start", network=True),
+        ),
+        ("checks: [{name: u, run: t, at: iteration}]", Check("u", "t", at="iteration")),
+    ],
+)
+def test_check_is_in_the_plan(line: str, expected: Check) -> None:
+    assert only_node(node(line)).checks == (expected,)
+    assert found(node(line)) == []
+    assert PIPELINE.is_valid(loaded(node(line)))
+
+
+@pytest.mark.parametrize(
+    ("line", "at", "message"),
+    [
+        ("checks: [{run: make}]", "missing-key 6:14", "a check has no `name`"),
+        ("checks: [{name: [1]}]", "bad-type 6:21", "`checks.name` must be a name"),
+        ("checks: [lint]", "missing-key 6:14", "check `lint` has no `run`, and there is no command `lint`"),
+        ("checks: [test, test]", "duplicate-id 6:20", "the check `test` is already on line 6"),
+        ("checks: [{name: a, run: b, parse: junit}]", "missing-key 6:21", "check `a` has no `report`"),
+        ("checks: [{name: a, run: b, report: c}]", "ignored-key 6:40", "`report` is only read with"),
+        ("checks: [{name: a, run: b, at: never}]", "bad-value 6:36", "invalid value `never`"),
+        ("on: {pas: n}", "unknown-verdict 6:10", "the stage never has the verdict `pas`"),
+        ("on: {fail: bild}", "unknown-stage 6:16", "no node has the id `bild`"),
+        ("on: {'a b': n}", "bad-value 6:10", "`a b` can't be a verdict"),
+        ("on: [fail]", "bad-type 6:9", "`on` must be a mapping"),
+        ("limits: {cycles: 11}", "bad-value 6:22", "`limits.cycles` must be from 1 to 10, got 11"),
+        (
+            "limits: {runtime: 5}\n    guardrails: {max_runtime_seconds: 6}",
+            "conflict 6:23",
+            "are the same limit",
+        ),
+    ],
+)
+def test_mistakes_in_checks_and_routes_are_reported_where_they_are(line: str, at: str, message: str) -> None:
+    (diagnostic,) = found(node(line))
+    assert where(diagnostic) == at
+    assert message in diagnostic.message
+
+
+def test_command_of_a_check_that_no_pipeline_has_is_named() -> None:
+    text = "name: p\nnodes:\n  - {id: n, stage: s, checks: [test]}\n"
+    (diagnostic,) = found(text)
+    assert diagnostic.hint == "add `commands: {test: …}`"
+
+
+def test_routes_verdicts_and_limits_are_in_the_plan() -> None:
+    text = nodes(
+        "{id: build, stage: s}",
+        "{id: verify, stage: s, verdicts: [blocking], limits: {cycles: 2, cluster: 4},"
+        " on: {fail: build, reject: ask, blocking: end, x-note: y}}",
+    )
+    verify = plan("limits: {no_progress: 5, runtime: 60}\n" + text).nodes[1]
+    assert isinstance(verify, StageNode)
+    assert verify.routes == (Route("fail", "go", "build"), Route("reject", "ask"), Route("blocking", "end"))
+    assert verify.verdicts == ("blocking",)
+    assert verify.limits == CycleLimits(cycles=2, cluster=4)
+    whole = plan("limits: {no_progress: 5, runtime: 60}\n" + text).pipeline
+    assert whole.limits == CycleLimits(no_progress=5)
+    assert whole.guardrails == Guardrails(60)
+
+
+def test_node_overrides_the_checks_and_routes_of_its_stage() -> None:
+    files = stage("t", "checks: [{name: a, run: b}]\non: {fail: ask}\nverdicts: [x]\nlimits: {cycles: 4}\n")
+    own = plan(nodes("{id: n, stage: t}"), files).nodes[0]
+    assert isinstance(own, StageNode)
+    assert (own.checks, own.routes) == ((Check("a", "b"),), (Route("fail", "ask"),))
+    changed = plan(nodes("{id: n, stage: t, checks: [], on: {fail: end}}"), files).nodes[0]
+    assert isinstance(changed, StageNode)
+    assert (changed.checks, changed.routes) == ((), (Route("fail", "end"),))
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("stages: [{id: a, stage: s, checks: [test]}]", "`checks` are not possible in a parallel block"),
+        ("stages: [{id: a, stage: s, on: {fail: n}}]", "`n` is a node of another pipeline or block"),
+        ("checks: [test], stages: [{id: a, stage: s}]", "misplaced key `checks` in parallel"),
+    ],
+)
+def test_what_blocks_do_not_have_is_refused(line: str, message: str) -> None:
+    text = nodes("{id: n, stage: s}", f"{{id: duel, parallel: {{providers: [claude], {line}}}}}")
+    (diagnostic,) = found(text)
+    assert message in diagnostic.message
+
+
+def test_route_in_a_branch_stays_in_it() -> None:
+    stages = "[{id: a, stage: s}, {id: b, stage: s, on: {reject: a}}]"
+    block = plan(nodes(f"{{id: duel, parallel: {{providers: [claude], stages: {stages}}}}}")).nodes[0]
+    assert isinstance(block, ParallelNode)
+    assert block.branches[0].stages[1].routes == (Route("reject", "go", "a"),)
+
+
+@pytest.mark.parametrize("key", ["checks: [test]", "on: {fail: n}", "verdicts: [x]"])
+def test_keys_of_stages_are_misplaced_elsewhere(key: str) -> None:
+    for text in (f"{key}\n{node()}", f"defaults: {{{key}}}\n{node()}"):
+        assert [diagnostic.code for diagnostic in found(text)] == ["misplaced-key"]
+
+
+def test_checks_of_a_nested_pipeline_use_the_commands_around_it() -> None:
+    inner = {"inner.yaml": "nodes:\n  - {id: a, stage: s, checks: [test]}\n"}
+    assert found(nodes("{id: n, pipeline: inner.yaml}"), inner) == []

@@ -1,0 +1,117 @@
+"""Checks, verdicts and routes in real runs: programs, files and git."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from tests.sdk.projects import engine, node, pipeline, run, run_dir
+
+from agentforge import RunResult
+from agentforge.model.status import RunStatus
+from agentforge.testing import ScriptedProvider
+from agentforge.testing.scripted_provider import says
+
+
+def found(project: Path, *kinds: str) -> list[dict[str, Any]]:
+    lines = (run_dir(project) / "events.jsonl").read_bytes().splitlines()
+    events = (json.loads(line) for line in lines)
+    return [event["data"] for event in events if event["type"] in kinds]
+
+
+def ran(project: Path, definition: dict[str, Any], *says_in_turn: Any) -> RunResult:
+    """Run a pipeline in a new git repository."""
+    subprocess.run(["git", "init", "-q"], cwd=project, check=True)
+
+    async def main() -> RunResult:
+        async with engine(project, ScriptedProvider(says_in_turn or [says("done", "stop")])) as sdk:
+            return await sdk.run(definition, session="s")
+
+    return run(main())
+
+
+def test_agent_that_claims_success_while_the_check_fails_is_sent_back(tmp_path: Path) -> None:
+    """It reports `stop` and `verdict: pass` each time; the check passes at the second."""
+    counts = "test -e .git/second || { touch .git/second; echo two failures; exit 1; }"
+    plan = pipeline(node(runs=3, checks=[{"name": "test", "run": counts}]))
+    result = ran(tmp_path, plan, says("it works", "stop", verdict="pass"))
+    assert result.status is RunStatus.COMPLETED
+    first, second = found(tmp_path, "check_complete")
+    assert (first["status"], second["status"]) == ("fail", "pass")
+    assert "two failures" in first["feedback"]
+    assert [verdict["verdict"] for verdict in found(tmp_path, "stage_verdict")] == ["pass"]
+    prompt = (run_dir(tmp_path) / "stage-00-plan/iterations/002/prompt.md").read_text()
+    assert "two failures" in prompt
+    assert first["tree_before"] == first["tree_after"] is not None
+
+
+def test_check_that_fails_at_the_maximum_fails_the_run(tmp_path: Path) -> None:
+    result = ran(tmp_path, pipeline(node(checks=[{"name": "test", "run": "exit 3"}])))
+    assert result.status is RunStatus.FAILED
+    (failed,) = found(tmp_path, "session_failed")
+    assert failed["type"] == "checks_failed"
+
+
+def test_command_that_cannot_be_started_is_an_error_of_the_check(tmp_path: Path) -> None:
+    result = ran(tmp_path, pipeline(node(runs=3, checks=[{"name": "test", "run": "no-such-program-1"}])))
+    assert result.status is RunStatus.FAILED
+    (failed,) = found(tmp_path, "session_failed")
+    assert failed["type"] == "check_error"
+    assert len(found(tmp_path, "iteration_start")) == 1
+
+
+def test_check_that_hangs_is_ended_at_its_time_limit(tmp_path: Path) -> None:
+    check = {"name": "test", "run": "sleep 600 & wait", "timeout": 0.5}
+    result = ran(tmp_path, pipeline(node(checks=[check])))
+    assert result.status is RunStatus.FAILED
+    (ended,) = found(tmp_path, "check_complete")
+    assert ended["status"] == "timeout"
+
+
+def test_outcome_of_a_check_is_void_if_files_change_meanwhile(tmp_path: Path) -> None:
+    writes = "date +%N%s >> changed.txt"
+    result = ran(tmp_path, pipeline(node(checks=[{"name": "test", "run": writes}])))
+    assert result.status is RunStatus.FAILED
+    ended = found(tmp_path, "check_complete")
+    assert [outcome["changed"] for outcome in ended] == [["changed.txt"]] * 3
+    (failed,) = found(tmp_path, "session_failed")
+    assert "changed.txt" in failed["message"]
+
+
+def test_report_of_an_earlier_run_does_not_count(tmp_path: Path) -> None:
+    report = '<testsuite><testcase classname="a" name="b"/></testsuite>'
+    (tmp_path / "report.xml").write_text(report)
+    check = {"name": "test", "run": "true", "parse": "junit", "report": "report.xml"}
+    ran(tmp_path, pipeline(node(checks=[check])))
+    (ended,) = found(tmp_path, "check_complete")
+    assert (ended["status"], ended["problem"]) == ("error", "no_report")
+
+
+def test_report_that_the_check_writes_is_not_a_change_of_the_files(tmp_path: Path) -> None:
+    writes = """echo '<testsuite><testcase classname="a" name="b"/></testsuite>' > report.xml"""
+    check = {"name": "test", "run": writes, "parse": "junit", "report": "report.xml"}
+    assert ran(tmp_path, pipeline(node(checks=[check]))).completed
+    (ended,) = found(tmp_path, "check_complete")
+    assert (ended["status"], ended["counts"]) == ("pass", {"passed": 1})
+
+
+def test_failing_check_leads_back_to_an_earlier_stage_and_asks_at_the_limit(tmp_path: Path) -> None:
+    verify = node("verify", checks=[{"name": "test", "run": "cat n; exit 1"}], on={"fail": "plan"})
+    acts = iter(range(100))
+
+    def act(request: Any) -> Any:
+        (tmp_path / "n").write_text(str(next(acts)))
+        return says("done", "stop")(request)
+
+    result = ran(tmp_path, pipeline(node(), verify, limits={"cycles": 2}), act)
+    assert result.status is RunStatus.PAUSED
+    (transition,) = found(tmp_path, "stage_transition")
+    assert (transition["source"], transition["to"], transition["cycle"], transition["of"]) == (
+        "verify",
+        "plan",
+        2,
+        2,
+    )
+    (request,) = result.requests
+    assert request.reason == "cycle_limit"
+    assert (run_dir(tmp_path) / "stage-00-plan/run-002/iterations/001/prompt.md").exists()
