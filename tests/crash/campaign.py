@@ -32,6 +32,8 @@ class Judged:
     kills: int
     reattached: int
     lost: int
+    calls: int
+    """Calls of hooks that were lost."""
     asked: int
     violations: list[str]
 
@@ -46,10 +48,8 @@ def judge(case: Case, keep: Path | None = None) -> Judged:
             shutil.copytree(base, keep / base.name)
             wrong = [*wrong, f"kept in {keep / base.name}"]
         seen = Counter(event["type"] for event in story.events())
-        kills = len(story.killed)
-        return Judged(
-            case, kills, seen["attempt_adopted"], seen["attempt_lost"], seen["request_opened"], wrong
-        )
+        types = ("attempt_adopted", "attempt_lost", "hook_lost", "request_opened")
+        return Judged(case, len(story.killed), *(seen[kind] for kind in types), wrong)
     finally:
         shutil.rmtree(base)
 
@@ -85,7 +85,7 @@ def run(cases: list[Case], keep: Path | None, workers: int) -> list[Judged]:
 
 
 def table(done: list[Judged]) -> None:
-    row("scenario", "killed at", "runs", "killed", "reattached", "lost", "asked", "bad")
+    row("scenario", "killed at", "runs", "killed", "reattached", "lost", "calls", "asked", "bad")
     rows: dict[tuple[str, str], list[Judged]] = {}
     for judged in done:
         rows.setdefault((judged.case.scenario, _where(judged.case)), []).append(judged)
@@ -109,13 +109,14 @@ def _where(case: Case) -> str:
 
 def _sums(those: list[Judged]) -> list[int]:
     counted = [
-        sum(getattr(judged, name) for judged in those) for name in ("kills", "reattached", "lost", "asked")
+        sum(getattr(judged, name) for judged in those)
+        for name in ("kills", "reattached", "lost", "calls", "asked")
     ]
     return [len(those), *counted, sum(1 for judged in those if judged.violations)]
 
 
 def row(scenario: str, where: str, *numbers: object) -> None:
-    say(f"{scenario:12} {where:32}" + "".join(f"{number:>8}" for number in numbers))
+    say(f"{scenario:13} {where:36}" + "".join(f"{number:>11}" for number in numbers))
 
 
 def say(text: str, end: str = "\n") -> None:

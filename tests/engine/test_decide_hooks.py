@@ -620,6 +620,39 @@ def test_webhook_that_cannot_be_reached_is_retried_with_the_same_key() -> None:
     assert keys == {delivery_id(RUN_ID, Cursor("0", 1, 0), "h", "stage_start")}
 
 
+def test_webhook_is_tried_as_often_as_its_hook_says() -> None:
+    play(
+        one(hook("stage_start", action="webhook", url="u", tries=3)),
+        """
+        > start
+        < node_start plan
+        < hook_start h 1
+        < effect_intended 1 u
+        ? hook h 1
+        > hook unreachable
+        < effect_done 1 failed
+        < hook_retry h in 1s
+        ? wait hook 1s
+        > fired hook
+        < hook_start h 2
+        < effect_intended 2 u
+        ? hook h 2
+        > hook unreachable
+        < effect_done 2 failed
+        < hook_retry h in 2s
+        ? wait hook 2s
+        > fired hook
+        < hook_start h 3
+        < effect_intended 3 u
+        ? hook h 3
+        > hook unreachable
+        < effect_done 3 failed
+        < request_opened hook_webhook_failed-19
+        < session_paused hook_webhook_failed
+        """,
+    )
+
+
 def test_on_failure_and_on_timeout_continue_skip_the_hook_without_its_context() -> None:
     for said, changes in (("failed", {"on_failure": "continue"}), ("timeout", {"on_timeout": "continue"})):
         why = "it timed out" if said == "timeout" else "no answer"
@@ -752,6 +785,57 @@ def test_three_lost_calls_in_a_row_ask_a_person() -> None:
     )
 
 
+def test_effect_that_was_lost_three_times_is_asked_about() -> None:
+    conversation = play(
+        one(hook("stage_start", action="webhook", url="u")),
+        """
+        > start
+        < node_start plan
+        < hook_start h 1
+        < effect_intended 1 u
+        ? hook h 1
+        > hook lost
+        < effect_reconciled 1 unknown repeat
+        < hook_start h 2
+        < effect_intended 2 u
+        ? hook h 2
+        > hook lost
+        < effect_reconciled 2 unknown repeat
+        < hook_start h 3
+        < effect_intended 3 u
+        ? hook h 3
+        > hook lost
+        < effect_reconciled 3 unknown ask
+        < request_opened hook_lost-15
+        < session_paused hook_lost
+        """,
+    )
+    (request,) = state_of(conversation).requests
+    assert "because the engine or the machine died" in request.question
+
+
+def test_lost_try_uses_no_retry() -> None:
+    play(
+        one(hook("stage_start", action="webhook", url="u", tries=2)),
+        """
+        > start
+        < node_start plan
+        < hook_start h 1
+        < effect_intended 1 u
+        ? hook h 1
+        > hook lost
+        < effect_reconciled 1 unknown repeat
+        < hook_start h 2
+        < effect_intended 2 u
+        ? hook h 2
+        > hook unreachable
+        < effect_done 2 failed
+        < hook_retry h in 1s
+        ? wait hook 1s
+        """,
+    )
+
+
 def test_lost_calls_at_the_end_of_the_session_are_left_out() -> None:
     play(
         one(hook("session_end")),
@@ -794,6 +878,29 @@ def test_stopped_call_is_repeated_after_a_resume() -> None:
         ? hook h 2
         """,
     )
+
+
+def test_question_about_a_stopped_call_says_that_the_run_was_stopped() -> None:
+    conversation = play(
+        one(hook("stage_start", action="script", on_lost="pause")),
+        """
+        > start
+        < node_start plan
+        < hook_start h 1
+        ? hook h 1
+        > pause asked now
+        < hook_ending h 1
+        ? end hook h 1
+        > hook lost
+        < session_paused asked
+        = paused
+        > resume
+        < request_opened hook_lost-9
+        < session_paused hook_lost
+        """,
+    )
+    (request,) = state_of(conversation).requests
+    assert "because the run was stopped" in request.question
 
 
 def test_restart_stops_the_hook_of_the_stage_first() -> None:

@@ -4,6 +4,7 @@ from tests.mutants.bugs import (
     checks,
     confinement,
     engine,
+    hook_calls,
     hooks,
     log,
     model,
@@ -28,6 +29,7 @@ ALL = (
     *surfaces.BUGS,
     *trees.BUGS,
     *checks.BUGS,
+    *hook_calls.BUGS,
     *hooks.BUGS,
 )
 

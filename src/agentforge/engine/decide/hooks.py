@@ -185,7 +185,7 @@ def _calling(here: HookSite, call: HookCall) -> Ruling:
     if call.in_flight:
         return Ruling(work=(_task(here, hook, call),))
     if call.effect:
-        return here.record(_effect_closed(hook, call))
+        return here.record(_effect_closed(here, hook, call))
     match call.status:
         case TaskStatus.SUCCEEDED:
             return _answered(here, hook, call)
@@ -231,15 +231,14 @@ def _sandbox(here: HookSite) -> SandboxChoice | None:
     return stages[-1 if here.point == "session_end" else 0].sandbox
 
 
-def _effect_closed(hook: Hook, call: HookCall) -> f.EffectDone | f.EffectReconciled:
+def _effect_closed(here: HookSite, hook: Hook, call: HookCall) -> f.EffectDone | f.EffectReconciled:
     if call.status in (TaskStatus.LOST, TaskStatus.CANCELLED):
-        asks = call.started and hook.on_lost == "pause"
         return f.EffectReconciled(
             call.delivery,
             "webhook",
             call.number,
             found="unknown" if call.started else "absent",
-            then="ask" if asks else "repeat",
+            then="ask" if _asks(here, hook, call) else "repeat",
         )
     is_done = call.status is TaskStatus.SUCCEEDED
     return f.EffectDone(call.delivery, "webhook", call.number, outcome="done" if is_done else "failed")
@@ -361,11 +360,17 @@ def _failed(here: HookSite, hook: Hook, call: HookCall) -> Ruling:
             assert_never(policy)
 
 
-def _lost(here: HookSite, hook: Hook, call: HookCall) -> Ruling:
-    asks = call.started and hook.on_lost == "pause" and here.point not in ("session_end", "request")
-    if not asks and call.lost < MAX_LOST_CALLS:
-        return _call(here, hook, call.number + 1)
+def _asks(here: HookSite, hook: Hook, call: HookCall) -> bool:
+    """Whether a person decides about a lost call."""
     if here.point in ("session_end", "request"):
+        return False
+    return (call.started and hook.on_lost == "pause") or call.lost >= MAX_LOST_CALLS
+
+
+def _lost(here: HookSite, hook: Hook, call: HookCall) -> Ruling:
+    if not _asks(here, hook, call):
+        if call.lost < MAX_LOST_CALLS:
+            return _call(here, hook, call.number + 1)
         return _skip(here, hook.id, f"{call.lost} calls were lost in a row")
     why = "the run was stopped" if call.status is TaskStatus.CANCELLED else "the engine or the machine died"
     text = (
