@@ -47,7 +47,8 @@ def _tries(story: Story) -> Iterator[str]:
         open_tries.discard((delivery, number))
         answered |= {delivery} if kind == "hook_complete" else set()
     yield from (f"try {number} of {delivery} has no outcome" for delivery, number in open_tries)
-    yield from (f"call {delivery} has no answer" for delivery in tries.keys() - answered)
+    if story.scenario.ends == "completed":
+        yield from (f"call {delivery} has no answer" for delivery in tries.keys() - answered)
 
 
 def _effects(story: Story) -> Iterator[str]:
@@ -118,6 +119,8 @@ def _losses(story: Story) -> Iterator[str]:
     refused = {(got["key"], got["attempt"]) for got in story.received() if got["refused"]}
     for _, kind, _, data in _facts(story, "hook_lost", "hook_failed", "hook_timeout"):
         name = f"{OF_HOOKS}{data['delivery']}/{data['attempt']}"
+        if kind == "hook_lost" and story.scenario.control is not None:
+            continue  # It was stopped.
         if kind == "hook_lost" and not story.killed:
             yield f"{name} is lost, and nothing was killed"
         is_script, left_alone = actions[data["delivery"]] == "script", name not in disturbed

@@ -57,7 +57,7 @@ ASKING = f"{{action: webhook, url: '{SERVICE}', on_lost: pause}}"
 SCRIPT = f"""\
 {{action: script, script: 'exec "{sys.executable}" -I -S "{HOME / "agent.py"}"', environment: [
       CRASH_HOME, CRASH_BASE, CRASH_RUN, CRASH_LOG, CRASH_TRACE, CRASH_COUNTS, CRASH_LEDGER, CRASH_KILL,
-      AGENT_WAITS, AGENT_TOOL]}}"""
+      AGENT_WAITS, AGENT_TOOL, AGENT_LINGERS, AGENT_LONG]}}"""
 HOOKED = "  - {id: work, prompt: 'do ${ITERATION} ${CONTEXT}', runs: 2}\n"
 
 REPOSITORY = {".git/HEAD": "ref: refs/heads/main\n", ".git/objects/kept": "", ".git/refs/heads/kept": ""}
@@ -69,7 +69,8 @@ class Control:
     """A control that is sent to the run while an agent works on a certain iteration."""
 
     at: str
-    """`node/iteration`, of a branch `node@provider/iteration`, of the judge `node/iteration/judge`."""
+    """`node/iteration`, of a branch `node@provider/iteration`, of the judge `node/iteration/judge`; `hook`:
+    of any script."""
     command: Literal["pause", "cancel", "steer", "resume"]
     options: tuple[str, ...] = ()
 
@@ -278,6 +279,14 @@ SCENARIOS = {
             HOOKED,
             {"AGENT_WAITS": "iteration_end/1 stage_end/2", "AGENT_TOOL": "iteration_end/2"},
             hooks=f"  iteration_end: {SCRIPT}\n  stage_end: {SCRIPT}\n",
+        ),
+        Scenario(
+            "script-cancel",
+            HOOKED,
+            {"AGENT_LINGERS": "iteration_end/1", "AGENT_LONG": "90", "AGENT_TOOL": "iteration_end/1"},
+            Control("hook", "cancel"),
+            ends="aborted",
+            hooks=f"  iteration_end: {SCRIPT}\n",
         ),
         Scenario("program", HOOKED, hooks=f"  iteration_end: {WEBHOOK}\n", program=True),
         Scenario(

@@ -19,6 +19,7 @@ LOST = "agent:note:1:after:engine+supervisor+agent"
 CASES = {
     "a cancel": "cancel",
     "the cancel of a judge": "judge-cancel",
+    "the cancel of a script": "script-cancel",
     "a block": "block",
     "a retry and an output path": "retry",
     "a torn line": "plain engine:append:2:during:engine",
