@@ -32,10 +32,19 @@ def test_every_status_in_the_table_is_documented() -> None:
     assert set(exit_codes.BY_ERROR.values()) <= set(exit_codes.MEANINGS)
 
 
-def result(status: RunStatus, error_type: str | None = None, asks: RequestKind | None = None) -> RunResult:
+def asking(reason: str, kind: RequestKind = "escalation") -> Request:
     now = datetime(2026, 1, 15, tzinfo=UTC)
-    asked = Request("r-1", asks or "escalation", "r", "lost", "Retry?", ("resume", "cancel"), now)
-    requests = (asked,) if asks else ()
+    return Request(f"{reason}-1", kind, reason, reason, "Retry?", ("resume", "cancel"), now)
+
+
+def result(
+    status: RunStatus,
+    error_type: str | None = None,
+    asks: RequestKind | None = None,
+    requests: tuple[Request, ...] = (),
+) -> RunResult:
+    if asks:
+        requests = (asking("attempts_lost", asks),)
     return RunResult("s", status, "", 1, "/runs/s", error_type=error_type, requests=requests)
 
 
@@ -52,6 +61,13 @@ def result(status: RunStatus, error_type: str | None = None, asks: RequestKind |
         (result(RunStatus.AWAITING_APPROVAL, asks="approval"), None, 0),
         (result(RunStatus.AWAITING_APPROVAL, asks="checkpoint"), None, 0),
         (result(RunStatus.PAUSED, asks="escalation"), SIGTERM, 22),
+        (result(RunStatus.FAILED, "checks_failed"), None, 1),
+        (result(RunStatus.PAUSED, requests=(asking("cycle_limit"),)), None, 21),
+        (result(RunStatus.PAUSED, requests=(asking("runtime_limit"), asking("cycle_limit"))), SIGINT, 21),
+        *(
+            (result(RunStatus.PAUSED, requests=(asking(reason),)), None, 22)
+            for reason in ("failure_cluster", "no_progress", "verdict", "check_lost", "runtime_limit")
+        ),
         (result(RunStatus.ABORTED), None, 23),
         (result(RunStatus.PAUSED), None, 0),
         (result(RunStatus.AWAITING_APPROVAL), None, 0),

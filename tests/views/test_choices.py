@@ -56,3 +56,16 @@ def test_every_option_has_its_own_key(request_: Request, offered: list[str]) -> 
 )
 def test_typed_text_chooses_an_answer(request_: Request, typed: str, answer: str | None) -> None:
     assert chosen(request_, typed) == answer
+
+
+def test_answers_to_a_verdict_say_what_follows() -> None:
+    options = ("retry", "accept", "resume", "cancel")
+    limit = Request("r-1", "escalation", "k", "cycle_limit", "Go back?", options, NOON, grants="cycles")
+    assert [choice.text for choice in choices(limit)] == [
+        "retry: go back once more",
+        "accept: continue despite the verdict, which is recorded",
+        "resume: go back; cycles are counted from the start",
+        "cancel: end the run; it can't be resumed",
+    ]
+    verdict = Request("r-1", "escalation", "k", "verdict", "Accept?", ("accept", "retry", "cancel"), NOON)
+    assert "retry: run the stage again" in [choice.text for choice in choices(verdict)]

@@ -112,3 +112,9 @@ OPTIONS = {
 def test_meaning_of_a_resolution(kind: Any, given: dict[str, Any], means: tuple[str, str] | None) -> None:
     request = Request("r-1", kind, "k", "why", "?", OPTIONS[kind], NOON)
     assert resolution(request, given) == means
+
+
+def test_text_about_a_verdict_runs_the_stage_again() -> None:
+    request = Request("r-1", "escalation", "k", "verdict", "?", ("accept", "retry", "cancel"), NOON)
+    assert resolution(request, {"text": "use tabs"}) == ("retry", "use tabs")
+    assert resolution(request, {"answer": "accept"}) == ("accept", "")

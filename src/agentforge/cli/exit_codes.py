@@ -22,8 +22,8 @@ MEANINGS: Mapping[int, str] = {
     FAILED: "failed",
     USAGE: "usage or definition error",
     STAGE_TIMEOUT: "stopped by a stage timeout",
-    CYCLE_LIMIT: "stopped by a cycle limit",
-    PERSON_NEEDED: "needs a person's answer",
+    CYCLE_LIMIT: "stopped by a cycle limit; needs a person's answer",
+    PERSON_NEEDED: "needs a person's answer for another reason",
     CANCELLED: "cancelled",
     SIGNAL + Signals.SIGHUP: "stopped because the terminal was closed; can be resumed",
     SIGNAL + Signals.SIGINT: "stopped by Ctrl-C; can be resumed",
@@ -65,6 +65,9 @@ AS_ASKED = frozenset({"approval", "checkpoint", "pause"})
 
 TIMEOUTS = frozenset({"iteration_timeout", "provider_timeout"})
 
+CYCLES = "cycle_limit"
+"""The reason of a request at the limit of cycles."""
+
 
 def of_signal(signal: Signals) -> int:
     return SIGNAL + signal
@@ -79,6 +82,8 @@ def of_result(result: "RunResult", signal: Signals | None = None) -> int:
             return STAGE_TIMEOUT if result.error_type in TIMEOUTS else FAILED
         case "aborted":
             return CANCELLED
+        case _ if any(request.reason == CYCLES for request in result.requests):
+            return CYCLE_LIMIT
         case _ if any(request.kind not in AS_ASKED for request in result.requests):
             return PERSON_NEEDED
         case _ if signal is not None:

@@ -20,9 +20,6 @@ ACCEPT = "accept"
 CONTINUE = "continue"
 """The answer to a pause that continues the run; ABORT ends it, and RETRY repeats what failed."""
 
-CONTINUE = "continue"
-"""The answer to a pause of a hook; `retry` calls the hook again, `abort` cancels the run."""
-
 TIMER = "request:"
 """Prefix of the name of a request's timer, before its id."""
 MAX_GRANT = 1_000_000

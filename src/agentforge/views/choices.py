@@ -4,6 +4,7 @@ from msgspec import Struct
 
 from agentforge.model.request import (
     ABORT,
+    ACCEPT,
     APPROVE,
     CANCEL,
     CONTINUE,
@@ -32,9 +33,18 @@ MEANINGS = {
         RESUME: "continue; counters start again",
         RETRY: "one more try; counters are kept",
         SUCCEEDED: "count the work as done",
+        ACCEPT: "continue despite the verdict, which is recorded",
         CANCEL: "end the run; it can't be resumed",
     },
 }
+_BACK = {RETRY: "go back once more", RESUME: "go back; cycles are counted from the start"}
+BY_REASON = {
+    "verdict": {RETRY: "run the stage again"},
+    "cycle_limit": _BACK,
+    "failure_cluster": _BACK,
+    "no_progress": _BACK,
+}
+"""What answers mean for escalations with that reason."""
 FINAL = frozenset({ABORT, CANCEL})
 """Answers that end the run."""
 
@@ -53,7 +63,7 @@ class Choice(Struct, frozen=True):
 
 def choices(request: Request) -> list[Choice]:
     """The options, each with a key of its own. Where a number is an answer, the keys are no numbers."""
-    meanings = MEANINGS.get(request.kind, {})
+    meanings = MEANINGS.get(request.kind, {}) | BY_REASON.get(request.reason, {})
     if meanings and all(option in KEYS for option in request.options):
         return [Choice(KEYS[option], option, meanings.get(option, "")) for option in request.options]
     letters = "abcdefghijk"

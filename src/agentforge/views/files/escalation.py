@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from agentforge.model import facts as f
 from agentforge.model.event import Event
 from agentforge.model.plan import Plan
-from agentforge.model.request import ABORT, APPROVE, CANCEL, CONTINUE, REJECT, RESUME, Request
+from agentforge.model.request import ABORT, APPROVE, CANCEL, CONTINUE, REJECT, RESUME, RETRY, Request
 
 _OVER = (f.SessionCompleted, f.SessionAborted)
 
@@ -126,7 +126,7 @@ def _continuation(request: Request, said: str) -> tuple[str, str]:
         case "pause":
             return CONTINUE, said
         case _:
-            return RESUME, said
+            return (RESUME if RESUME in request.options else RETRY), said
 
 
 def _words(value: object) -> str:

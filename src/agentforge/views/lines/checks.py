@@ -7,6 +7,7 @@ from agentforge.model.check import CheckCounts
 from agentforge.views.text import counted, one_line, span
 
 TEXT_CHARS = 160
+TREE_CHARS = 12
 
 CheckEvent = (
     f.CheckStarted
@@ -69,6 +70,11 @@ def counts_text(counts: CheckCounts) -> str:
     return ", ".join(f"{number} {name}" for name, number in named.items() if number)
 
 
+def tree_text(tree: str) -> str:
+    """The beginning of its id; git takes it as well."""
+    return one_line(tree)[:TREE_CHARS]
+
+
 def check_words(fact: CheckEvent) -> str:
     """The event as a line for people; empty if it isn't shown."""
     match fact:
@@ -85,7 +91,8 @@ def check_words(fact: CheckEvent) -> str:
         case f.StageJudged():
             waived = f" (waived: {', '.join(map(one_line, fact.waived))})" if fact.waived else ""
             why = f": {_text(fact.reason)}" if fact.reason else ""
-            return f"verdict {one_line(fact.verdict)}{waived}{why}"
+            tree = f" on tree {tree_text(fact.tree)}" if fact.tree else ""
+            return f"verdict {one_line(fact.verdict)}{tree}{waived}{why}"
         case f.StageRouted():
             return _routed(fact)
         case _:
