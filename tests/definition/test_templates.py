@@ -74,3 +74,9 @@ def test_only_a_prompt_that_does_not_ask_for_the_result_is_extended() -> None:
     extended = with_result_instructions("do it\n\n")
     assert extended.startswith("do it\n\n---\n")
     assert render(extended, {"RESULT": "/r.json"}).count("/r.json") == 1
+    assert "verdict" not in extended
+
+
+def test_instructions_name_the_verdicts_that_a_stage_may_have() -> None:
+    extended = with_result_instructions("do it", ("pass", "fail", "reject", "blocking"))
+    assert '"pass", "fail", "reject", "blocking"' in extended

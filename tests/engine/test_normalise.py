@@ -181,7 +181,7 @@ JSON = st.recursive(
     ),
     max_leaves=12,
 )
-OBJECTS = st.dictionaries(st.sampled_from(sorted(FULL)), JSON)
+OBJECTS = st.dictionaries(st.sampled_from([*sorted(FULL), "next"]), JSON)
 QUESTION_KEYS = ("id", "question", "options", "default", "blocking")
 QUESTIONS = st.lists(st.dictionaries(st.sampled_from(QUESTION_KEYS), JSON) | JSON, max_size=15)
 

@@ -12,6 +12,7 @@ from agentforge.model.facts import ErrorOccurred, IterationStarted
 from agentforge.model.failure import FailureKind
 from agentforge.model.layout import RunLayout
 from agentforge.model.place import Place
+from agentforge.model.plan import Route
 from agentforge.model.request import AnsweredQuestion, Feedback
 from agentforge.model.task import AgentTask, PrepareTask
 from agentforge.runtime.tasks.prepare import Prepared, Preparer
@@ -139,3 +140,13 @@ def test_result_instructions_come_after_what_people_said(tmp_path: Path, layout:
     made.do(PrepareTask(PLACE, "plan", 1, node=NODE, feedback=FEEDBACK))
     prompt = Path(layout.iteration(PLACE.folder, 1).prompt).read_text()
     assert prompt.index("----- end of feedback") < prompt.index("When you have finished, write your result")
+
+
+def test_result_instructions_name_the_verdicts_of_a_stage_with_routes(
+    tmp_path: Path, layout: RunLayout
+) -> None:
+    node = replace(NODE, verdicts=("blocking",), routes=(Route("blocking", "ask"),))
+    made = Preparer(str(tmp_path), layout, PLAN, History(), writes_result=lambda _node: True)
+    made.do(PrepareTask(PLACE, "plan", 1, node=node))
+    prompt = Path(layout.iteration(PLACE.folder, 1).prompt).read_text()
+    assert '"pass", "fail", "reject", "blocking"' in prompt

@@ -115,3 +115,37 @@ def test_failing_check_leads_back_to_an_earlier_stage_and_asks_at_the_limit(tmp_
     (request,) = result.requests
     assert request.reason == "cycle_limit"
     assert (run_dir(tmp_path) / "stage-00-plan/run-002/iterations/001/prompt.md").exists()
+
+
+def test_verdict_of_an_agent_leads_along_its_route(tmp_path: Path) -> None:
+    """The first review names a verdict of the stage, the second the node to go to, the third nothing."""
+    review = node("review", verdicts=["blocking"], on={"blocking": "plan", "reject": "plan"})
+    written = says("planned", "stop")
+    turns = (
+        written,
+        says("reviewed", verdict="Blocking", reason="too slow"),
+        written,
+        says("reviewed", next="plan", reason="still slow"),
+        written,
+        says("reviewed", next="deploy"),
+    )
+    result = ran(tmp_path, pipeline(node(), review), *turns)
+    assert result.status is RunStatus.COMPLETED
+    transitions = found(tmp_path, "stage_transition")
+    assert [(went["verdict"], went["reason"]) for went in transitions] == [
+        ("blocking", "too slow"),
+        ("blocking", "still slow"),
+    ]
+    assert found(tmp_path, "stage_verdict")[-1]["verdict"] == "pass"
+    prompt = (run_dir(tmp_path) / "stage-00-plan/run-002/iterations/001/prompt.md").read_text()
+    assert "too slow" in prompt
+
+
+def test_undeclared_verdict_fails_the_run_and_names_those_that_are_allowed(tmp_path: Path) -> None:
+    review = node("review", verdicts=["blocking"], on={"blocking": "ask"})
+    result = ran(tmp_path, pipeline(review), says("reviewed", verdict="awful"))
+    assert result.status is RunStatus.FAILED
+    (failed,) = found(tmp_path, "session_failed")
+    assert failed["type"] == "result_invalid"
+    assert "'awful'" in failed["message"]
+    assert "pass, fail, reject, blocking" in failed["message"]

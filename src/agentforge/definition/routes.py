@@ -6,9 +6,7 @@ from agentforge.definition.diagnostics import Report
 from agentforge.definition.specs import CheckSpec, ResolvedStage, RouteSpec, WorkSpec
 from agentforge.definition.yaml.tree import shown
 from agentforge.model.diagnostic import SourcePlace, choice
-from agentforge.model.plan import ROUTE_ACTIONS
-
-BUILT_IN = ("pass", "fail", "reject")
+from agentforge.model.plan import ROUTE_ACTIONS, VERDICTS
 
 
 def checks_of(levels: Sequence[WorkSpec]) -> tuple[CheckSpec, ...]:
@@ -51,7 +49,7 @@ def validate_routes(
     """`ids`: the nodes beside the stage; `elsewhere`: those of other pipelines, blocks and branches."""
     levels = (stage.stage_work, stage.spec.work)
     declared = next((level.verdicts for level in reversed(levels) if level.verdicts is not None), ())
-    words = (*BUILT_IN, *(word.value for word in declared))
+    words = (*VERDICTS, *(word.value for word in declared))
     for route in routes_of(levels):
         verdict, to = route.verdict, route.to
         if verdict.value not in words:

@@ -11,10 +11,12 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from agentforge.engine.questions import asked_questions
+from agentforge.engine.verdicts import AllowedVerdicts, claimed_verdict
 from agentforge.model.facts import JudgeResult
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.result import Artifacts, Decision, JSONObject, Result, Signals, WorkReport
 
+ANY_STAGE = AllowedVerdicts()
 MAX_OUTPUT_BYTES = 1024 * 1024
 TRUNCATED = "\n[output truncated at 1MB]\n"
 _WRITE_RESULT = (
@@ -43,7 +45,9 @@ class CleanOutput(Struct, frozen=True):
     """The size in bytes before truncation, or None."""
 
 
-def normalise_result(result_text: str | None, status_text: str | None) -> Result | Failure:
+def normalise_result(
+    result_text: str | None, status_text: str | None, allowed: AllowedVerdicts = ANY_STAGE
+) -> Result | Failure:
     """The agent's result.json, else its converted status.json. None means that the file is missing.
 
     Inside an object, values of the wrong type are ignored.
@@ -52,7 +56,7 @@ def normalise_result(result_text: str | None, status_text: str | None) -> Result
         written = _object(result_text)
         if isinstance(written, str):
             return Failure(FailureKind.RESULT_INVALID, f"result.json is malformed: {written}")
-        return _with_questions(_from_result(written), written)
+        return _with_claims(_from_result(written), written, allowed)
     if status_text is None:
         return Failure(FailureKind.RESULT_MISSING, f"the agent wrote no result; {_WRITE_RESULT}")
     written = _object(status_text)
@@ -61,10 +65,10 @@ def normalise_result(result_text: str | None, status_text: str | None) -> Result
             FailureKind.RESULT_MISSING,
             f"the agent wrote no result.json, and status.json is malformed ({written}); {_WRITE_RESULT}",
         )
-    return _with_questions(_from_status(written), written)
+    return _with_claims(_from_status(written), written, allowed)
 
 
-def normalise_returned(result: JSONObject | None) -> Result | Failure:
+def normalise_returned(result: JSONObject | None, allowed: AllowedVerdicts = ANY_STAGE) -> Result | Failure:
     """The result returned by an in-process provider."""
     if result is None:
         return Failure(
@@ -72,7 +76,7 @@ def normalise_returned(result: JSONObject | None) -> Result | Failure:
             "the provider returned no result: return `ExecuteResult(result={...})`, or declare"
             " `Capabilities(uses_files=True)` to write result.json",
         )
-    return _with_questions(_from_result(result), result)
+    return _with_claims(_from_result(result), result, allowed)
 
 
 def clean_output(raw: bytes) -> CleanOutput:
@@ -131,6 +135,16 @@ def _from_status(written: JSONObject) -> Result:
         reason=reason,
         errors=_errors(written) + remarks,
     )
+
+
+def _with_claims(result: Result, written: JSONObject, allowed: AllowedVerdicts) -> Result | Failure:
+    claimed = claimed_verdict(written, allowed)
+    if isinstance(claimed, Failure):
+        return claimed
+    verdict, remarks = claimed
+    if verdict is not UNSET or remarks:
+        result = replace(result, verdict=verdict, errors=result.errors + remarks)
+    return _with_questions(result, written)
 
 
 def _with_questions(result: Result, written: JSONObject) -> Result | Failure:

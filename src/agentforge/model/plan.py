@@ -47,6 +47,9 @@ class Guardrails(Struct, frozen=True, omit_defaults=True):
     max_runtime_seconds: float | None = None
 
 
+VERDICTS = ("pass", "fail", "reject")
+"""The verdicts that every stage may have."""
+
 RouteAction = Literal["go", "ask", "fail", "end"]
 ROUTE_ACTIONS = ("ask", "fail", "end")
 """What a route can name instead of a node."""
@@ -267,6 +270,15 @@ class StageNode(Struct, frozen=True, tag="stage", tag_field="kind", omit_default
     """Verdicts that the stage may have beside `pass`, `fail` and `reject`."""
     routes: tuple[Route, ...] = ()
     limits: CycleLimits | None = None
+
+    @property
+    def allowed_verdicts(self) -> tuple[str, ...]:
+        return (*VERDICTS, *(word for word in self.verdicts if word not in VERDICTS))
+
+    @property
+    def expects_verdict(self) -> bool:
+        """Whether agents are told that their result may have a verdict."""
+        return bool(self.checks or self.verdicts or self.routes)
 
     def route(self, verdict: str) -> Route | None:
         return next((route for route in self.routes if route.verdict == verdict), None)

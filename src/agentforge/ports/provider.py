@@ -39,6 +39,8 @@ class ExecuteRequest(Struct, frozen=True):
     """The stage's place in the pipeline, by kinds and ids."""
     branch: str = ""
     """The provider of the branch in a parallel block; empty outside blocks."""
+    verdicts: tuple[str, ...] = ()
+    """The verdicts that the result may have; empty: the stage expects none."""
     judges: bool = False
     """Whether the request is a judgment of an iteration instead of its work."""
 

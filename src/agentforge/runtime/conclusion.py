@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.engine.normalise import clean_output, normalise_result, normalise_returned
+from agentforge.engine.verdicts import allowed_by
 from agentforge.model import facts as f
 from agentforge.model.errors import StorageFailed, UnusableFile
 from agentforge.model.failure import Failure, FailureKind, short_message
@@ -146,7 +147,7 @@ def _result_of(about: Attempted, ended: ExecuteResult) -> Result | Failure:
             ended.exit_code,
         )
     if about.light or ended.result is not None:
-        return normalise_returned(ended.result)
+        return normalise_returned(ended.result, allowed_by(about.node))
     return _written_result(about)
 
 
@@ -155,7 +156,8 @@ def _written_result(about: Attempted) -> Result | Failure:
     result, status = about.here.result, about.here.status
     try:
         text = files.read_text(result, MAX_RESULT_BYTES)
-        return normalise_result(text, files.read_text(status, MAX_RESULT_BYTES) if text is None else None)
+        older = files.read_text(status, MAX_RESULT_BYTES) if text is None else None
+        return normalise_result(text, older, allowed_by(about.node))
     except UnusableFile as error:
         found = error.message.removeprefix(f"{about.here.root}/")
         return Failure(

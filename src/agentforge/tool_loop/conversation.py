@@ -4,6 +4,7 @@ resume, and the end: the tool `complete` and the result file."""
 import os
 import re
 import uuid
+from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -78,10 +79,14 @@ check before you repeat them. Then finish the task, and call `{complete}`.
 _NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,63}")
 
 
-def complete_schema(schema: dict[str, Any] | None) -> dict[str, Any]:
+def complete_schema(schema: dict[str, Any] | None, verdicts: Sequence[str] = ()) -> dict[str, Any]:
     """The schema of `complete`. `result` is required with a schema for it, but not in order to ask: see
     `complete_errors`."""
     whole: dict[str, Any] = {"type": "object", "properties": dict(_FIELDS), "required": ["summary"]}
+    if verdicts:
+        about = "Your verdict on the work, if you can give one, with its reason in `reason`."
+        verdict = {"type": "string", "enum": list(verdicts), "description": about}
+        whole["properties"]["verdict"] = verdict
     if schema is None:
         return whole
     result = deepcopy(schema)
@@ -120,6 +125,7 @@ def result_file(given: dict[str, Any], touched: list[str]) -> dict[str, Any]:
             "notes": given.get("notes", ""),
         },
         "errors": given.get("errors", []),
+        **({"verdict": given["verdict"]} if "verdict" in given else {}),
         **asked,
     }
 

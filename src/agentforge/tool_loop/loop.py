@@ -224,7 +224,8 @@ def _endings(task: ModelTask) -> list[ExtraTool]:
     theirs = [tool for tool in task.extra_tools if tool.ends]
     if any(tool.name == COMPLETE for tool in task.extra_tools):
         return theirs
-    return [ExtraTool(COMPLETE, COMPLETE_DESCRIPTION, complete_schema(task.schema), ends=True), *theirs]
+    schema = complete_schema(task.schema, task.verdicts)
+    return [ExtraTool(COMPLETE, COMPLETE_DESCRIPTION, schema, ends=True), *theirs]
 
 
 def _output(tool: ExtraTool) -> ToolOutput[Any]:

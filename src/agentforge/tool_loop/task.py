@@ -84,6 +84,8 @@ class ModelTask(Struct, frozen=True):
     resume: str = ""
     schema: dict[str, Any] | None = None
     """The JSON Schema of the `result` given to `complete`."""
+    verdicts: tuple[str, ...] = ()
+    """Those that `complete` accepts; empty: it asks for none."""
     tools: tuple[str, ...] = TOOLS
     extra_tools: tuple[ExtraTool, ...] = ()
     max_steps: int = 50

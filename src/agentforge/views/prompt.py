@@ -26,6 +26,9 @@ When you have finished, write your result as a JSON object to the file ${RESULT}
 The decision is "continue" if another iteration would improve the work, "stop" if nothing is left to do, and
 "error" if you cannot do the work. For "stop" and "error", give the reason.
 """
+VERDICT_INSTRUCTIONS = """
+Add "verdict", your verdict on the work, if you can give one: {words}. Give the reason in "reason".
+"""
 _PLACEHOLDER = re.compile(r"\$\{(" + "|".join(VARIABLES) + r")\}")
 _ANY = re.compile(r"\$\{([A-Z_]+)\}")
 _SESSION = re.compile(r"\$\{SESSION(?:_NAME)?\}")
@@ -40,9 +43,13 @@ def asks_for_result(template: str) -> bool:
     return "${RESULT}" in template or "${STATUS}" in template
 
 
-def with_result_instructions(template: str) -> str:
-    """The template, extended if it doesn't ask for the result."""
-    return template if asks_for_result(template) else f"{template.rstrip()}\n{RESULT_INSTRUCTIONS}"
+def with_result_instructions(template: str, verdicts: Sequence[str] = ()) -> str:
+    """The template, extended if it doesn't ask for the result. `verdicts`: those that it may have."""
+    if asks_for_result(template):
+        return template
+    words = ", ".join(f'"{word}"' for word in verdicts)
+    asked = VERDICT_INSTRUCTIONS.format(words=words) if verdicts else ""
+    return f"{template.rstrip()}\n{RESULT_INSTRUCTIONS}{asked}"
 
 
 def with_quotations(template: str, names: Sequence[str]) -> str:

@@ -131,6 +131,7 @@ class ApiProvider(ProgramProvider):
             system=config.system,
             resume=request.resume,
             schema=_schema(config.schema, request.workdir),
+            verdicts=request.verdicts,
             max_steps=config.max_steps,
             max_tokens=config.max_tokens,
             temperature=config.temperature,

@@ -218,6 +218,7 @@ class AgentPerformer:
             resume=resume,
             node=recorded_key(setting.plan, task.place.path, task.place.run),
             branch=task.place.branch or "",
+            verdicts=task.node.allowed_verdicts if task.node.expects_verdict else (),
         )
 
     def _stage_variables(self, task: AgentTask) -> StageVariables:

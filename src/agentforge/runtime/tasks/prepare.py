@@ -114,7 +114,8 @@ class Preparer:
             template = with_quotations(template, [name for name, given in said.items() if given])
         light = self.is_light(task.place, node)
         if node.result_instructions and not light and self._writes_result(node):
-            template = with_result_instructions(template)
+            verdicts = node.allowed_verdicts if node.expects_verdict else ()
+            template = with_result_instructions(template, verdicts)
         progress = self._layout.progress(self._plan.mode, task.place.folder, task.place.scope)
         text = render(template, self._values(task, progress))
         is_new = light or self._write_files(task, text, progress, max_outputs)
