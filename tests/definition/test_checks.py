@@ -59,6 +59,7 @@ def test_check_is_in_the_plan(line: str, expected: Check) -> None:
         ("on: {fail: bild}", "unknown-stage 6:16", "no node has the id `bild`"),
         ("on: {'a b': n}", "bad-value 6:10", "`a b` can't be a verdict"),
         ("on: [fail]", "bad-type 6:9", "`on` must be a mapping"),
+        ("on: {fail: [n]}", "bad-type 6:16", "`on.fail` must be"),
         ("limits: {cycles: 11}", "bad-value 6:22", "`limits.cycles` must be from 1 to 10, got 11"),
         (
             "limits: {runtime: 5}\n    guardrails: {max_runtime_seconds: 6}",

@@ -6,6 +6,7 @@ import pytest
 from tests.engine.plans import block, nested, plan_of, stage
 from tests.engine.playbook import Play, play
 
+from agentforge.engine.decide.run import decide
 from agentforge.engine.legal import refuse_illegal
 from agentforge.engine.replan import plan_change
 from agentforge.model import facts as f
@@ -586,3 +587,39 @@ def test_recompiled_plan_keeps_the_counters_of_moved_stages() -> None:
     conversation.record(plan_change(moved, plan, state_of(conversation)), state_of(conversation).cursor)
     assert state_of(conversation).cycles == {"3>2": 1}
     assert list(state_of(conversation).failing) == ["3"]
+
+
+def test_recompiled_plan_keeps_the_cycles_that_were_granted() -> None:
+    plan = loop()
+    conversation = play(plan, LIMIT)
+    play_on(conversation, "answer cycle_limit-47 2")
+    moved = plan_of(stage("new"), *plan.nodes)
+    conversation.record(plan_change(moved, plan, state_of(conversation)), state_of(conversation).cursor)
+    assert state_of(conversation).cycles == {"3>2": 3, "3+": 2}
+
+
+@pytest.mark.parametrize("checks", [(), (Check("test", "make other"),), (Check("lint", "make lint"),)])
+def test_plan_in_which_a_running_check_changed_is_refused(checks: tuple[Check, ...]) -> None:
+    """The run died while the check was running, and the pipeline was changed before it was resumed."""
+    plan = plan_of(checked())
+    conversation = play(plan, CHECKED)
+    with pytest.raises(IllegalMove, match="check 'test' of node 'plan' may still be running"):
+        plan_change(plan_of(stage("plan", checks=checks)), plan, state_of(conversation))
+    same = plan_of(checked(), stage("more"))
+    conversation.record(plan_change(same, plan, state_of(conversation)), state_of(conversation).cursor)
+    assert conversation.answer() == ["? check test 1"]
+
+
+def test_running_check_of_a_damaged_log_that_no_plan_has_is_not_awaited() -> None:
+    state = state_of(play(plan_of(checked()), CHECKED))
+    assert decide(plan_of(checked(checks=())), state).work == ()
+
+
+def test_cycle_in_a_branch_keeps_the_counters_of_the_others() -> None:
+    verify = stage("verify", routes=(Route("reject", "go", "draft"),))
+    conversation = Play(plan_of(block("claude codex", stage("draft"), verify)))
+    conversation.happens("start")
+    for who in ("claude", "codex"):
+        play_on(conversation, f"{who}: prepared", f"{who}: completed stop")
+        play_on(conversation, f"{who}: prepared", f"{who}: completed stop verdict=reject")
+    assert state_of(conversation).cycles == {"0.1@claude>0.0": 1, "0.1@codex>0.0": 1}

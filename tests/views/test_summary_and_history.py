@@ -191,6 +191,10 @@ def test_outputs_are_those_of_one_stage_and_history_is_the_run_s() -> None:
     assert len(history.entries) == 2
 
 
+def test_manifest_of_a_damaged_log_belongs_to_no_block() -> None:
+    assert remember((f.ManifestWritten("manifest.json"), None)).manifests == {}
+
+
 def test_outputs_of_a_stage_are_those_of_its_latest_run_and_of_one_branch() -> None:
     history = remember(
         (completed(output="first.md"), Cursor("0", 1, 1)),

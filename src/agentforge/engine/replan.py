@@ -53,6 +53,7 @@ def _destination(new: Plan, old: Plan, state: RunState, paths: dict[str, str | N
             if isinstance(at, BlockState):
                 _refuse_other_branches(now, before, at)
             _refuse_other_agents(new, old, state, paths)
+            _refuse_other_checks(new, old, state, paths)
             return Destination(now.path, state.rounds)
 
 
@@ -181,6 +182,20 @@ def _refuse_other_agents(new: Plan, old: Plan, state: RunState, paths: dict[str,
                 f"the agent of node {before.id!r} may still be running, but its provider changed in the new"
                 " plan",
                 hint="resume without --recompile, pause after its iteration, then recompile",
+            )
+
+
+def _refuse_other_checks(new: Plan, old: Plan, state: RunState, paths: dict[str, str | None]) -> None:
+    """The output of a running check is read as the plan says, so that must not change."""
+    for provider, at in state.under_way():
+        before, now = old.stage(at.path, provider), new.stage(paths.get(at.path) or "", provider)
+        if before is None or at.check is None or not at.check.in_flight:
+            continue
+        name = at.check.check
+        if now is None or before.check(name) != now.check(name):
+            raise IllegalMove(
+                f"check {name!r} of node {before.id!r} may still be running, but it changed in the new plan",
+                hint="resume without --recompile, pause after the check, then recompile",
             )
 
 

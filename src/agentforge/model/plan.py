@@ -280,6 +280,9 @@ class StageNode(Struct, frozen=True, tag="stage", tag_field="kind", omit_default
         """Whether agents are told that their result may have a verdict."""
         return bool(self.checks or self.verdicts or self.routes)
 
+    def check(self, name: str) -> Check | None:
+        return next((check for check in self.checks if check.name == name), None)
+
     def route(self, verdict: str) -> Route | None:
         return next((route for route in self.routes if route.verdict == verdict), None)
 

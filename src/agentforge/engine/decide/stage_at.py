@@ -91,8 +91,8 @@ def _check_in_flight(here: StageAt) -> Flight | None:
     call = here.at.check
     if call is None or not call.in_flight:
         return None
-    check = next((check for check in here.node.checks if check.name == call.check), None)
-    if check is None:
+    check = here.node.check(call.check)
+    if check is None:  # a damaged log
         return None
     task = CheckTask(
         here.place,
