@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from agentforge.app.definitions import provider_settings as provider_settings
     from agentforge.app.definitions import schema as schema
     from agentforge.app.doctor import doctor as doctor
+    from agentforge.app.graph_file import write_graph as write_graph
     from agentforge.app.hook_context import HookContext as HookContext
     from agentforge.app.logins import AgentLogin as AgentLogin
     from agentforge.app.providers.readiness import ProviderInfo as ProviderInfo
@@ -158,6 +159,7 @@ _HOME = {
     "app.background": ("Background", "BackgroundRun"),
     "app.definitions": ("Definitions", "LintResult", "provider_settings", "schema"),
     "app.doctor": ("doctor",),
+    "app.graph_file": ("write_graph",),
     "app.hook_context": ("HookContext",),
     "app.logins": ("AgentLogin",),
     "app.providers.readiness": ("ProviderInfo", "Readiness"),

@@ -104,6 +104,7 @@ FUNCTIONS = (
         "provider_settings",
         "schema",
         "stop_on_signals",
+        "write_graph",
     ),
     "RedactingFilter",
 )

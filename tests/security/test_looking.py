@@ -36,7 +36,15 @@ FILES = (
     ".git",
 )
 OF_DEFINITIONS = (
-    *(("lint",), ("stages",), ("pipelines",), ("dry-run", "p"), ("migrate", "check"), ("providers",)),
+    *(
+        ("lint",),
+        ("stages",),
+        ("pipelines",),
+        ("dry-run", "p"),
+        ("graph", "p"),
+        ("migrate", "check"),
+        ("providers",),
+    ),
     *(("doctor",), ("schema",), ("schema", "stage"), ("completion", "bash")),
 )
 OF_RUNS = (

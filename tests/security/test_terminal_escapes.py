@@ -36,7 +36,8 @@ def test_names_in_a_log(project: Project, command: tuple[str, ...], form: tuple[
 
 
 @pytest.mark.parametrize(
-    "command", [("dry-run", "pipeline", "p.yaml"), ("run", "-p", "p.yaml"), ("lint", "p.yaml")]
+    "command",
+    [("dry-run", "pipeline", "p.yaml"), ("run", "-p", "p.yaml"), ("lint", "p.yaml"), ("graph", "p.yaml")],
 )
 @pytest.mark.parametrize("form", one_in(2, [(), ("--json",)]))
 @pytest.mark.parametrize("line", ['name: "{}"', 'name: p\nmodel: "{}"', 'name: p\ndescription: "{}"'])

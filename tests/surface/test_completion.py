@@ -70,6 +70,7 @@ def test_commands_and_stages_come_first(project: Path) -> None:
         (("lint", "p"), ["<file>", "pipeline"]),
         (("lint", "pipeline", "sh"), ["<file>", "ship"]),
         (("dry-run", "pipeline", "sh"), ["<file>", "ship"]),
+        (("graph", "sh"), ["<file>", "ship"]),
         (("completion", "z"), ["zsh"]),
     ],
 )

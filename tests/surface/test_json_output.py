@@ -89,6 +89,7 @@ COMMANDS = {
     "inbox show": ["inbox", "show", "asks"],
     "lint": ["lint"],
     "dry-run": ["dry-run", "pipeline", "p.yaml"],
+    "graph": ["graph", "p.yaml"],
     "stages": ["stages"],
     "pipelines": ["pipelines"],
     "providers": ["providers"],

@@ -66,6 +66,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "init": "init:init",
         "lint": "lint:lint",
         "dry-run": "dry_run:dry_run",
+        "graph": "graph:graph",
         "stages": "definitions:stages",
         "pipelines": "definitions:pipelines",
         "providers": "providers:providers",

@@ -9,7 +9,9 @@ from agentforge.cli import exit_codes
 from agentforge.cli.invocation import invocation, project_options
 from agentforge.cli.output import echo, note, print_json, styled, wrapped
 from agentforge.model.condition import condition_text
+from agentforge.views.graph import judged_stages
 from agentforge.views.lines.planned_hooks import hook_line
+from agentforge.views.lines.planned_routes import lint_lines
 from agentforge.views.text import counted
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ def lint(kind: str | None, name: str | None, strict: bool, static: bool) -> int:
     Without arguments, checks all stages, pipelines and providers of the project. `loop` checks the stages,
     `pipeline` the pipelines, and `agentforge lint FILE.yaml` that pipeline file. Whatever
     `run` would refuse is an error, including a program that this machine lacks; --static checks only the
-    files. The hooks of a pipeline are listed.
+    files. The hooks, checks and routes of a pipeline are listed.
     """
     from agentforge.cli.attached import open_engine
 
@@ -78,6 +80,8 @@ def _print(linted: "LintResult", *, passed: bool) -> None:
     echo(f"    {outcome if passed else styled('[FAIL]', 'bad') + ' Validation failed'}")
     for hook in linted.plan.all_hooks if linted.plan else ():
         echo(*wrapped(f"    hook {hook_line(hook)}", 9))
+    for line in lint_lines(linted.plan) if linted.plan else ():
+        echo(*wrapped(f"    {line}", 9))
     for diagnostic in linted.diagnostics:
         level = styled("[ERROR]", "bad") if diagnostic.is_error else styled("[WARN]", "warn")
         first, *rest = render_one(diagnostic).split("\n")
@@ -94,6 +98,7 @@ def _as_json(found: "Sequence[LintResult]", failed: "Sequence[LintResult]") -> d
             "passed": linted not in failed,
             "diagnostics": linted.diagnostics,
             "hooks": [_hook(hook) for hook in linted.plan.all_hooks] if linted.plan else [],
+            "stages": judged_stages(linted.plan) if linted.plan else [],
         }
         for linted in found
     ]

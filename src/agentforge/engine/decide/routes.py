@@ -12,7 +12,7 @@ from agentforge.model import facts as f
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.layout import iteration_dir
 from agentforge.model.place import visits_key
-from agentforge.model.plan import CycleLimits, Route
+from agentforge.model.plan import CycleLimits, PipelineInfo, Route, StageNode
 from agentforge.model.request import ACCEPT, CANCEL, RESUME, RETRY, Feedback
 from agentforge.model.state import Verdict
 
@@ -115,8 +115,12 @@ def _feedback(here: StageAt, verdict: Verdict) -> Feedback:
 
 
 def limits_of(here: StageAt) -> CycleLimits:
-    """Those of the stage, each by default that of the pipeline."""
-    own, outer = here.node.limits or CycleLimits(), here.plan.pipeline.limits or CycleLimits()
+    return cycle_limits(here.plan.pipeline, here.node)
+
+
+def cycle_limits(pipeline: PipelineInfo, stage: StageNode) -> CycleLimits:
+    """Those of the stage, each by default that of the run's pipeline."""
+    own, outer = stage.limits or CycleLimits(), pipeline.limits or CycleLimits()
     return CycleLimits(
         own.cycles if own.cycles is not None else outer.cycles,
         own.no_progress if own.no_progress is not None else outer.no_progress,

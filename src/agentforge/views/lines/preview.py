@@ -20,7 +20,9 @@ from agentforge.model.plan import (
     Step,
     Termination,
 )
+from agentforge.views.graph import GraphNode, stages_by_path
 from agentforge.views.lines.planned_hooks import hook_sections
+from agentforge.views.lines.planned_routes import judgment_lines
 from agentforge.views.prompt import asks_for_result
 from agentforge.views.text import counted, one_line, span
 
@@ -82,6 +84,7 @@ def _initial(plan: Plan) -> Iterator[str]:
 
 def _steps(plan: Plan, layout: RunLayout, permissions: Permissions) -> Iterator[str]:
     cleared: set[str] = set()
+    stages = stages_by_path(plan)
     for step in plan.steps:
         yield ""
         for name in plan.checkpoints(step.path):
@@ -90,14 +93,20 @@ def _steps(plan: Plan, layout: RunLayout, permissions: Permissions) -> Iterator[
                 yield ""
         cleared.update(plan.checkpoints(step.path))
         if isinstance(step.node, ParallelNode):
-            yield from _block(step, step.node, layout, permissions)
+            yield from _block(step, step.node, layout, permissions, stages)
         else:
             yield f"### {step.path} {_title(step.node)}"
-            yield from _stage(step.node, layout.session, permissions)
+            yield from _stage(step.node, layout.session, permissions, stages[step.path])
             yield f"- Directory: {layout.stage_dir(step.dir)}"
 
 
-def _block(step: Step, node: ParallelNode, layout: RunLayout, permissions: Permissions) -> Iterator[str]:
+def _block(
+    step: Step,
+    node: ParallelNode,
+    layout: RunLayout,
+    permissions: Permissions,
+    stages: Mapping[str, GraphNode],
+) -> Iterator[str]:
     providers = [branch.provider for branch in node.branches]
     yield f"### {step.path} {node.id}: {', '.join(providers)} in parallel"
     yield f"- Directory: {layout.stage_dir(step.dir)}"
@@ -105,7 +114,7 @@ def _block(step: Step, node: ParallelNode, layout: RunLayout, permissions: Permi
         for position, stage in enumerate(branch.stages):
             yield ""
             yield f"#### {step.path}.{position} {branch.provider}: {_title(stage)}"
-            yield from _stage(stage, layout.session, permissions)
+            yield from _stage(stage, layout.session, permissions, stages[step.inner_path(stage)])
             folder = f"{step.dir}/providers/{branch.provider}/stage-{position:02d}-{stage.id}"
             yield f"- Directory: {layout.stage_dir(folder)}"
 
@@ -114,7 +123,7 @@ def _title(node: StageNode) -> str:
     return node.id if node.stage == node.id else f"{node.id} ({node.stage})"
 
 
-def _stage(node: StageNode, session: str, permissions: Permissions) -> Iterator[str]:
+def _stage(node: StageNode, session: str, permissions: Permissions, place: GraphNode) -> Iterator[str]:
     if node.description:
         yield f"- {one_line(node.description, TEXT_CHARS)}"
     for title, choice in zip(("Provider", *["Fallback"] * len(node.fallbacks)), node.chain, strict=True):
@@ -134,6 +143,7 @@ def _stage(node: StageNode, session: str, permissions: Permissions) -> Iterator[
         yield f"- Delay: {node.delay:g} s between iterations"
     yield f"- Attempts: {_attempts(node)}"
     yield f"- Limits: {', '.join(_limits(node)) or 'none'}"
+    yield from judgment_lines(place)
     if node.context:
         yield f"- Context: {one_line(node.context, TEXT_CHARS)}"
     for source in node.sources.from_stage if node.sources else ():

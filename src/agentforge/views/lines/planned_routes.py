@@ -1,0 +1,103 @@
+"""The checks and routes of a plan, as `graph`, `dry-run` and `lint` show them."""
+
+from collections.abc import Iterator, Sequence
+
+from agentforge.engine.decide.checks import DEFAULT_TIMEOUT
+from agentforge.model.check import Check
+from agentforge.model.plan import Plan
+from agentforge.views.graph import GraphLimits, GraphNode, GraphRoute, graph, judged_stages
+from agentforge.views.text import counted, one_line, span
+
+TEXT_CHARS = 100
+TIMES = {"start": "before the first iteration", "iteration": "after each iteration", "end": "at the end"}
+PARSERS = {"exit": "", "junit": "JUnit XML", "pytest": "the output of pytest", "lines": "lines of a linter"}
+
+
+def graph_lines(plan: Plan) -> list[str]:
+    """The nodes in order, each with its checks and what follows."""
+    return [one_line(plan.pipeline.name), *_nodes(graph(plan), "  ")]
+
+
+def judgment_lines(node: GraphNode) -> Iterator[str]:
+    """The lines of a stage in `dry-run`: its checks, routes and limits; none if it has only the next node."""
+    if node.is_judged:
+        yield from (f"- Check: {check_line(check)}" for check in node.checks)
+        yield from (f"- Verdict: {route_line(route, node.limits)}" for route in node.routes)
+    if node.limits:
+        yield f"- Cycles: {limits_line(node.limits)}"
+
+
+def lint_lines(plan: Plan) -> Iterator[str]:
+    """The checks and routes of a valid pipeline, without those to the next node."""
+    for stage in judged_stages(plan):
+        name = one_line(stage.id)
+        yield from (f"check of {name}: {check_line(check)}" for check in stage.checks)
+        routes = (route for route in stage.routes if route.action != "next")
+        yield from (f"route of {name}: {route_line(route, stage.limits)}" for route in routes)
+
+
+def _nodes(nodes: Sequence[GraphNode], indent: str) -> Iterator[str]:
+    for node in nodes:
+        yield ""
+        yield f"{indent}{node_title(node)}"
+        if node.nodes:
+            yield from _nodes(node.nodes, f"{indent}  ")
+            yield ""
+        yield from (f"{indent}  check {check_line(check)}" for check in node.checks)
+        yield from (f"{indent}  {route_line(route, node.limits)}" for route in node.routes)
+        if node.limits:
+            yield f"{indent}  cycles: {limits_line(node.limits)}"
+
+
+def node_title(node: GraphNode) -> str:
+    """`build`, `plan (planner), at most 5 iterations`, `duel: claude, codex in parallel`."""
+    name = one_line(node.id)
+    if node.kind == "parallel":
+        return f"{name}: {', '.join(map(one_line, node.providers))} in parallel"
+    if node.kind == "pipeline":
+        times = f", {node.runs} times" if node.runs > 1 else ""
+        return f"{name}: pipeline {one_line(node.ref)}{times}"
+    other = f" ({one_line(node.ref)})" if node.ref != node.id else ""
+    most = f", at most {counted(node.runs, 'iteration')}" if node.runs > 1 else ""
+    return f"{name}{other}{most}"
+
+
+def check_line(check: Check) -> str:
+    """`test at the end: pytest -q (must fail; reads JUnit XML from report.xml; at most 5m 00s)`."""
+    source = f" from {one_line(check.report, TEXT_CHARS)}" if check.report else ""
+    reads = f"reads {PARSERS[check.parse]}{source}" if PARSERS[check.parse] else ""
+    network = "with network" if check.network else ""
+    limit = f"at most {span(DEFAULT_TIMEOUT if check.timeout is None else check.timeout)}"
+    details = [part for part in ("must fail" * (check.expect == "fail"), reads, network, limit) if part]
+    run = one_line(check.run, TEXT_CHARS)
+    return f"{one_line(check.name)} {TIMES[check.at]}: {run} ({'; '.join(details)})"
+
+
+def route_line(route: GraphRoute, limits: GraphLimits | None) -> str:
+    """`fail, reject → build (back, at most 3 cycles)`."""
+    arrow = f"→ {_target(route, limits)}"
+    return f"{', '.join(map(one_line, route.verdicts))} {arrow}" if route.verdicts else arrow
+
+
+def limits_line(limits: GraphLimits) -> str:
+    same, failure = counted(limits.no_progress, "visit"), counted(limits.cluster, "visit")
+    early = f"{same} without progress, or {failure} with the same failure"
+    return f"at the limit a person is asked; also after {early}"
+
+
+def _target(route: GraphRoute, limits: GraphLimits | None) -> str:
+    to = one_line(route.to or "")
+    match route.action:
+        case "next":
+            return to or "done"
+        case "back":
+            assert limits is not None, "a stage with a route back has limits"
+            return f"{to} (back, at most {counted(limits.cycles, 'cycle')})"
+        case "skip":
+            return f"{to} (skips {', '.join(map(one_line, route.skipped))})"
+        case "ask":
+            return "a person is asked"
+        case "fail":
+            return "the run fails"
+        case "end":  # exhaustive
+            return "the run ends"
