@@ -60,9 +60,11 @@ class Refusals:
         self._found: list[_Refusal] = []
 
     def add(self, path: str, reason: str) -> None:
-        """More than can be remembered at once are left for the next time."""
-        if len(self._found) < MAX_REFUSED:
-            self._found.append(_refusal(self._layout, path, reason))
+        """More than can be remembered at once are left for the next time; each file is refused once."""
+        refusal = _refusal(self._layout, path, reason)
+        is_new = all(known.path != refusal.path for known in self._found)
+        if is_new and len(self._found) < MAX_REFUSED:
+            self._found.append(refusal)
 
     def settle(self) -> None:
         if not self._found:
