@@ -93,6 +93,8 @@ def test_every_error_is_listed_with_its_line() -> None:
             {"kind": "queue"},
             "`remaining` is required for exchanges of kind `queue`",
         ),
+        ({"kind": "check"}, "`check` is required for exchanges of kind `check`"),
+        ({"check": "test"}, "`check` is required for exchanges of kind `check`"),
         ({"kind": "answer"}, "`answer` is required for exchanges of kind `answer`"),
         ({"answer": {"reason": "approval", "answer": "approve"}}, "not allowed otherwise"),
         ({"kind": "answer", "answer": {"answer": "approve"}}, "missing required field `reason`"),

@@ -182,10 +182,10 @@ MAX_FILE = 64 * 1024 * 1024
 MAX_SHOWN = 5
 
 
-def refuse_unsafe_replay(replay: Replay, project: str, environ: Mapping[str, str]) -> None:
+def refuse_unsafe_replay(replay: Replay, plan: Plan, project: str, environ: Mapping[str, str]) -> None:
     cassette, path = replay.recording.cassette, replay.recording.path
-    if cassette.commands and not replay.allow_commands:
-        commands = [f"`{shlex.join(argv)}`" for argv in cassette.commands]
+    commands = [f"`{command}`" for command in _commands(cassette, plan)]
+    if commands and not replay.allow_commands:
         raise InvalidRequest(
             f"{path} runs commands: {_shown(commands)}",
             hint="read them, then allow them with --allow-commands (in Python: allow_commands=True)",
@@ -196,6 +196,14 @@ def refuse_unsafe_replay(replay: Replay, project: str, environ: Mapping[str, str
             hint="use a clean checkout (`git worktree add`), commit or move the files, or allow it with "
             "--overwrite (in Python: overwrite=True)",
         )
+
+
+def _commands(cassette: Cassette, plan: Plan) -> list[str]:
+    """Those that the cassette brings along, each once: its steps and, if its own plan is replayed, checks."""
+    own = cassette.header.plan
+    steps = plan.steps if own is not None and own.source == plan.source else ()
+    checks = (check.run for step in steps for stage in step.stages for check in stage.checks)
+    return list(dict.fromkeys((*map(shlex.join, cassette.commands), *checks)))
 
 
 def _written(cassette: Cassette) -> dict[str, set[bytes | None]]:

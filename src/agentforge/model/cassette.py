@@ -24,7 +24,7 @@ MAX_CASSETTE = 1 << 30
 Seconds = Annotated[float, Meta(ge=0)]
 Count = Annotated[int, Meta(ge=1)]
 NonEmpty = Annotated[str, Meta(min_length=1)]
-ExchangeKind = Literal["", "work", "judge", "queue", "answer", "hook"]
+ExchangeKind = Literal["", "work", "judge", "queue", "answer", "hook", "check"]
 
 
 class Header(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -150,8 +150,8 @@ class Exchange(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     attempt: Count | None = None
     """None: any attempt without a more specific exchange."""
     kind: ExchangeKind = ""
-    """The iteration's work, its judgment, a queue check, a person's answer, or a hook's; empty: either of the
-    first two."""
+    """The iteration's work, its judgment, a queue check, a person's answer, a hook's, or the outcome of a
+    check; empty: either of the first two."""
     node: str = ""
     """The stage's position in the pipeline, by kinds and ids; empty: any."""
     branch: str = ""
@@ -160,6 +160,8 @@ class Exchange(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     """The number of tasks left in the queue."""
     answer: RecordedAnswer | None = None
     hook: RecordedHook | None = None
+    check: str = ""
+    """The name of the check. A replay runs it again."""
     provider: str = ""
     model: str = ""
     prompt_sha256: str = ""
@@ -176,7 +178,9 @@ class Exchange(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
 
     @property
     def about(self) -> str:
-        """What an answer is about, or which call of which hook it is."""
+        """What an answer is about, which call of which hook it is, or which check."""
+        if self.check:
+            return self.check
         if self.hook:
             return f"{self.hook.id}:{self.hook.delivery}"
         if self.answer is None:
@@ -278,7 +282,7 @@ def _header(number: int, line: str, name: str) -> Header:
 def parse_exchange(line: str | bytes) -> Exchange:
     """Raises ValueError with what is wrong."""
     exchange = _decode(line, Exchange)
-    if exchange.iteration < 1 and exchange.kind not in ("queue", "answer", "hook"):
+    if exchange.iteration < 1 and exchange.kind not in ("queue", "answer", "hook", "check"):
         raise ValueError("Expected `int` >= 1 - at `$.iteration`")
     if (exchange.remaining is None) == (exchange.kind == "queue"):
         raise ValueError("`remaining` is required for exchanges of kind `queue` and not allowed otherwise")
@@ -286,6 +290,8 @@ def parse_exchange(line: str | bytes) -> Exchange:
         raise ValueError("`answer` is required for exchanges of kind `answer` and not allowed otherwise")
     if (exchange.hook is None) == (exchange.kind == "hook"):
         raise ValueError("`hook` is required for exchanges of kind `hook` and not allowed otherwise")
+    if (not exchange.check) == (exchange.kind == "check"):
+        raise ValueError("`check` is required for exchanges of kind `check` and not allowed otherwise")
     for index, step in enumerate(exchange.steps):
         _check_step(step, f"$.steps[{index}]")
     return exchange

@@ -51,7 +51,7 @@ from agentforge.model.place import Place
 from agentforge.model.plan import Plan
 from agentforge.model.protected_names import protected_step
 from agentforge.model.secrets import Redactor
-from agentforge.model.task import HookTask, JudgeTask, QueueTask
+from agentforge.model.task import CheckTask, HookTask, JudgeTask, QueueTask
 from agentforge.ports.provider import ExecuteResult
 from agentforge.ports.workspace import Stamp, Workspace
 from agentforge.runtime.conclusion import Attempted
@@ -213,6 +213,18 @@ class Recorder:
             self._rewrite(without=key)
         elif key not in self._kept:
             exchange = replace(self._exchange(key, "", "", ()), hook=hook)
+            self._append(replace(exchange, outcome=self._outcome(fact)))
+
+    # -- checks
+
+    def checked(self, task: CheckTask, fact: f.AnyFact) -> None:
+        """Record the outcome of a check; a replay runs the check itself. A check that runs again replaces
+        the outcome."""
+        key = self._key("check", task.place, task.name, task.iteration, task.attempt)
+        key = replace(key, about=task.check.name)
+        self._rewrite(without=key)
+        if isinstance(fact, f.CheckCompleted):
+            exchange = replace(self._exchange(key, "", "", ()), check=task.check.name)
             self._append(replace(exchange, outcome=self._outcome(fact)))
 
     # -- answers

@@ -46,7 +46,7 @@ async def start_run(
     compiled = without_secrets(compiled, environ)
     settings = run_settings(environ, record=record, replay=replay, approve=approve)
     if replay is not None:
-        refuse_unsafe_replay(replay, context.runs.project, environ)
+        refuse_unsafe_replay(replay, compiled.plan, context.runs.project, environ)
     if environ.get("AGENT_PIPELINES_LEGACY") == "1":
         log.warning("AGENT_PIPELINES_LEGACY has no effect: every run has a log")
     plan = await context.runner.make_ready(compiled.plan, settings, is_new=True)
@@ -86,7 +86,7 @@ async def validate_start(
     """Raise the errors of `start` without starting anything."""
     session = compiled.plan.session.name
     if replay is not None:
-        refuse_unsafe_replay(replay, context.runs.project, context.runs.environ)
+        refuse_unsafe_replay(replay, compiled.plan, context.runs.project, context.runs.environ)
     settings = run_settings(context.runs.environ, replay=replay)
     await context.runner.make_ready(compiled.plan, settings, is_new=True)
     context.leases.warn_about_others(session)

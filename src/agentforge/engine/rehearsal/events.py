@@ -4,7 +4,7 @@ from agentforge.engine.node_keys import NodeKey
 from agentforge.engine.rehearsal.course import CourseStep, CourseStepKind
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
-from agentforge.model.task import HookTask, TaskKind, Wait, Work
+from agentforge.model.task import CheckTask, HookTask, TaskKind, Wait, Work
 
 _TASKS: dict[TaskKind, CourseStepKind] = {
     "prepare": "iteration",
@@ -13,12 +13,13 @@ _TASKS: dict[TaskKind, CourseStepKind] = {
     "queue": "queue",
     "manifest": "manifest",
     "hook": "hook",
+    "check": "check",
 }
 
 
 def step_of_fact(fact: f.AnyFact, place: NodeKey | None, cursor: Cursor | None) -> CourseStep | None:
     """The course step of a fact, or None."""
-    found = _in_node(fact) or _in_iteration(fact) or _of_hook(fact) or _of_run(fact)
+    found = _in_node(fact) or _in_iteration(fact) or _of_hook(fact) or _of_check(fact) or _of_run(fact)
     if found is None:
         return None
     what, attempt, detail = found
@@ -33,6 +34,7 @@ def step_of_work(work: Work, place: NodeKey | None) -> CourseStep | None:
     if isinstance(work, Wait):
         return None
     detail = work.hook.id if isinstance(work, HookTask) else ""
+    detail = work.check.name if isinstance(work, CheckTask) else detail
     return CourseStep(_TASKS[work.KIND], *_where(place, work.cursor), work.iteration, work.attempt, detail)
 
 
@@ -114,6 +116,22 @@ def _of_hook(fact: f.AnyFact) -> _Found:
             return "hook_answer", attempt, "timeout"
         case f.HookLost(attempt=attempt):
             return "hook_answer", attempt, "lost"
+        case _:
+            return None
+
+
+def _of_check(fact: f.AnyFact) -> _Found:
+    match fact:
+        case f.CheckStarted(attempt=attempt, check=check):
+            return "check", attempt, check
+        case f.CheckCompleted(attempt=attempt, check=check, status=status, changed=changed):
+            return "check_outcome", attempt, f"{check}: {'void' if changed else status}"
+        case f.CheckLost(attempt=attempt, check=check):
+            return "check_outcome", attempt, f"{check}: lost"
+        case f.StageJudged(verdict=verdict):
+            return "verdict", 0, verdict
+        case f.StageRouted(to=to):
+            return "route", 0, to or "the end"
         case _:
             return None
 

@@ -13,11 +13,11 @@ from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
 from agentforge.model.failure import FailureKind
 from agentforge.model.request import Request
-from agentforge.model.task import AnyTask, HookTask, TaskKind, Wait, Work
+from agentforge.model.task import AnyTask, CheckTask, HookTask, TaskKind, Wait, Work
 
 OUTCOMES = frozenset({f.TimerFired, *(fact for family in FAMILIES.values() for fact in family.outcomes)})
-AnswerKey = tuple[TaskKind, NodeKey, int, int]
-"""The task's kind, node, iteration and attempt."""
+AnswerKey = tuple[TaskKind, NodeKey, int, int, str]
+"""The task's kind, node, iteration and attempt; of a check, its name."""
 CallKey = tuple[NodeKey, int, int, str]
 """Where a hook was called (node, iteration and attempt), and the hook."""
 CallOutcome = f.HookCompleted | f.HookFailed | f.HookTimedOut | f.HookLost
@@ -59,7 +59,8 @@ class Answers:
             return self._called(task, _somewhere(place, task.at))
         if place is None:
             return None
-        return self._facts.pop((task.KIND, place, task.iteration, task.attempt), None)
+        name = task.check.name if isinstance(task, CheckTask) else ""
+        return self._facts.pop((task.KIND, place, task.iteration, task.attempt, name), None)
 
     def _called(self, task: HookTask, place: NodeKey | None) -> Event | None:
         known = self._calls.get((place, task.iteration, task.attempt, task.hook.id)) if place else None
@@ -106,6 +107,8 @@ def work_for(works: Sequence[Work], fact: f.AnyFact, here: Cursor | None) -> Wor
             fits = fits and (not work.attempt or work.attempt == getattr(fact, "attempt", work.attempt))
             if isinstance(work, HookTask):
                 fits = fits and work.hook.id == getattr(fact, "hook", "")
+            if isinstance(work, CheckTask):
+                fits = fits and work.check.name == getattr(fact, "check", "")
         if fits:
             return work
     return None
@@ -128,16 +131,18 @@ def _answer_key(fact: f.AnyFact, place: NodeKey | None, cursor: Cursor | None) -
     match fact:
         case f.ErrorOccurred(attempt=0, kind=kind):
             task: TaskKind = "queue" if kind is FailureKind.QUEUE_UNREADABLE else "prepare"
-            return task, place, cursor.iteration, 0
+            return task, place, cursor.iteration, 0, ""
         case f.IterationStarted():
-            return "prepare", place, cursor.iteration, 0
+            return "prepare", place, cursor.iteration, 0, ""
         case f.IterationCompleted() | f.ErrorOccurred() | f.AttemptLost() | f.AttemptCancelled():
-            return "agent", place, cursor.iteration, fact.attempt
+            return "agent", place, cursor.iteration, fact.attempt, ""
         case f.JudgeCompleted(status="skipped"):
             return None
         case f.JudgeCompleted() | f.JudgeLost():
-            return "judge", place, cursor.iteration, fact.attempt
+            return "judge", place, cursor.iteration, fact.attempt, ""
         case f.QueueChecked():
-            return "queue", place, cursor.iteration, 0
+            return "queue", place, cursor.iteration, 0, ""
+        case f.CheckCompleted() | f.CheckLost():
+            return "check", place, cursor.iteration, fact.attempt, fact.check
         case _:
             return None

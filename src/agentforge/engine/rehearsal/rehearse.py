@@ -37,6 +37,7 @@ _COPIED = (
     f.CancelRequested,
     f.RestartRequested,
     f.NoteAdded,
+    f.CheckWaived,
     f.SessionResumed,
     f.SessionRecovered,
     f.RequestAnswered,
@@ -57,6 +58,9 @@ _DECIDED = (
     f.JudgeStarted,
     f.JudgeCompleted,
     f.HookStarted,
+    f.CheckStarted,
+    f.StageJudged,
+    f.StageRouted,
     f.RequestOpened,
     f.SessionCompleted,
     f.SessionFailed,
@@ -291,11 +295,13 @@ def _is_in(cursor: Cursor | None, provider: str | None) -> bool:
 
 def _number(item: Draft | Event) -> tuple[int, int] | tuple[str, str]:
     """The iteration and attempt, or zeros if the fact has none. Of a request: why it is asked. Of a hook: its
-    id and its attempt."""
+    id and its attempt; of a check likewise."""
     if isinstance(item.fact, f.RequestOpened):
         return item.fact.reason, item.fact.subject
     if isinstance(item.fact, f.HookStarted):
         return item.fact.hook, str(item.fact.attempt)
+    if isinstance(item.fact, f.CheckStarted):
+        return item.fact.check, str(item.fact.attempt)
     if not isinstance(item.fact, f.AttemptStarted | f.JudgeStarted | f.JudgeCompleted) or not item.cursor:
         return 0, 0
     return item.cursor.iteration, item.fact.attempt

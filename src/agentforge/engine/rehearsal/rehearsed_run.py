@@ -23,6 +23,7 @@ from agentforge.model.state import RunState
 from agentforge.model.task import (
     AgentTask,
     AnyTask,
+    CheckTask,
     HookTask,
     JudgeTask,
     ManifestTask,
@@ -118,5 +119,7 @@ def _own_answer(task: AnyTask) -> f.AnyFact | None:
             return f.JudgeLost(task.attempt)
         case HookTask(ending=True, hook=hook):
             return f.HookLost(hook.id, hook.point, task.delivery, task.attempt)
+        case CheckTask(ending=True, check=check):
+            return f.CheckLost(check.name, task.attempt)
         case _:
             return None

@@ -52,13 +52,19 @@ class CheckPerformer:
         self._trees = trees
 
     async def perform(self, task: CheckTask, *, fresh: bool, report: TaskReport) -> f.AnyFact:  # noqa: ARG002
+        fact = await self._outcome(task, await self._ended(task, fresh=fresh))
+        if self._setting.recorder:
+            self._setting.recorder.checked(task, fact)
+        return fact
+
+    async def _ended(self, task: CheckTask, *, fresh: bool) -> Finished | Lost | CallRefused:
         call = self._call(task)
         if task.ending:
-            return await self._outcome(task, await self._programs.end(call))
+            return await self._programs.end(call)
         if fresh:
             await self._keep_before(task)
-            return await self._outcome(task, await self._programs.make(call, lambda: self._request(task)))
-        return await self._outcome(task, await self._programs.reattach(call, lambda _pid: None))
+            return await self._programs.make(call, lambda: self._request(task))
+        return await self._programs.reattach(call, lambda _pid: None)
 
     # -- running it
 
