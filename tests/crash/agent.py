@@ -179,6 +179,15 @@ def answer_the_hook() -> None:
     say(f"looked at {PLACE}")
 
 
+def verify() -> None:
+    """A check fails or passes by its place."""
+    take_time()
+    note("end")
+    say(f"checked {PLACE}")
+    sys.stdout.flush()
+    os._exit(1 if wanted("AGENT_FAILS") else 0)
+
+
 def take_time() -> None:
     time.sleep(float(os.environ.get("AGENT_LONG" if wanted("AGENT_LINGERS") else "AGENT_SECONDS", "0.05")))
     if wanted("AGENT_WAITS"):
@@ -210,5 +219,7 @@ if __name__ == "__main__":
         start_tool()
     if is_script:
         answer_the_hook()
+    elif judge[:1] == ["check"]:
+        verify()
     else:
         give_judgment() if judge else work()

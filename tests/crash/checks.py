@@ -32,6 +32,7 @@ ONCE_IN_A_NODE = (
     "manifest_written",
 )
 OUTCOMES = ("iteration_complete", "error", "attempt_lost", "attempt_cancelled")
+OF_CHECKS = ("check_complete", "check_lost")
 OF_THE_JUDGE = ("judge_complete", "judge_lost")
 FILES = ("output.md", "result.json", "status.json", "context.json", "prompt.md", "judge.json")
 DEATH_SECONDS = 20.0
@@ -114,6 +115,11 @@ def _once(story: Story) -> Iterator[str]:
         elif kind in OF_THE_JUDGE and data.get("status") != "skipped":
             seen["judge's outcome", *place, data.get("attempt", 1)] += 1
             seen["heard", *place] += data.get("status") == "success"
+        elif kind in ("check_start", *OF_CHECKS):
+            what = kind if kind == "check_start" else "outcome of a check"
+            seen[what, *place, data["check"], data["attempt"]] += 1
+        elif kind in ("stage_verdict", "stage_transition"):
+            seen[kind, *place] += 1
         elif kind == "judge_start":
             seen[kind, *place, data.get("attempt", 1)] += 1
         elif kind in ("iteration_start", "iteration_complete"):
@@ -184,6 +190,9 @@ def _ledger(story: Story) -> Iterator[str]:
         if event["type"] in OF_THE_JUDGE and event["data"].get("status") != "skipped":
             at = event["cursor"]
             outcomes[f"{_node(at)}/{at['iteration']}/judge/{event['data'].get('attempt', 1)}"] = event
+        if event["type"] in OF_CHECKS:
+            at, data = event["cursor"], event["data"]
+            outcomes[f"{_node(at)}/{at['iteration']}/check/{data['check']}/{data['attempt']}"] = event
     for (attempt, what), count in notes.items():
         if count > 1:
             yield f"attempt {attempt}: {what} {count} times"
@@ -201,6 +210,10 @@ def _ledger(story: Story) -> Iterator[str]:
             yield f"attempt {attempt} was left alone and counts as failed: {event['data']['message']}"
         if kind == "attempt_cancelled" and story.scenario.control is None:
             yield f"attempt {attempt} counts as cancelled without a request"
+        if kind == "check_complete" and not (ran and ended) and attempt not in disturbed:
+            yield f"check {attempt} has an outcome and didn't run to its end"
+        if kind == "check_lost" and ran and attempt not in disturbed:
+            yield f"check {attempt} survived and counts as lost"
         if kind in OF_THE_JUDGE:
             yield from _of_the_judge(
                 story, attempt, event, ran=ran, ended=ended, left_alone=attempt not in disturbed
@@ -307,7 +320,8 @@ def _strays(story: Story) -> Iterator[str]:
     for path in story.project.rglob("*"):
         if any(path.is_relative_to(folder) for folder in aside):
             continue
-        if path.suffix in (".tmp", ".draft") and not path.parent.name.startswith(("attempt-", "judge-")):
+        is_supervised = path.parent.name.startswith(("attempt-", "judge-")) or path.parts[-3] == "checks"
+        if path.suffix in (".tmp", ".draft") and not is_supervised:
             yield f"left over: {path.relative_to(story.project)}"
 
 
@@ -407,6 +421,11 @@ def final_state(story: Story) -> dict:
         ],
     }
     found["asked"] = _asked(events)
+    found["verdicts"] = [
+        (e["type"], _node(e["cursor"]), e["data"]["verdict"], e["data"].get("cycle"))
+        for e in events
+        if e["type"] in ("stage_verdict", "stage_transition")
+    ]
     found["hooks"] = course(events)
     found["visits"] = [
         (event["type"], _node(event["cursor"]), event["data"].get("cause"), event["data"].get("feedback"))

@@ -21,13 +21,15 @@ WRITES = ("append", "refusal", "keep", "write", "send", "post")
 WHENS = ("before", "during", "after")
 
 PR_SET_NAME = 15
-MARK = re.compile(rb"AGENTFORGE_ATTEMPT=[^/]*/([^/]*)/(\d+)/(\d+)/(\d+)(/judge)?@")
+MARK = re.compile(rb"AGENTFORGE_ATTEMPT=[^/]*/([^/]*)/(\d+)/(\d+)/(\d+)(/judge|/check/[^/@]*)?@")
 HOOK_MARK = re.compile(rb"AGENTFORGE_ATTEMPT=[^/]*/hook/([^/]*)/(\d+)@")
 HOOK_FOLDER = re.compile(rb"/hooks/([^/]*)/attempt-(\d+)\0")
 FOLDER = re.compile(
     rb"(?:parallel-(\d+)-[^/]*/providers/([^/]*)/)?"
     rb"stage-(\d+)-[^/]*/(?:run-(\d+)/)?iterations/(\d+)/(attempt|judge)-(\d+)\0"
 )
+
+CHECK_FOLDER = re.compile(rb"stage-(\d+)-[^/]*/(?:run-(\d+)/)?checks/([^/]*)-(\d+)-(\d+)\0")
 
 REFUSAL = b'"type":"file_refused"'
 
@@ -142,7 +144,7 @@ def visited(node: str, visit: int) -> str:
 
 def attempt_of(pid: int) -> str:
     """`node/iteration/attempt` that a supervisor or an agent works on, or `node/iteration/judge/attempt`; of
-    the script of a hook `hook/delivery/attempt`."""
+    the script of a hook `hook/delivery/attempt`, of a check `node/iteration/check/name/attempt`."""
     with contextlib.suppress(OSError):
         with _plain_open(f"/proc/{pid}/environ", "rb") as file:
             environ = file.read()
@@ -156,6 +158,10 @@ def attempt_of(pid: int) -> str:
             words = file.read()
             if place := HOOK_FOLDER.search(words):
                 return b"/".join((b"hook", *place.groups())).decode()
+            if place := CHECK_FOLDER.search(words):
+                stage, visit, name, iteration, attempt = place.groups(b"")
+                node = visited(str(int(stage)), int(visit or 1))
+                return f"{node}/{int(iteration)}/check/{name.decode()}/{int(attempt)}"
             if place := FOLDER.search(words):
                 block, provider, stage, visit, iteration, kind, attempt = place.groups(b"")
                 node = f"{int(block)}.{int(stage)}@{provider.decode()}" if block else str(int(stage))

@@ -58,6 +58,11 @@ SCRIPT = f"""\
 {{action: script, script: 'exec "{sys.executable}" -I -S "{HOME / "agent.py"}"', environment: [
       CRASH_HOME, CRASH_BASE, CRASH_RUN, CRASH_LOG, CRASH_TRACE, CRASH_COUNTS, CRASH_LEDGER, CRASH_KILL,
       AGENT_WAITS, AGENT_TOOL, AGENT_LINGERS, AGENT_LONG]}}"""
+# The check is a program in PATH which is the same agent; it fails at the first visit.
+CHECKED = """\
+  - {id: build, prompt: 'do ${ITERATION}', runs: 1}
+  - {id: verify, prompt: 'see ${ITERATION}', runs: 1, checks: [{name: test, run: verify}], on: {fail: build}}
+"""
 HOOKED = "  - {id: work, prompt: 'do ${ITERATION} ${CONTEXT}', runs: 2}\n"
 
 REPOSITORY = {".git/HEAD": "ref: refs/heads/main\n", ".git/objects/kept": "", ".git/refs/heads/kept": ""}
@@ -287,6 +292,17 @@ SCENARIOS = {
             Control("hook", "cancel"),
             ends="aborted",
             hooks=f"  iteration_end: {SCRIPT}\n",
+        ),
+        Scenario(
+            "checked",
+            CHECKED,
+            {
+                "AGENT_FILES": "0/1 0~2/1 1/1",
+                "AGENT_FAILS": "1/1/check/test",
+                "AGENT_WAITS": "1/1/check/test",
+                "AGENT_TOOL": "1~2/1/check/test",
+            },
+            programs={"verify": CLAUDE},
         ),
         Scenario("program", HOOKED, hooks=f"  iteration_end: {WEBHOOK}\n", program=True),
         Scenario(

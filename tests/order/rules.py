@@ -14,10 +14,16 @@ ATTEMPT = re.compile(
     r"(?:parallel-(\d+)-[^/]*/providers/([^/]+)/)?stage-(\d+)-[^/]*/"
     r"(?:run-(\d+)/)?iterations/(\d+)/(attempt|judge)-(\d+)$"
 )
+CHECK = re.compile(r"stage-(\d+)-[^/]*/(?:run-(\d+)/)?checks/([^/]+)-(\d+)-(\d+)$")
 SCRIPT = re.compile(r"/hooks/([^/]+)/attempt-(\d+)$")
 KEY = re.compile(r"^idempotency-key: (\S+)\r$", re.IGNORECASE | re.MULTILINE)
-STARTS = {"attempt_start": "attempt", "judge_start": "judge", "hook_start": "hook"}
-ENDINGS = {"attempt_ending": "attempt", "judge_ending": "judge", "hook_ending": "hook"}
+STARTS = {"attempt_start": "attempt", "judge_start": "judge", "hook_start": "hook", "check_start": "check"}
+ENDINGS = {
+    "attempt_ending": "attempt",
+    "judge_ending": "judge",
+    "hook_ending": "hook",
+    "check_ending": "check",
+}
 CONTROLS = ("pause_requested", "cancel_requested", "restart_requested", "note_added")
 FINAL = ("session_complete", "session_aborted", "session_failed")
 
@@ -50,9 +56,12 @@ def read_trace(path: Path) -> list[Call]:
 
 def attempt_of(folder: str) -> tuple[str, str, int, int] | None:
     """Kind, `node@provider~visit`, iteration and number of the attempt that a folder belongs to; of the
-    script of a hook, kind, delivery and number."""
+    script of a hook, kind, delivery and number; the node of a check includes its name."""
     if script := SCRIPT.search(folder):
         return "hook", script[1], 0, int(script[2])
+    if check := CHECK.search(folder):
+        stage, visit, name, iteration, number = check.groups()
+        return "check", f"{_visited(str(int(stage)), int(visit or 1))}/{name}", int(iteration), int(number)
     if not (found := ATTEMPT.search(folder)):
         return None
     block, provider, stage, visit, iteration, kind, number = found.groups()
@@ -66,6 +75,7 @@ def attempt_named(event: Event, kind: str) -> tuple[str, str, int, int]:
     provider = event.cursor.get("provider")
     node = event.cursor["node_path"] + (f"@{provider}" if provider else "")
     node = _visited(node, event.cursor["node_run"])
+    node = f"{node}/{event.data['check']}" if kind == "check" else node
     return kind, node, event.cursor["iteration"], event.data.get("attempt", 1)
 
 

@@ -1,0 +1,104 @@
+"""Real SIGKILL around a check, its verdict and the transition: visits and verdicts are those of an
+uninterrupted run, and a check that survives counts once."""
+
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from tests.order.rules import read_log, read_trace
+from tests.sampling import one_in
+
+from .case import Case, play
+from .checks import violations
+from .points import baseline
+from .story import Story
+
+pytestmark = [
+    pytest.mark.crash,
+    pytest.mark.skipif(sys.platform != "linux", reason="platform: needs /proc"),
+]
+
+
+def killed(tmp_path: Path, kills: str) -> Story:
+    """The story of a run that survived the kills without a violation."""
+    story = play(tmp_path / "run", Case.parse(f"checked {kills}")).story
+    assert violations(story, baseline("checked").state) == []
+    assert story.killed
+    return story
+
+
+def checks_run(story: Story) -> list[int]:
+    """How often the check of each visit ran, in order."""
+    starts = (n["attempt"] for n in story.notes() if n["what"] == "start" and "/check/" in n["attempt"])
+    return list(Counter(attempt.partition("/")[0] for attempt in starts).values())
+
+
+def told(story: Story, *types: str) -> list[str]:
+    return [event["type"] for event in story.events() if event["type"] in types]
+
+
+def test_uninterrupted_run_goes_back_once() -> None:
+    assert baseline("checked").state["verdicts"] == [
+        ("stage_verdict", "1", "fail", None),
+        ("stage_transition", "1", "fail", 2),
+        ("stage_verdict", "1~2", "pass", None),
+    ]
+
+
+NOTE = {"its start": 5, "its end": 6}
+"""Of the first check in the ledger, after two agents with two notes each."""
+
+
+@pytest.mark.parametrize("note", one_in(2, NOTE))
+def test_check_that_survives_its_engine_is_reattached_to_and_counts_once(note: str, tmp_path: Path) -> None:
+    story = killed(tmp_path, f"agent:note:{NOTE[note]}:after:engine")
+    assert story.killed == [("engine", "")]
+    assert checks_run(story) == [1, 1]
+    assert told(story, "check_lost") == []
+
+
+@pytest.mark.soak
+def test_check_that_dies_with_its_engine_is_lost_and_runs_again(tmp_path: Path) -> None:
+    story = killed(tmp_path, "agent:note:5:after:engine+supervisor+agent")
+    assert checks_run(story) == [2, 1]
+    assert told(story, "check_lost") == ["check_lost"]
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
+    """By type of event: the number of the write to the log that has the first of them."""
+    story = play(tmp_path_factory.mktemp("checked") / "run", Case("checked", ())).story
+    sizes = [
+        c["size"] for c in read_trace(story.trace) if (c["call"], c["path"]) == ("write", str(story.log))
+    ]
+    found: dict[str, int] = {}
+    for event in read_log(story.log):
+        number = next(n for n, size in enumerate(sizes, 1) if size >= event.end)
+        found.setdefault(event.type, number)
+    return found
+
+
+MOMENTS = {
+    "between the verdict and the transition": ("stage_verdict", "after"),
+    "before the check": ("check_start", "before"),
+    "between the intent and the start": ("check_start", "after"),
+    "in the middle of the outcome": ("check_complete", "during"),
+    "after the outcome": ("check_complete", "after"),
+    "in the middle of the transition": ("stage_transition", "during"),
+    "between the transition and the next visit": ("stage_transition", "after"),
+}
+
+
+@pytest.mark.parametrize("moment", one_in(len(MOMENTS), MOMENTS))
+def test_visits_and_verdicts_are_the_same_when_the_engine_is_killed(
+    moment: str, written: dict[str, int], tmp_path: Path
+) -> None:
+    kind, when = MOMENTS[moment]
+    story = killed(tmp_path, f"engine:append:{written[kind]}:{when}:engine")
+    assert checks_run(story) == [1, 1]
+    assert told(story, "stage_transition", "stage_verdict") == [
+        "stage_verdict",
+        "stage_transition",
+        "stage_verdict",
+    ]
