@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from agentforge.legacy.migration import Migration as Migration
     from agentforge.model import facts as facts
     from agentforge.model.cassette import Cassette as Cassette
+    from agentforge.model.check import CheckCounts as CheckCounts
     from agentforge.model.cursor import Cursor as Cursor
     from agentforge.model.diagnostic import Diagnostic as Diagnostic
     from agentforge.model.diagnostic import SourcePlace as SourcePlace
@@ -118,6 +119,8 @@ if TYPE_CHECKING:
     from agentforge.views.status import WaitStatus as WaitStatus
     from agentforge.views.summary import Health as Health
     from agentforge.views.summary import Summary as Summary
+    from agentforge.views.visits import CheckRun as CheckRun
+    from agentforge.views.visits import StageVisit as StageVisit
     from agentforge.views.work import AttemptWork as AttemptWork
     from agentforge.views.work import IterationWork as IterationWork
     from agentforge.views.work import JudgeWork as JudgeWork
@@ -179,6 +182,7 @@ _HOME = {
     "model": ("facts",),
     "model.cassette": ("Cassette",),
     "model.cursor": ("Cursor",),
+    "model.check": ("CheckCounts",),
     "model.diagnostic": ("Diagnostic", "SourcePlace"),
     "model.errors": _ERRORS,
     "model.event": ("Event",),
@@ -203,6 +207,7 @@ _HOME = {
     "system.protection": ("protect_process",),
     "views.status": ("WaitStatus",),
     "views.summary": ("Health", "Summary"),
+    "views.visits": ("CheckRun", "StageVisit"),
     "views.work": ("AttemptWork", "IterationWork", "RunTrees", "JudgeWork"),
 }
 _MODULES = {name: f"agentforge.{module}" for module, names in _HOME.items() for name in names}

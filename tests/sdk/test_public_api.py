@@ -43,6 +43,7 @@ RESULTS = (
         "LogReport",
     ),
     *("AgentAttempt", "AgentLine", "OutdatedRuns"),
+    *("CheckCounts", "CheckRun", "StageVisit"),
     *("HookContext", "HookResult"),
     *(
         "RunWork",

@@ -56,6 +56,8 @@ def test_commands_and_stages_come_first(project: Path) -> None:
         (("status", "b"), ["billing"]),
         (("log", "verify", "a"), ["auth"]),
         (("hooks", "a"), ["auth"]),
+        (("checks", "--failures", "a"), ["auth"]),
+        (("history", "a"), ["auth"]),
         (("resume", "--force", "a"), ["auth"]),
         (("rm", "a"), ["auth"]),
         (("rm", "auth", "b"), ["billing"]),

@@ -67,6 +67,10 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     made.stage("work", "delay: 0\n")
     (made.root / "p.yaml").write_text(PIPELINE)
     assert made.call("run", "-p", "p.yaml", "-s", "one", "--record").code == 0
+    (made.root / "checked.yaml").write_text(
+        PIPELINE.replace("runs: 1", "runs: 1, checks: [{name: test, run: 'true'}]")
+    )
+    assert made.call("run", "-p", "checked.yaml", "-s", "checked").code == 0
     (made.root / "asks.yaml").write_text(PIPELINE.replace("runs: 1", "runs: 1, approve: true"))
     assert made.call("run", "-p", "asks.yaml", "-s", "asks").code == 0
     return made
@@ -83,6 +87,8 @@ COMMANDS = {
     "show": ["show", "one"],
     "show SESSION STAGE": ["show", "one", "a"],
     "diff": ["diff", "one"],
+    "checks": ["checks", "checked"],
+    "history": ["history", "one"],
     "hooks": ["hooks", "one"],
     "log verify": ["log", "verify", "one"],
     "inbox": ["inbox"],

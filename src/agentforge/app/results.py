@@ -13,6 +13,7 @@ from agentforge.model.stop_reason import StopReason
 from agentforge.ports.event_log import BufferHealth, Damage
 from agentforge.views.status import WaitStatus
 from agentforge.views.summary import Health, Summary
+from agentforge.views.visits import StageVisit
 
 # `interrupted` is derived, never recorded: the run is running and has no active engine.
 ShownStatus = Literal[
@@ -35,6 +36,8 @@ class RunResult(Struct, frozen=True):
     """The path of the cassette, or None if the run isn't recorded."""
     spending: Spending = Spending()
     """Of the whole run; what is unknown is named."""
+    visits: tuple[StageVisit, ...] = ()
+    """Of each stage with checks or a verdict, the latest visit."""
 
     @property
     def completed(self) -> bool:
@@ -111,6 +114,7 @@ def result_of(state: RunState, summary: Summary, run_dir: str) -> RunResult:
         requests=state.open_requests,
         cassette=f"{run_dir}/cassette.jsonl" if state.settings.record else None,
         spending=state.spending,
+        visits=summary.visits,
     )
 
 

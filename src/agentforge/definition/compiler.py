@@ -73,7 +73,7 @@ PipelineSource = str | Mapping[str, Any]
 VERBS = frozenset(
     (
         *("abort", "answer", "approve", "attach", "cancel", "checks", "clean", "completion"),
-        *("demo", "diff", "doctor", "dry-run", "graph", "help", "hooks", "inbox", "init"),
+        *("demo", "diff", "doctor", "dry-run", "graph", "help", "history", "hooks", "inbox", "init"),
         *("lint", "list", "log", "logs", "loop"),
         *("migrate", "pause", "pipeline", "pipelines", "providers"),
         *("recover", "reject", "replay", "resume", "rm", "run", "runs"),

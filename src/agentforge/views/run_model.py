@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from agentforge.engine.evolve.run import evolve
 from agentforge.model.event import Event
@@ -11,6 +12,7 @@ from agentforge.model.plan import Plan
 from agentforge.model.state import RunState
 from agentforge.views.history import History
 from agentforge.views.summary import Summary, fold
+from agentforge.views.visits import JudgedFact, latest_visits
 
 CARRIES_PLAN = (SessionStarted, PlanChanged, LogImported)
 
@@ -28,6 +30,9 @@ class RunModel(Struct):
             self.plan = event.fact.plan
         self.state = evolve(self.state, event)
         self.summary = fold(self.summary, event)
+        if isinstance(event.fact, JudgedFact | PlanChanged):
+            visits = latest_visits(self.summary.visits, self.plan, event)
+            self.summary = replace(self.summary, visits=visits)
         self.history.apply(event)
 
     def catch_up(self, event: Event) -> None:

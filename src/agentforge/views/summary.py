@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from agentforge.model import facts as f
 from agentforge.model.event import Event
 from agentforge.views.text import counted, shortened
+from agentforge.views.visits import StageVisit
 
 WARNING_BELOW = 0.3
 JUDGE_ERROR_CHARS = 400
@@ -32,6 +33,8 @@ class Summary(Struct, frozen=True):
     """Why the last of them failed."""
     last_type: str = ""
     last_at: datetime | None = None
+    visits: tuple[StageVisit, ...] = ()
+    """Of each stage with checks or a verdict, the latest visit, without the signatures of failures."""
 
 
 class Health(Struct, frozen=True):

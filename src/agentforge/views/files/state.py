@@ -18,7 +18,7 @@ from agentforge.views.history import History, HistoryEntry
 from agentforge.views.stage_progress import current_step
 from agentforge.views.summary import Summary
 
-SNAPSHOT_VERSION = 4
+SNAPSHOT_VERSION = 5
 """Version of the state and summary types: snapshots of other versions are ignored."""
 
 

@@ -1,5 +1,6 @@
 """Text about checks, verdicts and routes: their events in `tail` and on a terminal."""
 
+from collections.abc import Mapping
 from typing import Any, assert_never
 
 from agentforge.model import facts as f
@@ -8,6 +9,12 @@ from agentforge.views.text import counted, one_line, span
 
 TEXT_CHARS = 160
 TREE_CHARS = 12
+CHECK_ENDS: Mapping[str, str] = {
+    "pass": "passed",
+    "fail": "failed",
+    "error": "could not run",
+    "timeout": "timed out",
+}
 
 CheckEvent = (
     f.CheckStarted
@@ -102,7 +109,7 @@ def check_words(fact: CheckEvent) -> str:
 def _completed(fact: f.CheckCompleted) -> str:
     if fact.changed:
         return f"check {one_line(fact.check)} is void: files changed while it ran ({_text(fact.changed[0])})"
-    how = {"pass": "passed", "fail": "failed", "error": "could not run", "timeout": "timed out"}[fact.status]
+    how = CHECK_ENDS[fact.status]
     counts = counts_text(fact.counts)
     details = counts or ("" if fact.status == "pass" else _text(fact.reason))
     after = f" in {span(fact.duration_ms / 1000)}" if fact.duration_ms else ""

@@ -1,0 +1,86 @@
+"""`agentforge checks` and `agentforge history`: the visits of a run to its stages."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+from msgspec import to_builtins
+
+from agentforge.cli.invocation import Invocation, choose_session_to_show, invocation, project_options
+from agentforge.cli.output import echo, hanging, marked, print_json, styled
+from agentforge.model.status import status_text
+from agentforge.views.lines.visits import VisitText, check_text, visit_text
+from agentforge.views.text import counted, padded
+from agentforge.views.visits import StageVisit, visits_of
+
+if TYPE_CHECKING:
+    from agentforge import RunInfo
+
+LABEL = 9
+
+
+@click.command()
+@click.argument("session", required=False)
+@click.option("--failures", is_flag=True, help="Also list what failed.")
+@project_options
+def checks(session: str | None, failures: bool) -> None:
+    """List the checks that a run made: outcomes, counts and trees.
+
+    SESSION can be omitted if there is only one unfinished session.
+    """
+    call = invocation()
+    info, visits = _read(call, session)
+    runs = [(visit, run) for visit in visits for run in visit.checks]
+    if call.as_json:
+        place = ("stage", "path", "branch", "visit")
+        found = [{**{key: getattr(visit, key) for key in place}, **to_builtins(run)} for visit, run in runs]
+        print_json({**_head(info), "checks": found})
+        return
+    _show_head(info, counted(len(runs), "check"))
+    for visit, run in runs:
+        _show(check_text(visit, run, info.run_dir, failures=failures))
+
+
+@click.command()
+@click.argument("session", required=False)
+@click.option("--cycles", is_flag=True, help="Also show checks, reasons and routes.")
+@project_options
+def history(session: str | None, cycles: bool) -> None:
+    """List the visits of a run to its stages: verdicts and trees.
+
+    A stage is visited again when a route leads back to it, when its result is rejected, and when it is
+    restarted. SESSION can be omitted if there is only one unfinished session.
+    """
+    call = invocation()
+    info, visits = _read(call, session)
+    if call.as_json:
+        print_json({**_head(info), "visits": visits})
+        return
+    _show_head(info, counted(len(visits), "visit"))
+    for visit in visits:
+        _show(visit_text(visit, cycles=cycles))
+
+
+def _read(call: Invocation, session: str | None) -> "tuple[RunInfo, tuple[StageVisit, ...]]":
+    name = choose_session_to_show(call, session)
+    return call.runs.info(name), visits_of(call.runs.events(name))
+
+
+def _head(info: "RunInfo") -> dict[str, Any]:
+    return {
+        "session": info.session,
+        "status": info.status,
+        "pipeline": info.plan.pipeline.name,
+        "run_dir": info.run_dir,
+    }
+
+
+def _show_head(info: "RunInfo", number: str) -> None:
+    name = styled(info.session, "strong")
+    echo(f"{name}: {status_text(info.status)}, {number} of pipeline {info.plan.pipeline.name}", "")
+
+
+def _show(visit: VisitText) -> None:
+    echo(f"{marked(visit.mark)} {styled(visit.title, 'strong')}")
+    for row in visit.rows:
+        label = styled(padded(row.label + ":", LABEL), "dim")
+        echo(*f"    {label} {hanging(row.value, LABEL + 5)}".split("\n"))

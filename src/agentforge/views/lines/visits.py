@@ -1,0 +1,109 @@
+"""The text of `checks` and `history`: visits to stages with their checks, verdicts and routes."""
+
+from collections.abc import Iterator, Mapping
+
+from msgspec import Struct
+
+from agentforge.views.lines.checks import CHECK_ENDS, counts_text, tree_text
+from agentforge.views.text import counted, one_line, reason_text, span
+from agentforge.views.visits import CheckRun, CheckRunStatus, StageVisit
+
+TEXT_CHARS = 400
+MAX_SHOWN_PATHS = 5
+
+CHECK_MARKS: Mapping[CheckRunStatus, str] = {
+    "running": "current",
+    "lost": "warning",
+    "void": "warning",
+    "pass": "done",
+    "fail": "failed",
+    "error": "failed",
+    "timeout": "failed",
+}
+RUN_ENDS: Mapping[str, str] = {
+    "running": "is running",
+    "lost": "was lost",
+    "void": "is void, as files changed",
+    **CHECK_ENDS,
+}
+
+
+class VisitRow(Struct, frozen=True):
+    label: str
+    value: str
+
+
+class VisitText(Struct, frozen=True):
+    mark: str
+    title: str
+    rows: tuple[VisitRow, ...]
+
+
+def check_text(visit: StageVisit, run: CheckRun, run_dir: str, *, failures: bool) -> VisitText:
+    """One run of a check; with `failures` also what failed."""
+    iteration = f", iteration {run.iteration}" if run.iteration else ""
+    title = f"{_place(visit)}{iteration}: {check_outcome(run)}"
+    return VisitText(CHECK_MARKS[run.status], title, tuple(_check_rows(run, run_dir, failures=failures)))
+
+
+def check_outcome(run: CheckRun) -> str:
+    """`test failed in 1.5s: 1 failed, 1 passed`"""
+    after = f" in {span(run.duration_seconds)}" if run.duration_seconds else ""
+    details = counts_text(run.counts) or ("" if run.status == "pass" else one_line(run.reason, TEXT_CHARS))
+    return f"{one_line(run.check)} {RUN_ENDS[run.status]}{after}{f': {details}' if details else ''}"
+
+
+def _check_rows(run: CheckRun, run_dir: str, *, failures: bool) -> Iterator[VisitRow]:
+    if run.tree:
+        yield VisitRow("Tree", tree_text(run.tree))
+    if run.changed:
+        more = f" and {len(run.changed) - MAX_SHOWN_PATHS} more" * (len(run.changed) > MAX_SHOWN_PATHS)
+        yield VisitRow("Changed", ", ".join(map(one_line, run.changed[:MAX_SHOWN_PATHS])) + more)
+    if run.output:
+        yield VisitRow("Output", one_line(f"{run_dir}/{run.output}"))
+    if failures:
+        yield from (VisitRow("Failure", one_line(each, TEXT_CHARS)) for each in run.signatures)
+        if run.failures > len(run.signatures):
+            yield VisitRow("Failure", f"{counted(run.failures, 'failure')} in all: see the output")
+
+
+def visit_text(visit: StageVisit, *, cycles: bool) -> VisitText:
+    """One visit; with `cycles` also its verdict's reason, checks and route."""
+    if visit.verdict:
+        tree = f" on tree {tree_text(visit.tree)}" if visit.tree else ""
+        what = f"{one_line(visit.verdict)}{tree}"
+        mark = "done" if visit.verdict == "pass" or visit.accepted_by else "failed"
+    elif visit.ended_at:
+        what, mark = counted(visit.iterations, "iteration"), "done"
+    else:
+        what, mark = "not finished", "current"
+    rows = tuple(_visit_rows(visit)) if cycles else ()
+    return VisitText(mark, f"{_place(visit)}: {what}", rows)
+
+
+def _visit_rows(visit: StageVisit) -> Iterator[VisitRow]:
+    yield from (VisitRow("Check", check_outcome(run)) for run in visit.checks)
+    if visit.reason:
+        yield VisitRow("Reason", one_line(visit.reason, TEXT_CHARS))
+    if visit.waived:
+        yield VisitRow("Waived", ", ".join(map(one_line, visit.waived)))
+    if visit.accepted_by:
+        yield VisitRow("Accepted", f"by {one_line(visit.accepted_by)}")
+    if visit.to is not None:
+        yield VisitRow("Route", _route(visit, visit.to))
+    if visit.ended:
+        yield VisitRow("Ended", reason_text(visit.ended))
+
+
+def _route(visit: StageVisit, to: str) -> str:
+    if not to:
+        return "the run ends"
+    if visit.cycle:
+        return f"back to {one_line(to)}, cycle {visit.cycle} of {visit.of}"
+    skipped = f", skipping {', '.join(map(one_line, visit.skipped))}" if visit.skipped else ""
+    return f"on to {one_line(to)}{skipped}"
+
+
+def _place(visit: StageVisit) -> str:
+    branch = f" ({one_line(visit.branch)})" if visit.branch else ""
+    return f"{one_line(visit.stage)}{branch}, visit {visit.visit}"

@@ -1,0 +1,218 @@
+"""The visits of a run to its stages: the checks of each, its verdict, and where it led; from the events."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from agentforge.model import facts as f
+from agentforge.model.check import CheckCounts, CheckProblem
+from agentforge.model.cursor import Cursor
+from agentforge.model.event import Event
+from agentforge.model.plan import Plan
+
+CheckRunStatus = Literal["running", "lost", "void", "pass", "fail", "error", "timeout"]
+
+
+class CheckRun(Struct, frozen=True):
+    """One run of a check."""
+
+    check: str
+    number: int
+    """How often it was started at this iteration."""
+    iteration: int
+    """The completed iterations when it ran."""
+    started_at: datetime
+    status: CheckRunStatus = "running"
+    exit_code: int | None = None
+    counts: CheckCounts = CheckCounts()
+    failures: int = 0
+    signatures: tuple[str, ...] = ()
+    """Of its failures; bounded."""
+    problem: CheckProblem | None = None
+    """Of an error."""
+    reason: str = ""
+    output: str = ""
+    """The file with its output, relative to the run directory."""
+    tree: str | None = None
+    changed: tuple[str, ...] = ()
+    """Paths that changed while it ran: the outcome is void."""
+    duration_seconds: float | None = None
+    """None while it is running, and if it was lost."""
+
+
+class StageVisit(Struct, frozen=True):
+    """One visit of a run to a stage, as far as it got."""
+
+    stage: str
+    """The id of the stage."""
+    path: str
+    branch: str | None
+    """The provider, in a parallel block."""
+    visit: int
+    started_at: datetime
+    ended_at: datetime | None = None
+    iterations: int = 0
+    """The completed ones."""
+    ended: str = ""
+    """Why the visit ended."""
+    verdict: str = ""
+    """Empty: none yet, or nothing depends on it."""
+    reason: str = ""
+    """Of the verdict."""
+    failing: tuple[str, ...] = ()
+    """Checks that fail."""
+    waived: tuple[str, ...] = ()
+    """Checks that a person waived."""
+    tree: str | None = None
+    """The files that the verdict is about."""
+    accepted_by: str = ""
+    """Who accepted the result despite its verdict."""
+    to: str | None = None
+    """The node that a route led to, empty for the end of the run; None without a route."""
+    cycle: int = 0
+    """On the way back: the pass that begins."""
+    of: int = 0
+    skipped: tuple[str, ...] = ()
+    """The nodes that were passed over."""
+    checks: tuple[CheckRun, ...] = ()
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether it has checks or a verdict."""
+        return bool(self.checks or self.verdict)
+
+    @property
+    def latest_checks(self) -> tuple[CheckRun, ...]:
+        """The last run of each check."""
+        return tuple({run.check: run for run in self.checks}.values())
+
+
+VisitFact = (
+    f.NodeStarted
+    | f.IterationStarted
+    | f.IterationCompleted
+    | f.CheckStarted
+    | f.CheckCompleted
+    | f.CheckLost
+    | f.StageJudged
+    | f.StageRouted
+    | f.NodeCompleted
+    | f.NodeRestarted
+    | f.StageCompleted
+)
+JudgedFact = f.CheckStarted | f.CheckCompleted | f.CheckLost | f.StageJudged | f.StageRouted | f.NodeCompleted
+"""What changes the checks and the verdict of a visit."""
+
+
+class VisitFold:
+    """Folds the events of a run."""
+
+    def __init__(self) -> None:
+        self._plan: Plan | None = None
+        self._visits: dict[tuple[str, str | None, int], StageVisit] = {}
+
+    @property
+    def visits(self) -> tuple[StageVisit, ...]:
+        """In the order in which they began."""
+        return tuple(self._visits.values())
+
+    def apply(self, event: Event) -> None:
+        at, fact = event.cursor, event.fact
+        if isinstance(fact, f.SessionStarted | f.PlanChanged | f.LogImported):
+            self._plan = fact.plan
+        elif isinstance(fact, VisitFact) and at is not None and (begun := _begun(self._plan, at, event)):
+            key = (at.node_path, at.provider, at.node_run)
+            self._visits[key] = _visited(self._visits.get(key, begun), event.at, at, fact)
+
+
+def visits_of(events: Iterable[Event]) -> tuple[StageVisit, ...]:
+    fold = VisitFold()
+    for event in events:
+        fold.apply(event)
+    return fold.visits
+
+
+def latest_visits(known: tuple[StageVisit, ...], plan: Plan | None, event: Event) -> tuple[StageVisit, ...]:
+    """After one more event: of each stage with checks or a verdict, the latest visit, in brief."""
+    at, fact = event.cursor, event.fact
+    if isinstance(fact, f.PlanChanged):
+        moved = (replace(one, path=fact.paths.get(one.path, one.path) or "") for one in known)
+        return tuple(one for one in moved if one.path)
+    if not isinstance(fact, JudgedFact) or at is None or (begun := _begun(plan, at, event)) is None:
+        return known
+    place = (at.node_path, at.provider)
+    before = next((one for one in known if (one.path, one.branch) == place), None)
+    visit = before if before and before.visit == at.node_run else begun
+    now = _visited(visit, event.at, at, fact)
+    now = replace(now, checks=tuple(replace(run, signatures=()) for run in now.latest_checks))
+    others = tuple(one for one in known if one is not before)
+    return (*others, now) if now.is_judged else known
+
+
+def _begun(plan: Plan | None, at: Cursor, event: Event) -> StageVisit | None:
+    """A new visit; None if there is no such stage, as for a parallel block."""
+    stage = plan.stage(at.node_path, at.provider) if plan else None
+    if stage is None:
+        return None
+    return StageVisit(stage.id, at.node_path, at.provider, at.node_run, event.at)
+
+
+def _visited(visit: StageVisit, when: datetime, at: Cursor, fact: VisitFact) -> StageVisit:
+    """The visit after one more event."""
+    match fact:
+        case f.IterationCompleted():
+            return replace(visit, iterations=visit.iterations + 1)
+        case f.CheckStarted():
+            run = CheckRun(fact.check, fact.attempt, at.iteration, when)
+            return replace(visit, checks=(*visit.checks, run))
+        case f.CheckLost():
+            return _checked(visit, fact.check, "lost")
+        case f.CheckCompleted():
+            return _completed(visit, fact)
+        case f.StageJudged():
+            return replace(
+                visit,
+                verdict=fact.verdict,
+                reason=fact.reason,
+                failing=fact.failing,
+                waived=fact.waived,
+                tree=fact.tree,
+            )
+        case f.StageRouted():
+            return replace(visit, to=fact.to, cycle=fact.cycle, of=fact.of, skipped=fact.skipped)
+        case f.NodeCompleted():
+            by = fact.overridden_by
+            return replace(visit, ended_at=when, ended=fact.reason, accepted_by=by)
+        case f.NodeRestarted() | f.StageCompleted():
+            return replace(visit, ended_at=when, ended=fact.reason)
+        case f.NodeStarted() | f.IterationStarted():  # exhaustive
+            return visit
+
+
+def _completed(visit: StageVisit, fact: f.CheckCompleted) -> StageVisit:
+    return _checked(
+        visit,
+        fact.check,
+        "void" if fact.changed else fact.status,
+        exit_code=fact.exit_code,
+        counts=fact.counts,
+        failures=fact.failures,
+        signatures=fact.signatures,
+        problem=fact.problem,
+        reason=fact.reason,
+        output=fact.output,
+        tree=fact.tree_after,
+        changed=fact.changed,
+        duration_seconds=fact.duration_ms / 1000,
+    )
+
+
+def _checked(visit: StageVisit, check: str, status: CheckRunStatus, **known: object) -> StageVisit:
+    """With what is known about the check that was started last."""
+    runs = visit.checks
+    if not runs or runs[-1].check != check:
+        return visit
+    return replace(visit, checks=(*runs[:-1], replace(runs[-1], status=status, **known)))
