@@ -1,14 +1,18 @@
 """Checks, verdicts and routes in real runs: programs, files and git."""
 
 import json
+import os
+import pwd
 import subprocess
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.sdk.projects import engine, node, pipeline, run, run_dir
 
-from agentforge import RunResult
+from agentforge import AgentForgeError, Engine, RunResult
 from agentforge.model.status import RunStatus
+from agentforge.model.task import MARK
 from agentforge.testing import ScriptedProvider
 from agentforge.testing.scripted_provider import says
 
@@ -149,3 +153,46 @@ def test_undeclared_verdict_fails_the_run_and_names_those_that_are_allowed(tmp_p
     assert failed["type"] == "result_invalid"
     assert "'awful'" in failed["message"]
     assert "pass, fail, reject, blocking" in failed["message"]
+
+
+FAILS = [{"name": "test", "run": "exit 1"}]
+
+
+def test_person_skips_a_check_and_the_log_records_who_and_why(tmp_path: Path) -> None:
+    async def main() -> RunResult:
+        async with engine(tmp_path, ScriptedProvider([says("done", "stop")])) as sdk:
+            failed = await sdk.run(pipeline(node(checks=FAILS)), session="s")
+            assert failed.status is RunStatus.FAILED
+            return await sdk.resume("s", skip_checks={"test": "the server is down"})
+
+    assert run(main()).completed
+    (waived,) = found(tmp_path, "check_waived")
+    user = pwd.getpwuid(os.getuid()).pw_name
+    assert (waived["check"], waived["reason"], waived["by"]) == ("test", "the server is down", user)
+    assert len(found(tmp_path, "check_start")) == 1
+    verdict = found(tmp_path, "stage_verdict")[-1]
+    assert (verdict["verdict"], verdict["waived"]) == ("pass", ["test"])
+
+
+@pytest.mark.parametrize(
+    ("skipped", "environ", "error"),
+    [
+        ({"tset": "why"}, {}, "the pipeline has no check 'tset'"),
+        ({"test": " "}, {}, "needs a reason"),
+        ({"test": "x" * 2_001}, {}, "at most 2,000 characters"),
+        ({"test": "why"}, {MARK: "another-run/1"}, "only a person may skip a check"),
+    ],
+)
+def test_check_is_not_skipped_by_agents_nor_without_a_reason(
+    tmp_path: Path, skipped: dict[str, str], environ: dict[str, str], error: str
+) -> None:
+    async def main() -> None:
+        provider = ScriptedProvider([says("done", "stop")])
+        async with Engine(tmp_path, providers={"scripted": provider}, environ=environ) as sdk:
+            compiled = sdk.compile(pipeline(node(checks=FAILS)), session="s")
+            for call in (sdk.start, sdk.validate_start):
+                with pytest.raises(AgentForgeError, match=error):
+                    await call(compiled, skip_checks=skipped)
+
+    run(main())
+    assert not run_dir(tmp_path).exists()

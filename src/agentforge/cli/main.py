@@ -28,7 +28,12 @@ PLAIN = frozenset(
         *("--trust", "--trust-project", "--yes"),
     }
 )
-VALUED = frozenset({"--provider", "--model", "--provider-config", "--context", "--input", "-i", "--command"})
+VALUED = frozenset(
+    {
+        *("--provider", "--model", "--provider-config", "--context", "--input", "-i", "--command"),
+        *("--skip-check", "--reason"),
+    }
+)
 OURS = frozenset({"-C", "--project", "--log-level", "--log-format"})
 """Options of the program itself that take a value; they may stay where they are."""
 GROUPS: dict[str, dict[str, str]] = {

@@ -1,6 +1,6 @@
 """The options of a start: what to run, and the overrides of the definition."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -33,6 +33,34 @@ override_options = options_of(
     click.option("--context", metavar="TEXT", help="Text for ${CONTEXT} in every prompt."),
     click.option("--command", "commands", multiple=True, metavar="KEY=CMD", help="Command for the agents."),
 )
+
+
+skip_check_options = options_of(
+    click.option(
+        "--skip-check",
+        "skipped",
+        multiple=True,
+        metavar="NAME",
+        help="Continue without this check of the pipeline; needs --reason.",
+    ),
+    click.option("--reason", metavar="TEXT", help="With --skip-check: why. The log records it."),
+)
+
+
+def skipped_checks(options: dict[str, Any]) -> dict[str, str]:
+    """Take the options of `skip_check_options` out of others: the reason for each check."""
+    names, reason = options.pop("skipped"), options.pop("reason")
+    if names and not (reason or "").strip():
+        raise click.UsageError("--skip-check needs --reason TEXT: the log records why a check was skipped")
+    if reason is not None and not names:
+        raise click.UsageError("--reason says why checks are skipped: use it with --skip-check NAME")
+    return dict.fromkeys(names, reason)
+
+
+def skipped_arguments(skipped: Mapping[str, str]) -> list[str]:
+    """As command-line arguments: one reason applies to all."""
+    reasons = [f"--reason={reason}" for reason in dict.fromkeys(skipped.values())]
+    return [*(f"--skip-check={name}" for name in skipped), *reasons]
 
 
 def overrides_from(options: dict[str, Any]) -> Overrides:
@@ -88,6 +116,7 @@ class RunOptions(Struct, frozen=True):
     record: bool = False
     trust: bool = False
     approve: bool = False
+    skip_checks: dict[str, str] = {}
 
     def compiled(self, engine: "Engine") -> "Compiled":
         overrides = overrides_from(self.options)
@@ -122,7 +151,7 @@ class RunOptions(Struct, frozen=True):
         line = ["pipeline" if self.stage is None else "loop", "-C", project, f"--background={session}"]
         line.append("--foreground")
         line += [flag for flag, given in flags.items() if given]
-        line += cleaned_argument(cleaned)
+        line += [*skipped_arguments(self.skip_checks), *cleaned_argument(cleaned)]
         count = [] if self.count is None else [str(self.count)]
         return [*line, *to_arguments(self.options), "--", self.stage or self.pipeline or "", session, *count]
 

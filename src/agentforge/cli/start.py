@@ -1,6 +1,6 @@
 """Start and resume runs, attached to the terminal or in the background: shared by several commands."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,7 +10,13 @@ from agentforge.cli import exit_codes
 from agentforge.cli.background import Detached, cleaned_option, detach, in_background, show_detached
 from agentforge.cli.invocation import Invocation, invocation, options_of, record_option, yes_option
 from agentforge.cli.output import echo, echo_wrapped, note
-from agentforge.cli.run_options import RunOptions, compile_and_warn, show_warnings
+from agentforge.cli.run_options import (
+    RunOptions,
+    compile_and_warn,
+    show_warnings,
+    skip_check_options,
+    skipped_checks,
+)
 from agentforge.cli.trust import ask_for_trust, trust_existing, trust_option
 from agentforge.model.status import FINAL
 from agentforge.views.lines.requests import request_lines
@@ -36,7 +42,12 @@ def start_attached(given: RunOptions, notes: "Sequence[AnyFact]" = ()) -> int:
         if trusted:
             trust_existing(engine, compiled.plan.session.name)
         return await engine.start(
-            compiled, force=given.force, notes=notes, record=given.record, approve=given.approve
+            compiled,
+            force=given.force,
+            notes=notes,
+            record=given.record,
+            approve=given.approve,
+            skip_checks=given.skip_checks,
         )
 
     return drive_and_ask(call, work) or exit_codes.COMPLETED
@@ -64,6 +75,7 @@ start_options = options_of(
     trust_option,
     record_option,
     yes_option,
+    skip_check_options,
     cleaned_option,
 )
 
@@ -76,7 +88,8 @@ def start_or_resume(options: dict[str, Any], **what: Any) -> int:
     foreground, notes = options.pop("foreground"), options.pop("notes")
     names = ("force", "recompile", "is_resumed", "record", "trust", "approve")
     how = {name: options.pop(name) for name in names}
-    given = RunOptions(options=options, **what, **how)
+    skipped = skipped_checks(options)
+    given = RunOptions(options=options, skip_checks=skipped, **what, **how)
     if given.is_resumed:
         _refuse_ignored_options(given)
     if not foreground:
@@ -92,6 +105,7 @@ def start_or_resume(options: dict[str, Any], **what: Any) -> int:
             record=given.record,
             trust=given.trust,
             approve=given.approve,
+            skip_checks=given.skip_checks,
         )
     return start_attached(given, notes)
 
@@ -101,13 +115,17 @@ async def _validate(engine: "Engine", given: RunOptions, background: "Background
     if given.is_resumed and given.session is not None:
         background.refuse(given.session, force=given.force)
         engine.validate_resume(
-            given.session, force=given.force, recompile=given.recompiled(engine), approve=given.approve
+            given.session,
+            force=given.force,
+            recompile=given.recompiled(engine),
+            approve=given.approve,
+            skip_checks=given.skip_checks,
         )
         return given.session
     compiled = compile_and_warn(given.compiled, engine)
     session = compiled.plan.session.name
     background.refuse(session, force=given.force)
-    await engine.validate_start(compiled, force=given.force)
+    await engine.validate_start(compiled, force=given.force, skip_checks=given.skip_checks)
     return session
 
 
@@ -158,6 +176,7 @@ def resume_attached(
     approve: bool = False,
     restart_stage: bool = False,
     provider: str | None = None,
+    skip_checks: Mapping[str, str] | None = None,
 ) -> int:
     from agentforge.cli.answers import drive_and_ask
     from agentforge.cli.log_output import current_session
@@ -188,6 +207,7 @@ def resume_attached(
             approve=approve,
             restart_stage=restart_stage,
             provider=provider,
+            skip_checks=skip_checks,
         )
 
     return drive_and_ask(call, work) or exit_codes.COMPLETED

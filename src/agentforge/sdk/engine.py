@@ -124,11 +124,13 @@ class Engine(HookDecorators):
         force: bool = False,
         record: bool = False,
         approve: bool = False,
+        skip_checks: Mapping[str, str] | None = None,
     ) -> RunResult:
         """Run a pipeline (a file, a name, YAML text or a mapping) or a single stage until it ends or pauses.
         `provider`, `model` and `provider_config` override the definition. `passes`: how often to run the
         whole pipeline. `record`: record the agents' work as a cassette, `cassette.jsonl`. `approve`: give the
-        approvals of stages without asking; checkpoints are still asked.
+        approvals of stages without asking; checkpoints are still asked. `skip_checks`: reasons, by the names
+        of checks that don't count; only for persons.
 
         Cancelling the task is a graceful stop: the agent may finish its iteration, then the run is paused.
         """
@@ -141,7 +143,9 @@ class Engine(HookDecorators):
             overrides=replace(overrides, config=dict(provider_config or {})),
             passes=passes,
         )
-        return await self.start(compiled, force=force, record=record, approve=approve)
+        return await self.start(
+            compiled, force=force, record=record, approve=approve, skip_checks=skip_checks
+        )
 
     def compile(
         self,
@@ -194,6 +198,7 @@ class Engine(HookDecorators):
         record: bool = False,
         replay: Replay | None = None,
         approve: bool = False,
+        skip_checks: Mapping[str, str] | None = None,
     ) -> RunResult:
         """Run a compiled pipeline. `force` stops and archives an existing run with the name. `notes` are
         facts about the start, for the log. `replay` is played back instead of calling providers."""
@@ -205,6 +210,7 @@ class Engine(HookDecorators):
             record=record,
             replay=replay,
             approve=approve,
+            skip_checks=skip_checks or {},
         )
 
     def trust(self, session: str) -> None:
@@ -236,12 +242,13 @@ class Engine(HookDecorators):
         restart_stage: bool = False,
         provider: str | None = None,
         approve: bool = False,
+        skip_checks: Mapping[str, str] | None = None,
     ) -> RunResult:
         """Resume a paused, failed or interrupted run. Resets failure counters. A run that waits for nothing
         but approvals and agents' questions is refused: answer them.
         `record`: record the agents' work from now on; a recorded run stays recorded. `restart_stage`: start
         the current stage over as its next visit; inside a parallel block, that of the `provider`. `approve`:
-        give the approvals of stages without asking from now on.
+        give the approvals of stages without asking from now on. `skip_checks`: as in `run`.
 
         The run keeps the plan that it was started with unless `recompile` is given: True compiles its
         current definition; the result of `recompile()` can be another pipeline.
@@ -255,15 +262,23 @@ class Engine(HookDecorators):
                 force=force,
                 accept_damage=accept_damage,
                 notes=notes,
+                skip_checks=skip_checks or {},
             ),
             self._recompilation(session, recompile),
         )
 
     async def validate_start(
-        self, compiled: Compiled, *, force: bool = False, replay: Replay | None = None
+        self,
+        compiled: Compiled,
+        *,
+        force: bool = False,
+        replay: Replay | None = None,
+        skip_checks: Mapping[str, str] | None = None,
     ) -> None:
         """Raise the errors of `start` without starting anything."""
-        await validate_start(self._context, compiled, force=force, replay=replay)
+        await validate_start(
+            self._context, compiled, force=force, replay=replay, skip_checks=skip_checks or {}
+        )
 
     def validate_resume(
         self,
@@ -274,12 +289,14 @@ class Engine(HookDecorators):
         restart_stage: bool = False,
         provider: str | None = None,
         approve: bool = False,
+        skip_checks: Mapping[str, str] | None = None,
     ) -> None:
         """Raise the errors of `resume` that can be found without opening the run."""
         how = Resumption(
             f.SessionResumed("person", approve=approve),
             f.RestartRequested("requested", "person", provider) if restart_stage else None,
             force=force,
+            skip_checks=skip_checks or {},
         )
         validate_resume(self._context, session, how, self._recompilation(session, recompile))
 

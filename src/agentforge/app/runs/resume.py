@@ -16,6 +16,7 @@ from agentforge.app.runs.context import RunContext, recovered, refuse_own_agent,
 from agentforge.app.runs.leases import active, stop_owner
 from agentforge.app.runs.lookup import is_answered, is_recoverable
 from agentforge.app.runs.start import run_settings, without_secrets, write_definition
+from agentforge.app.runs.waivers import waivers
 from agentforge.definition.compiler import INLINE, Compiled
 from agentforge.definition.pins import pinned_text
 from agentforge.definition.yaml.parser import SourceText
@@ -49,6 +50,8 @@ class Resumption(Struct, frozen=True):
     force: bool = False
     accept_damage: bool = False
     notes: Sequence[f.AnyFact] = ()
+    skip_checks: Mapping[str, str] = {}
+    """Reasons, by the names of checks."""
 
 
 async def resume_run(
@@ -82,7 +85,8 @@ async def resume_run(
             _refuse_unanswered(journal.state, how)
         else:
             _change_plan(journal, layout, compiled)
-        for note in how.notes:
+        waived = waivers(context, journal.plan, how.skip_checks)
+        for note in (*how.notes, *waived):
             journal.record(note, journal.state.cursor)
         record_resume(journal, layout, how, hidden_answers(environ))
     return await context.runner.drive(journal)
@@ -129,7 +133,9 @@ def validate_resume(
         refuse_restart(info.state, how.restart.provider)
     if (compiled := recompile()) is not None:
         _plan_changed(compiled.plan, info.plan, info.state)
+        waivers(context, compiled.plan, how.skip_checks)
         return
+    waivers(context, info.plan, how.skip_checks)
     context.runner.hooks.refuse_missing(info.plan, info.state.settings)
     if not is_answered(info.plan, info.state, context.runs.layout(session), context.clock.now()):
         _refuse_unanswered(info.state, how)

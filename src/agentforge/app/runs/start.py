@@ -16,6 +16,7 @@ from agentforge.app.replay import refuse_unsafe_replay
 from agentforge.app.results import RunResult
 from agentforge.app.runs.context import RunContext, refuse_own_agent, reopen
 from agentforge.app.runs.leases import stop_owner
+from agentforge.app.runs.waivers import waivers
 from agentforge.definition.compiler import Compiled
 from agentforge.definition.yaml.parser import SourceText
 from agentforge.legacy.sketch import is_shell_run
@@ -40,6 +41,7 @@ async def start_run(
     record: bool,
     replay: Replay | None,
     approve: bool,
+    skip_checks: Mapping[str, str],
 ) -> RunResult:
     session, leases = compiled.plan.session.name, context.leases
     environ = context.runs.environ
@@ -51,6 +53,7 @@ async def start_run(
         log.warning("AGENT_PIPELINES_LEGACY has no effect: every run has a log")
     plan = await context.runner.make_ready(compiled.plan, settings, is_new=True)
     compiled = replace(compiled, plan=plan)
+    waived = waivers(context, plan, skip_checks)
     leases.refuse_other_engine(session, force=force)
     await leases.clean()
     leases.warn_about_others(session)
@@ -65,7 +68,7 @@ async def start_run(
         started = _session_started(compiled, settings)
         context.trust.started(session, started.run_id)
         journal.record(started, Cursor("0", 0, 0))
-        for note in notes:
+        for note in (*notes, *waived):
             journal.record(note, journal.state.cursor)
     return await context.runner.drive(journal)
 
@@ -81,7 +84,12 @@ def without_secrets(compiled: Compiled, environ: Mapping[str, str]) -> Compiled:
 
 
 async def validate_start(
-    context: RunContext, compiled: Compiled, *, force: bool, replay: Replay | None
+    context: RunContext,
+    compiled: Compiled,
+    *,
+    force: bool,
+    replay: Replay | None,
+    skip_checks: Mapping[str, str],
 ) -> None:
     """Raise the errors of `start` without starting anything."""
     session = compiled.plan.session.name
@@ -89,6 +97,7 @@ async def validate_start(
         refuse_unsafe_replay(replay, compiled.plan, context.runs.project, context.runs.environ)
     settings = run_settings(context.runs.environ, replay=replay)
     await context.runner.make_ready(compiled.plan, settings, is_new=True)
+    waivers(context, compiled.plan, skip_checks)
     context.leases.warn_about_others(session)
     if not force:
         context.leases.refuse_other_engine(session, force=False)

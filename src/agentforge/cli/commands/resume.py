@@ -14,6 +14,7 @@ from agentforge.cli.invocation import (
     yes_option,
 )
 from agentforge.cli.output import echo, print_json
+from agentforge.cli.run_options import skip_check_options, skipped_arguments, skipped_checks
 from agentforge.cli.start import resume_attached, resume_detached
 from agentforge.cli.trust import trust_option
 from agentforge.views.status import RESUMABLE
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 @trust_option
 @record_option
 @yes_option
+@skip_check_options
 @engine_options
 def resume(*, session: str | None, recompile: bool, detach: bool, trust: bool, **how: Any) -> int:
     """Resume a paused, failed or interrupted run.
@@ -49,6 +51,7 @@ def resume(*, session: str | None, recompile: bool, detach: bool, trust: bool, *
     call = invocation()
     if how["provider"] is not None and not how["restart_stage"]:
         raise click.UsageError("--provider names the branch to start over: use it with --restart-stage")
+    how["skip_checks"] = skipped_checks(how)
     name = choose_session(call, session, RESUMABLE, "to resume")
     if how["restart_stage"] and not how["force"] and call.runs.info(name).status == "running":
         return _restart_running(call, name, how["provider"])
@@ -59,7 +62,7 @@ def resume(*, session: str | None, recompile: bool, detach: bool, trust: bool, *
     if not detach:
         return resume_attached(call, name, recompile=recompiled, trust=trust, **how)
     flags = _flags(recompile=recompile, **how)
-    checked = {key: how[key] for key in ("force", "restart_stage", "provider", "approve")}
+    checked = {key: how[key] for key in ("force", "restart_stage", "provider", "approve", "skip_checks")}
     return resume_detached(call, name, flags, recompile=recompiled, trust=trust, **checked)
 
 
@@ -74,6 +77,7 @@ def _flags(**given: Any) -> list[str]:
         "--yes": "approve",
     }
     flags = [flag for flag, key in plain.items() if given[key]]
+    flags += skipped_arguments(given["skip_checks"])
     return flags + [f"--{key}={given[key]}" for key in ("context", "provider") if given[key]]
 
 

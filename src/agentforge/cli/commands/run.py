@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from agentforge.cli.invocation import engine_options, record_option, yes_option
-from agentforge.cli.run_options import RunOptions, override_options
+from agentforge.cli.run_options import RunOptions, override_options, skip_check_options, skipped_checks
 from agentforge.cli.start import start_attached
 from agentforge.cli.trust import trust_option
 
@@ -17,6 +17,7 @@ from agentforge.cli.trust import trust_option
 @trust_option
 @record_option
 @yes_option
+@skip_check_options
 @override_options
 @engine_options
 def run(
@@ -37,8 +38,16 @@ def run(
         raise click.UsageError(
             "missing pipeline: agentforge run -p FILE (`agentforge pipelines` lists the named ones)"
         )
+    skipped = skipped_checks(options)
     return start_attached(
         RunOptions(
-            session, options, pipeline=pipeline, force=force, trust=trust, record=record, approve=approve
+            session,
+            options,
+            pipeline=pipeline,
+            force=force,
+            trust=trust,
+            record=record,
+            approve=approve,
+            skip_checks=skipped,
         )
     )

@@ -1,0 +1,44 @@
+"""Checks that a person decides to skip: only a person may, and the log records who and why."""
+
+import os
+import pwd
+from collections.abc import Mapping
+
+from agentforge.app.redaction import stored_text
+from agentforge.app.runs.context import RunContext, is_agent
+from agentforge.model import facts as f
+from agentforge.model.diagnostic import choice
+from agentforge.model.errors import InvalidRequest, NotPermitted
+from agentforge.model.plan import Plan
+
+MAX_REASON_CHARS = 2_000
+
+
+def waivers(context: RunContext, plan: Plan, skipped: Mapping[str, str]) -> tuple[f.CheckWaived, ...]:
+    """`skipped`: reasons, by the names of the checks. Raises why they can't be skipped."""
+    if skipped and is_agent(context):
+        raise NotPermitted(
+            "only a person may skip a check, and this process was started by an agent",
+            hint="ask a person to run the command",
+        )
+    names = {check.name for step in plan.steps for stage in step.stages for check in stage.checks}
+    for name, reason in skipped.items():
+        if name not in names:
+            hint = choice(name, "checks", sorted(names)) if names else "remove --skip-check: it has no checks"
+            raise InvalidRequest(f"the pipeline has no check {name!r}", hint=hint)
+        if not reason.strip() or len(reason) > MAX_REASON_CHARS:
+            raise InvalidRequest(
+                f"skipping the check {name!r} needs a reason of at most {MAX_REASON_CHARS:,} characters",
+                hint="say why with --reason TEXT",
+            )
+    return tuple(
+        f.CheckWaived(name, stored_text(reason.strip(), context.runs.environ, "the reason"), _user())
+        for name, reason in skipped.items()
+    )
+
+
+def _user() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return "person"
