@@ -390,7 +390,7 @@ def any_plan(draw: st.DrawFn) -> Plan:
             termination=draw(_terminations),
             delay=draw(st.sampled_from([0.0, 0.0, 2.0])),
             semantics=draw(st.sampled_from(["at_least_once", "at_least_once", "at_most_once"])),
-            retry=draw(st.none() | st.builds(RetryPolicy, st.integers(1, 3))),
+            retry=draw(st.none() | st.builds(RetryPolicy, st.integers(1, 3), stage=st.integers(0, 2))),
             on_limit=draw(st.none() | st.builds(LimitPolicy, st.sampled_from(["wait", "next", "fail"]))),
             approve=draw(st.none() | _approvals),
         )

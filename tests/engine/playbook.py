@@ -139,6 +139,8 @@ class Play:
                 details = f"{fact.attempt}{who}{limits}{goes_on}"
             case f.RetryScheduled():
                 details = f"{fact.attempt}/{fact.of} in {self.seconds_until(fact.due_at)}"
+            case f.StageRetried():
+                details = f"{fact.number}/{fact.of} {fact.kind.value} in {self.seconds_until(fact.due_at)}"
             case f.LimitMet():
                 until, due = self.seconds_until(fact.until), self.seconds_until(fact.due_at)
                 details = f"{fact.provider} until {until}, next in {due}"

@@ -4,7 +4,7 @@ import pytest
 from tests.engine.plans import plan_of, stage
 from tests.engine.playbook import play
 
-from agentforge.engine.decide.failure import ATTEMPTS_PER_KIND, attempts_allowed, backoff
+from agentforge.engine.retry import ATTEMPTS_PER_KIND, STAGE_FAILURES, attempts_allowed, backoff, kind_of
 from agentforge.model.failure import LIMITS, FailureKind
 from agentforge.model.plan import RetryPolicy
 
@@ -241,3 +241,96 @@ def test_resume_of_a_failed_run_starts_the_retry_count_afresh() -> None:
         ? wait retry 2s
         """,
     )
+
+
+# -- further tries of the stage
+
+
+def test_failed_stage_is_tried_again_from_the_iteration_that_failed() -> None:
+    """Attempt numbers continue, and the failures of attempts still count: each try is one attempt."""
+    play(
+        plan_of(stage(runs=2, retry=RetryPolicy(max_attempts=2, stage=2))),
+        f"""{BEGIN}
+        > completed continue
+        ? prepare plan 2
+        > prepared
+        < attempt_start 1
+        ? execute plan 2 attempt 1
+        > error provider_crashed
+        < retry_scheduled 2/2 in 2s
+        ? wait retry 2s
+        > fired retry
+        < attempt_start 2
+        ? execute plan 2 attempt 2
+        > error provider_crashed
+        < stage_retry 1/2 provider_crashed in 4s
+        ? wait retry 4s
+        > fired retry
+        < attempt_start 3
+        ? execute plan 2 attempt 3
+        > error agent_error
+        < stage_retry 2/2 agent_error in 8s
+        ? wait retry 8s
+        > fired retry
+        < attempt_start 4
+        ? execute plan 2 attempt 4
+        > error agent_error
+        < session_failed agent_error
+        """,
+    )
+
+
+@pytest.mark.parametrize("kind", sorted(set(TAXONOMY) - {kind.value for kind in STAGE_FAILURES}))
+def test_failure_that_another_try_would_have_too_fails_the_stage(kind: str) -> None:
+    play(
+        plan_of(stage(retry=RetryPolicy(stage=3))),
+        f"""{BEGIN}
+        > error {kind}
+        < session_failed {kind}
+        """,
+    )
+
+
+def test_resume_gives_the_further_tries_again() -> None:
+    play(
+        plan_of(stage(retry=RetryPolicy(max_attempts=1, stage=1, initial_delay=0))),
+        f"""{BEGIN}
+        > error agent_error
+        < stage_retry 1/1 agent_error in 0s
+        ? wait retry 0s
+        > fired retry
+        < attempt_start 2
+        ? execute plan 1 attempt 2
+        > error agent_error
+        < session_failed agent_error
+        > resume
+        < attempt_start 3
+        ? execute plan 1 attempt 3
+        > error agent_error
+        < stage_retry 1/1 agent_error in 0s
+        ? wait retry 0s
+        """,
+    )
+
+
+def raised_from(error: Exception, cause: BaseException) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
+def test_transient_cause_inside_an_exception_counts() -> None:
+    lost, late = ConnectionResetError("lost"), TimeoutError("late")
+    assert kind_of(ValueError("wrong")) is FailureKind.PROVIDER_CRASHED
+    assert kind_of(raised_from(ValueError("wrong"), lost)) is FailureKind.PROVIDER_UNREACHABLE
+    both = ExceptionGroup("two", [ValueError("wrong"), raised_from(RuntimeError("call"), late), lost])
+    assert kind_of(raised_from(ValueError("wrong"), both)) is FailureKind.PROVIDER_TIMEOUT
+    shown, hidden = ValueError("wrong"), ValueError("wrong")
+    shown.__context__, hidden.__context__, hidden.__suppress_context__ = late, late, True
+    assert kind_of(shown) is FailureKind.PROVIDER_TIMEOUT
+    assert kind_of(hidden) is FailureKind.PROVIDER_CRASHED
+
+
+def test_exceptions_that_are_causes_of_each_other_are_read_once() -> None:
+    first, second = ValueError("first"), ValueError("second")
+    first.__cause__, second.__cause__ = second, first
+    assert kind_of(first) is FailureKind.PROVIDER_CRASHED

@@ -196,3 +196,16 @@ def test_check_is_not_skipped_by_agents_nor_without_a_reason(
 
     run(main())
     assert not run_dir(tmp_path).exists()
+
+
+def test_failed_stage_is_tried_again_with_further_attempts(tmp_path: Path) -> None:
+    retry = {"max_attempts": 1, "initial_delay": 0, "stage": 2}
+    wrong = says("tried", "error", reason="no idea")
+    result = ran(tmp_path, pipeline(node(retry=retry)), wrong, wrong, says("done", "stop"))
+    assert result.completed
+    tries = found(tmp_path, "stage_retry")
+    assert [(each["number"], each["of"], each["type"]) for each in tries] == [
+        (1, 2, "agent_error"),
+        (2, 2, "agent_error"),
+    ]
+    assert [each["attempt"] for each in found(tmp_path, "attempt_start")] == [1, 2, 3]

@@ -86,6 +86,11 @@ LINES: list[tuple[AnyFact, str, str | None]] = [
         "build 2/3 retrying in 4.0s (try 2 of 3)",
     ),
     (
+        f.StageRetried(1, 2, SOON, FailureKind.AGENT_ERROR, "no idea"),
+        'node=1 run=1 iter=2 stage_try=1/2 type=agent_error message="no idea"',
+        "build 2/3 trying the stage again in 4.0s (further try 1 of 2)",
+    ),
+    (
         f.LimitMet(1, "claude", 0, SOON, SOON, "usage limit"),
         'node=1 run=1 iter=2 provider=claude until=2026-01-31T12:00:04Z message="usage limit"',
         "build 2/3 waiting 4.0s for the limit of claude",

@@ -190,12 +190,12 @@ def test_preview_shows_settings_of_a_wrong_type_and_a_plain_sandbox() -> None:
         stage("plan"),
         provider=ProviderChoice("claude", "opus", {"permissions": 3}),
         sandbox=SandboxChoice("bwrap"),
-        retry=RetryPolicy(max_attempts=5),
+        retry=RetryPolicy(max_attempts=5, stage=2),
     )
     lines = preview(plan_of(node), LAYOUT, {"claude": ("--skip-all",)})
     assert "- Permissions: those of the CLI's own settings" in lines
     assert "- Sandbox: bwrap, with network" in lines
-    assert "- Attempts: at_least_once, at most 5 per iteration" in lines
+    assert "- Attempts: at_least_once, at most 5 per iteration, the stage is tried 2 more times" in lines
 
 
 def test_preview_shows_approvals_checkpoints_and_views() -> None:

@@ -64,6 +64,7 @@ class RetrySpec(Struct, frozen=True):
     initial_delay: Written[float] | None = None
     multiplier: Written[float] | None = None
     max_delay: Written[float] | None = None
+    stage: Written[int] | None = None
 
 
 class LimitSpec(Struct, frozen=True):

@@ -48,6 +48,7 @@ _ATTEMPT_TARGET: dict[type[f.AnyFact], TaskStatus] = {
     f.IterationCompleted: TaskStatus.SUCCEEDED,
     f.ErrorOccurred: TaskStatus.FAILED,
     f.RetryScheduled: TaskStatus.WAITING,
+    f.StageRetried: TaskStatus.WAITING,
     f.LimitMet: TaskStatus.WAITING,
     f.ProviderChanged: TaskStatus.DUE,
 }

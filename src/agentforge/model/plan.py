@@ -197,6 +197,8 @@ class RetryPolicy(Struct, frozen=True):
     initial_delay: float = 2.0
     multiplier: float = 2.0
     max_delay: float = 30.0
+    stage: int = 0
+    """Further tries of a failed stage."""
 
 
 class FromStage(Struct, frozen=True):

@@ -295,6 +295,8 @@ class StageState(Struct, frozen=True, tag="stage"):
     queue_left: int = 0
     unavailable: tuple[Unavailable, ...] = ()
     """Unavailable providers; at most the length of the chain."""
+    stage_retries: int = 0
+    """Further tries of the stage after a failure."""
     round: int = 1
     """How often its result was shown for approval, including this visit."""
     rounds_granted: int = 0

@@ -80,6 +80,7 @@ def fold(summary: Summary, event: Event) -> Summary:
             )
         case (
             f.RetryScheduled()
+            | f.StageRetried()
             | f.LimitMet()
             | f.ProviderChanged()
             | f.TimerFired()

@@ -5,6 +5,7 @@ from tests.mutants.mutation import Mutation as Bug
 BLOCK = "agentforge.engine.decide.block"
 DECIDE = "agentforge.engine.decide.run"
 FAILURE = "agentforge.engine.decide.failure"
+RETRY = "agentforge.engine.retry"
 STAGE = "agentforge.engine.decide.stage"
 STATE = "agentforge.model.state"
 STAGE_AT = "agentforge.engine.decide.stage_at"
@@ -368,13 +369,13 @@ BUGS = (
         "if len(failures) <= allowed:",
     ),
     Bug(
-        FAILURE,
+        RETRY,
         "an unlisted failure is retried",
         "ATTEMPTS_PER_KIND.get(last, 1)",
         "ATTEMPTS_PER_KIND.get(last, 2)",
     ),
-    Bug(FAILURE, "the delay before a retry has no maximum", "min(seconds, policy.max_delay)", "seconds"),
-    Bug(FAILURE, "the delay before a retry grows one step too early", "** (failures - 1)", "** failures"),
+    Bug(RETRY, "the delay before a retry has no maximum", "min(seconds, policy.max_delay)", "seconds"),
+    Bug(RETRY, "the delay before a retry grows one step too early", "** (failures - 1)", "** failures"),
     Bug(ROUTING, "a pipeline runs one pass too many", "if here[-1] < times:", "if here[-1] <= times:"),
     Bug(ROUTING, "the last node of a pipeline is skipped", "index + 1, here)", "index + 2, here)"),
     Bug(

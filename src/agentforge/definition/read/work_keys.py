@@ -114,6 +114,7 @@ RETRY = Table(
         Key("initial_delay", SECONDS, "Seconds before the second attempt."),
         Key("multiplier", Number(1, 100), "Factor by which the delay grows per attempt."),
         Key("max_delay", SECONDS, "Maximum delay in seconds."),
+        Key("stage", Number(0, 10, "a whole number", whole=True), "Further tries of a stage that failed."),
     ),
     lambda entries: RetrySpec(**entries.values),
     name="retry",

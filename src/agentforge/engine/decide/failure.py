@@ -5,9 +5,10 @@ from datetime import datetime, timedelta
 from msgspec import Struct
 
 from agentforge.engine.decide.requests import Question
+from agentforge.engine.retry import DEFAULT_POLICY, STAGE_FAILURES, attempts_allowed, backoff
 from agentforge.model import facts as f
 from agentforge.model.failure import LIMITS, Failure, FailureKind
-from agentforge.model.plan import LimitPolicy, RetryPolicy, StageNode
+from agentforge.model.plan import LimitPolicy, StageNode
 from agentforge.model.state import AttemptState, IterationState, StageState, Unavailable
 
 DEFAULT_LIMITS = LimitPolicy()
@@ -31,7 +32,7 @@ NEEDS_PERSON = frozenset({FailureKind.PROVIDER_MISSING, FailureKind.PROVIDER_AUT
 """Those that waiting doesn't resolve."""
 
 
-FailureRuling = f.RetryScheduled | f.LimitMet | f.ProviderChanged | Question | Failure
+FailureRuling = f.RetryScheduled | f.StageRetried | f.LimitMet | f.ProviderChanged | Question | Failure
 
 
 class FailedAttempt(Struct, frozen=True):
@@ -94,6 +95,16 @@ def decide_after_failure(failed: FailedAttempt) -> FailureRuling:
     if failed.failure.kind not in PROVIDER_FAILURES or iteration.gave_way >= len(node.chain):
         return failed.failure
     return _fall_back(failed)
+
+
+def decide_after_stage_failure(failed: FailedAttempt) -> f.StageRetried | None:
+    """Another try of the stage, from the iteration that failed; or None if none is left. The failures of
+    attempts still count, so that each try is one more attempt."""
+    policy, number = failed.node.retry or DEFAULT_POLICY, failed.at.stage_retries + 1
+    if number > policy.stage or failed.failure.kind not in STAGE_FAILURES:
+        return None
+    due_at = failed.ended_at + backoff(policy, max(1, len(failed.iteration.failures)))
+    return f.StageRetried(number, policy.stage, due_at, failed.failure.kind, failed.failure.message)
 
 
 def choose_provider(count: int, at: StageState, now: datetime) -> int:
@@ -183,33 +194,3 @@ def _end_of_limit(policy: LimitPolicy, met: int, failure: Failure, ended_at: dat
 
 def _is_resting(until: datetime | None, now: datetime) -> bool:
     return until is None or until > now
-
-
-DEFAULT_POLICY = RetryPolicy()
-
-# The maximum attempts per kind of failure. Kinds that aren't listed are never retried; the policy's
-# `max_attempts` bounds the total.
-ATTEMPTS_PER_KIND: dict[FailureKind, int] = {
-    FailureKind.PROVIDER_TIMEOUT: 100,
-    FailureKind.ITERATION_TIMEOUT: 100,
-    FailureKind.JUDGE_FAILED: 100,
-    FailureKind.PROVIDER_OVERLOADED: 100,
-    FailureKind.PROVIDER_UNREACHABLE: 100,
-    FailureKind.PROVIDER_CRASHED: 2,
-    FailureKind.RESULT_MISSING: 2,
-}
-
-
-def attempts_allowed(policy: RetryPolicy, failures: tuple[FailureKind, ...]) -> int:
-    """How many attempts there are in total, if further ones fail like the last one."""
-    if not failures:
-        return policy.max_attempts
-    last = failures[-1]
-    further = ATTEMPTS_PER_KIND.get(last, 1) - failures.count(last)
-    return min(policy.max_attempts, len(failures) + max(0, further))
-
-
-def backoff(policy: RetryPolicy, failures: int) -> timedelta:
-    """The delay before the attempt that follows this number of failures."""
-    seconds = policy.initial_delay * policy.multiplier ** (failures - 1)
-    return timedelta(seconds=min(seconds, policy.max_delay))

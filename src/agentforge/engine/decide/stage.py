@@ -20,10 +20,10 @@ from agentforge.engine.decide.checks import (
     run_checks,
 )
 from agentforge.engine.decide.failure import (
-    DEFAULT_POLICY,
     FailedAttempt,
     choose_provider,
     decide_after_failure,
+    decide_after_stage_failure,
 )
 from agentforge.engine.decide.hooks import call_hooks, end_reason
 from agentforge.engine.decide.people import approval, asked_by_agent, awaits_approval, rejected, restarted
@@ -31,6 +31,7 @@ from agentforge.engine.decide.requests import Question, Ruling
 from agentforge.engine.decide.routes import follow_verdict
 from agentforge.engine.decide.stage_at import StageAt, in_flight, max_runtime, tightest
 from agentforge.engine.decide.termination import MAX_JUDGE_FAILURES, end_of, wants_judge, wants_queue
+from agentforge.engine.retry import DEFAULT_POLICY
 from agentforge.model import facts as f
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.hook import HookPoint
@@ -223,17 +224,23 @@ def _once(here: StageAt, iteration: IterationState, attempt: AttemptState) -> Ru
 def _failure(here: StageAt, iteration: IterationState, attempt: AttemptState) -> Ruling | None:
     if attempt.status is not TaskStatus.FAILED or attempt.excused:
         return None
-    turn = decide_after_failure(FailedAttempt(here.node, here.at, iteration, attempt, here.remaining))
+    failed = FailedAttempt(here.node, here.at, iteration, attempt, here.remaining)
+    turn = decide_after_failure(failed)
     match turn:
         case Question():
             return Ruling(question=turn)
         case Failure(kind=FailureKind.ITERATION_TIMEOUT):
             # The run's limit may have expired, not the attempt's: a person may extend it.
-            return _stuck(here) or _runtime(here) or Ruling(failure=turn)
+            return _stuck(here) or _runtime(here) or _stage_failure(here, failed)
         case Failure():
-            return Ruling(failure=turn)
+            return _stage_failure(here, failed)
         case _:
             return here.record(turn)
+
+
+def _stage_failure(here: StageAt, failed: FailedAttempt) -> Ruling:
+    again = decide_after_stage_failure(failed)
+    return here.record(again) if again else Ruling(failure=failed.failure)
 
 
 def _retry_wait(here: StageAt, iteration: IterationState, attempt: AttemptState) -> Ruling | None:

@@ -11,13 +11,15 @@ from agentforge.model.result import Usage
 from agentforge.model.state import AgentSession, StageState, Unavailable
 from agentforge.model.status import TaskStatus
 
-AfterFailure = f.RetryScheduled | f.LimitMet | f.ProviderChanged
+AfterFailure = f.RetryScheduled | f.StageRetried | f.LimitMet | f.ProviderChanged
 
 
 def after_failure(at: StageState, event: Event, fact: AfterFailure) -> StageState:
     match fact:
         case f.RetryScheduled(due_at=due_at):
             return with_attempt(at, status=TaskStatus.WAITING, due_at=due_at)
+        case f.StageRetried(number=number, due_at=due_at):
+            return with_attempt(replace(at, stage_retries=number), status=TaskStatus.WAITING, due_at=due_at)
         case f.LimitMet():
             resting = Unavailable(fact.choice, fact.until, fact.message, limited=True)
             counted = _limited(_with_resting(at, resting), event)

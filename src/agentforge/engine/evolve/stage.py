@@ -79,7 +79,7 @@ def evolve_stage(at: StageState, event: Event, fact: StageFact) -> StageState:
             | f.StageRouted()
         ):
             return evolve_checks(at, event, fact)
-        case f.RetryScheduled() | f.LimitMet() | f.ProviderChanged():
+        case f.RetryScheduled() | f.StageRetried() | f.LimitMet() | f.ProviderChanged():
             return after_failure(at, event, fact)
         case _:
             return _apply_attempt(at, fact)
@@ -112,6 +112,7 @@ def on_resume(at: StageState) -> StageState:
         at,
         failure=None,
         unavailable=(),
+        stage_retries=0,
         judge=judge,
         delay_due=None,
         # The rejection that is pending is the last one of the rounds before.

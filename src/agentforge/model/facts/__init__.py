@@ -41,6 +41,7 @@ from agentforge.model.facts.iteration import (
     LimitMet,
     ProviderChanged,
     RetryScheduled,
+    StageRetried,
     TreeTaken,
 )
 from agentforge.model.facts.judge import (
@@ -154,6 +155,7 @@ __all__ = [
     "SessionStarted",
     "StageCompleted",
     "StageJudged",
+    "StageRetried",
     "StageRouted",
     "TimerFired",
     "TmuxSessionCleaned",
@@ -198,6 +200,7 @@ AnyFact = (
     | AttemptCancelled
     | ErrorOccurred
     | RetryScheduled
+    | StageRetried
     | LimitMet
     | ProviderChanged
     | PauseRequested

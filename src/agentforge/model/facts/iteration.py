@@ -134,6 +134,18 @@ class RetryScheduled(Fact, frozen=True):
     message: str
 
 
+class StageRetried(Fact, frozen=True):
+    """A stage failed, and is retried from the iteration that failed."""
+
+    TYPE = "stage_retry"
+
+    number: int
+    of: int
+    due_at: datetime
+    kind: FailureKind = field(name="type")
+    message: str
+
+
 class LimitMet(Fact, frozen=True):
     """A quota or rate limit was hit, and the iteration waits for it to reset."""
 

@@ -12,6 +12,7 @@ from typing import TypeGuard
 
 from msgspec import Struct
 
+from agentforge.engine.retry import kind_of
 from agentforge.model.errors import AgentForgeError, MissingKey, ProviderUnusable, UnknownProvider
 from agentforge.model.failure import Failure, FailureKind, short_message
 from agentforge.model.layout import AttemptLayout, IterationLayout, RunLayout
@@ -293,7 +294,7 @@ def _unusable(error: AgentForgeError) -> CallRefused:
 def _raised(call: ProviderCall, error: Exception) -> Failure:
     """The failure for an exception raised by a provider."""
     log.error("provider %s raised", call.by.type, exc_info=error)
-    kind = FailureKind.PROVIDER_TIMEOUT if isinstance(error, TimeoutError) else FailureKind.PROVIDER_CRASHED
+    kind = kind_of(error)
     message = f"{call.by.type} raised {type(error).__name__}: {told(error)}"
     return Failure(kind, short_message(message))
 

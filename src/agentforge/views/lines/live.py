@@ -51,7 +51,7 @@ def run_line(event: Event, plan: Plan) -> RunLine | None:
             message = one_line(fact.message, MESSAGE_CHARS)
             tried = f" (attempt {fact.attempt})" if fact.attempt else ""
             return RunLine(place, f"failed{tried}: {fact.kind.value}: {message}", "failed", "error")
-        case f.RetryScheduled() | f.LimitMet() | f.ProviderChanged() as fact:
+        case f.RetryScheduled() | f.StageRetried() | f.LimitMet() | f.ProviderChanged() as fact:
             return _after_failure(place, fact, event.at)
         case f.AttemptStarted() | f.AttemptReattached() | f.AttemptLost() | f.AttemptEnding() as fact:
             return _of_attempt(place, fact)
@@ -127,13 +127,16 @@ def _of_attempt(
 
 
 def _after_failure(
-    place: str, fact: f.RetryScheduled | f.LimitMet | f.ProviderChanged, at: datetime
+    place: str, fact: f.RetryScheduled | f.StageRetried | f.LimitMet | f.ProviderChanged, at: datetime
 ) -> RunLine:
     """The failure itself is on the previous line."""
     match fact:
         case f.RetryScheduled():
             wait = span((fact.due_at - at).total_seconds())
             text = f"retrying in {wait} (try {fact.attempt} of {fact.of})"
+        case f.StageRetried():
+            wait = span((fact.due_at - at).total_seconds())
+            text = f"trying the stage again in {wait} (further try {fact.number} of {fact.of})"
         case f.LimitMet():
             wait = span((fact.due_at - at).total_seconds())
             text = f"waiting {wait} for the limit of {fact.provider}"

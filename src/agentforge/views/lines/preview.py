@@ -194,7 +194,9 @@ def _sandbox(sandbox: SandboxChoice | None) -> str:
 def _attempts(node: StageNode) -> str:
     if node.semantics == "at_most_once":
         return "at_most_once, a person decides whether a failed one is retried"
-    return f"{node.semantics}, at most {(node.retry or RetryPolicy()).max_attempts} per iteration"
+    policy = node.retry or RetryPolicy()
+    again = f", the stage is tried {policy.stage} more times" if policy.stage else ""
+    return f"{node.semantics}, at most {policy.max_attempts} per iteration{again}"
 
 
 def _limits(node: StageNode) -> Iterator[str]:

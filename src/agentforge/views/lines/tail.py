@@ -100,6 +100,7 @@ def _place(event: Event) -> list[tuple[str, Any]]:
             | f.AttemptCancelled()
             | f.ErrorOccurred()
             | f.RetryScheduled()
+            | f.StageRetried()
             | f.LimitMet()
             | f.ProviderChanged()
             | f.WorkerCompleted()
@@ -143,7 +144,7 @@ def _details(fact: AnyFact) -> list[tuple[str, Any]]:
             exit_code = "" if fact.exit_code is None else fact.exit_code
             message = _quoted(fact.message, MESSAGE_CHARS)
             return [("type", fact.kind.value), ("exit_code", exit_code), ("message", message)]
-        case f.RetryScheduled() | f.LimitMet() | f.ProviderChanged():
+        case f.RetryScheduled() | f.StageRetried() | f.LimitMet() | f.ProviderChanged():
             return _after_failure(fact)
         case f.TimerFired():
             return [("timer", fact.timer)]
@@ -172,10 +173,15 @@ def _of_attempt(fact: f.AttemptStarted | f.AttemptReattached) -> list[tuple[str,
     return [("attempt", fact.attempt), ("provider", fallback), ("agent_session", fact.resume or "")]
 
 
-def _after_failure(fact: f.RetryScheduled | f.LimitMet | f.ProviderChanged) -> list[tuple[str, Any]]:
+def _after_failure(
+    fact: f.RetryScheduled | f.StageRetried | f.LimitMet | f.ProviderChanged,
+) -> list[tuple[str, Any]]:
     match fact:
         case f.RetryScheduled():
             return [("try", f"{fact.attempt}/{fact.of}")]
+        case f.StageRetried():
+            why = _quoted(fact.message, MESSAGE_CHARS)
+            return [("stage_try", f"{fact.number}/{fact.of}"), ("type", fact.kind.value), ("message", why)]
         case f.LimitMet():
             until = f"{fact.until:%Y-%m-%dT%H:%M:%SZ}"
             why = _quoted(fact.message, MESSAGE_CHARS)
