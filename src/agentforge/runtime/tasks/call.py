@@ -19,6 +19,7 @@ from agentforge.model.layout import AttemptLayout, IterationLayout, RunLayout
 from agentforge.model.plan import Plan, ProviderChoice, SandboxChoice
 from agentforge.model.result import Usage
 from agentforge.model.secrets import Redactor, SecretReferences
+from agentforge.model.task import MARK
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult, ProcessProvider, Provider
 from agentforge.runtime.confinement import Confiner
 from agentforge.runtime.exit_record import KILLED, ExitRecord, exit_of, is_foreign, make_folder
@@ -72,6 +73,24 @@ class ProviderCall(Struct, frozen=True):
     """The directory of its branch, relative to the run directory; empty outside a block."""
     before: Usage | None = None
     """The usage of the agent session before it was resumed."""
+
+
+def script_request(context: TaskContext, call: ProviderCall, variables: Mapping[str, str]) -> ExecuteRequest:
+    """A script of a hook or a check: a program of the user's, without a prompt and a result."""
+    return ExecuteRequest(
+        prompt="",
+        model="",
+        config=call.by.config,
+        workdir=context.project,
+        environment={
+            **context.environment,
+            MARK: call.mark,
+            "AGENT_PIPELINES_SESSION": context.plan.session.name,
+            **variables,
+        },
+        status_path="",
+        result_path="",
+    )
 
 
 class Finished(Struct, frozen=True):

@@ -17,12 +17,20 @@ from agentforge.model import facts as f
 from agentforge.model.check import MAX_KEPT_FAILURES, Check, CheckEnd
 from agentforge.model.layout import AttemptLayout
 from agentforge.model.plan import ProviderChoice, SandboxChoice
-from agentforge.model.task import MARK, CheckTask
+from agentforge.model.task import CheckTask
 from agentforge.ports.provider import ExecuteRequest
 from agentforge.ports.tree import NoTree, Trees, is_tree_id
 from agentforge.runtime.left_files import read_left
 from agentforge.runtime.supervision import AttemptLimits
-from agentforge.runtime.tasks.call import CallRefused, Calls, Finished, Lost, ProviderCall, TaskContext
+from agentforge.runtime.tasks.call import (
+    CallRefused,
+    Calls,
+    Finished,
+    Lost,
+    ProviderCall,
+    TaskContext,
+    script_request,
+)
 from agentforge.runtime.tasks.performer import TaskReport
 from agentforge.system import files
 from agentforge.system.named_files import read_project_file
@@ -85,23 +93,12 @@ class CheckPerformer:
         )
 
     def _request(self, task: CheckTask) -> ExecuteRequest:
-        call, setting = self._call(task), self._setting
-        return ExecuteRequest(
-            prompt="",
-            model="",
-            config=call.by.config,
-            workdir=setting.project,
-            environment={
-                **setting.environment,
-                MARK: call.mark,
-                "AGENTFORGE_CHECK": task.check.name,
-                "COLUMNS": WIDE,
-                "AGENT_PIPELINES_SESSION": setting.plan.session.name,
-                "AGENT_PIPELINES_STAGE": task.name,
-            },
-            status_path="",
-            result_path="",
-        )
+        variables = {
+            "AGENT_PIPELINES_STAGE": task.name,
+            "AGENTFORGE_CHECK": task.check.name,
+            "COLUMNS": WIDE,
+        }
+        return script_request(self._setting, self._call(task), variables)
 
     # -- the files that it checks
 

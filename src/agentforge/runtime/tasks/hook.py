@@ -17,7 +17,7 @@ from agentforge.model import facts as f
 from agentforge.model.failure import short_message
 from agentforge.model.hook import HookPoint, HookResult
 from agentforge.model.plan import ProviderChoice
-from agentforge.model.task import MARK, HookTask
+from agentforge.model.task import HookTask
 from agentforge.ports.clock import Clock
 from agentforge.ports.hook_calls import HookCalls
 from agentforge.ports.provider import ExecuteRequest
@@ -31,7 +31,16 @@ from agentforge.ports.webhook import (
 from agentforge.runtime.hook_answer import as_recorded, checked_result, read_answer
 from agentforge.runtime.played_hooks import PlayedHooks
 from agentforge.runtime.supervision import AttemptLimits
-from agentforge.runtime.tasks.call import CallRefused, Calls, Finished, Lost, ProviderCall, TaskContext, told
+from agentforge.runtime.tasks.call import (
+    CallRefused,
+    Calls,
+    Finished,
+    Lost,
+    ProviderCall,
+    TaskContext,
+    script_request,
+    told,
+)
 from agentforge.runtime.tasks.performer import TaskReport
 from agentforge.views.history import History
 
@@ -168,26 +177,15 @@ class HookPerformer:
         )
 
     def _request(self, task: HookTask) -> ExecuteRequest:
-        call, setting = self._call(task), self._setting
-        return ExecuteRequest(
-            prompt="",
-            model="",
-            config=call.by.config,
-            workdir=setting.project,
-            environment={
-                **setting.environment,
-                MARK: call.mark,
-                "AGENT_PIPELINES_SESSION": setting.plan.session.name,
-                "AGENT_PIPELINES_STAGE": task.name,
-                "AGENT_PIPELINES_ITERATION": str(task.iteration),
-                "AGENT_PIPELINES_CONTEXT": "\n".join(task.notes),
-                "AGENTFORGE_HOOK": task.hook.id,
-                "AGENTFORGE_EVENT": task.hook.point,
-                "AGENTFORGE_DELIVERY": task.delivery,
-            },
-            status_path="",
-            result_path="",
-        )
+        variables = {
+            "AGENT_PIPELINES_STAGE": task.name,
+            "AGENT_PIPELINES_ITERATION": str(task.iteration),
+            "AGENT_PIPELINES_CONTEXT": "\n".join(task.notes),
+            "AGENTFORGE_HOOK": task.hook.id,
+            "AGENTFORGE_EVENT": task.hook.point,
+            "AGENTFORGE_DELIVERY": task.delivery,
+        }
+        return script_request(self._setting, self._call(task), variables)
 
     # -- functions
 
