@@ -3,6 +3,7 @@
 from tests.mutants.mutation import Mutation as Bug
 
 OUTCOME = ("tests/engine/test_check_outcome.py", "tests/engine/test_check_parsers.py")
+ROUTES = ("tests/engine/test_decide_checks.py", "tests/engine/test_route_graphs.py")
 
 BUGS = (
     Bug(
@@ -53,5 +54,54 @@ BUGS = (
         "room // len(shown) - 2",
         "room",
         ("tests/views/test_check_feedback.py",),
+    ),
+    Bug(
+        "agentforge.engine.decide.checks",
+        "an agent's claim outranks a failing check",
+        "    if failed := here.failing:\n",
+        "    if (failed := here.failing) and not here.at.claim:\n",
+        ROUTES,
+    ),
+    Bug(
+        "agentforge.engine.decide.checks",
+        "an outcome counts although files changed",
+        "    if known.changed and known.voids < MAX_VOID_CHECKS:\n",
+        "    if known.changed and known.voids < 0:\n",
+        ROUTES,
+    ),
+    Bug(
+        "agentforge.engine.decide.routes",
+        "one cycle more than the limit",
+        "    if cycle > limit + granted:\n",
+        "    if cycle > limit + granted + 1:\n",
+        ROUTES,
+    ),
+    Bug(
+        "agentforge.engine.evolve.checks",
+        "an outer cycle keeps the counters inside it",
+        "        if key == own or not _is_inside(key, target, source, provider)\n",
+        "",
+        ROUTES,
+    ),
+    Bug(
+        "agentforge.engine.evolve.checks",
+        "a cycle resets every counter",
+        "{**kept, route_key(source, provider, target): fact.cycle - 1}",
+        "{route_key(source, provider, target): fact.cycle - 1}",
+        ROUTES,
+    ),
+    Bug(
+        "agentforge.app.replay",
+        "a replay runs the checks of a cassette that nobody allowed",
+        "(*map(shlex.join, cassette.commands), *checks)",
+        "map(shlex.join, cassette.commands)",
+        ("tests/sdk/test_recorded_checks.py",),
+    ),
+    Bug(
+        "agentforge.runtime.tasks.check",
+        "a report of an earlier run counts",
+        "in (None, before.report):",
+        "is None:",
+        ("tests/sdk/test_checks.py",),
     ),
 )

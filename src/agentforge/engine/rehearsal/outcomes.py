@@ -107,8 +107,6 @@ def work_for(works: Sequence[Work], fact: f.AnyFact, here: Cursor | None) -> Wor
             fits = fits and (not work.attempt or work.attempt == getattr(fact, "attempt", work.attempt))
             if isinstance(work, HookTask):
                 fits = fits and work.hook.id == getattr(fact, "hook", "")
-            if isinstance(work, CheckTask):
-                fits = fits and work.check.name == getattr(fact, "check", "")
         if fits:
             return work
     return None

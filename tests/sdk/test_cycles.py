@@ -1,0 +1,78 @@
+"""A pipeline that plans, builds, verifies and reviews, in real runs: how it goes back, and when it asks."""
+
+from pathlib import Path
+from typing import Any
+
+from tests.sdk.projects import engine, node, pipeline, run
+from tests.sdk.test_checks import found
+
+from agentforge import RunResult
+from agentforge.model.status import RunStatus
+from agentforge.testing import ScriptedProvider
+from agentforge.testing.scripted_provider import says
+
+STAGES = ("plan", "build", "verify", "review")
+
+
+def ran(project: Path, verdicts: dict[str, list[str]], check: str = "true", **limits: int) -> RunResult:
+    """Each stage reports its verdicts in turn, then `pass`; the builder writes a file at each visit."""
+    visits = dict.fromkeys(STAGES, 0)
+
+    def act(request: Any) -> Any:
+        stage = next(name for name in STAGES if f"-{name}/" in request.result_path)
+        visits[stage] += 1
+        if stage == "build":
+            (project / "work").write_text("done\n" * visits[stage])
+        said = verdicts.get(stage, [])[visits[stage] - 1 : visits[stage]]
+        return says("done", "stop", verdict=said[0] if said else "pass")(request)
+
+    definition = pipeline(
+        node("plan"),
+        node("build"),
+        node("verify", checks=[{"name": "test", "run": check}], on={"fail": "build"}),
+        node("review", on={"reject": "plan"}),
+        limits=limits,
+    )
+
+    async def main() -> RunResult:
+        async with engine(project, ScriptedProvider([act])) as sdk:
+            return await sdk.run(definition, session="s")
+
+    return run(main())
+
+
+def visited(project: Path) -> list[str]:
+    return [started["name"] for started in found(project, "node_start")]
+
+
+def test_should_plan_execute_verify_review(tmp_path: Path) -> None:
+    assert ran(tmp_path, {}).completed
+    assert visited(tmp_path) == list(STAGES)
+
+
+def test_should_handle_verification_failure(tmp_path: Path) -> None:
+    assert ran(tmp_path, {}, check="test $(wc -l < work) -ge 2").completed
+    assert visited(tmp_path) == ["plan", "build", "verify", "build", "verify", "review"]
+
+
+def test_should_handle_review_rejection(tmp_path: Path) -> None:
+    assert ran(tmp_path, {"review": ["reject"]}).completed
+    assert visited(tmp_path) == [*STAGES, *STAGES]
+
+
+def test_should_escalate_correctly(tmp_path: Path) -> None:
+    result = ran(tmp_path, {"review": ["reject"] * 9}, cycles=2)
+    assert result.status is RunStatus.PAUSED
+    (request,) = result.requests
+    assert (request.reason, request.options) == ("cycle_limit", ("retry", "accept", "resume", "cancel"))
+    assert visited(tmp_path) == [*STAGES, *STAGES]
+
+
+def test_should_pause_on_unrecoverable(tmp_path: Path) -> None:
+    """The same failure on the same files: another cycle would find it again."""
+    result = ran(tmp_path, {}, check="echo broken; exit 1", cycles=9, cluster=2)
+    assert result.status is RunStatus.PAUSED
+    (request,) = result.requests
+    assert request.reason == "failure_cluster"
+    assert "broken" in request.question
+    assert visited(tmp_path) == ["plan", "build", "verify", "build", "verify"]
