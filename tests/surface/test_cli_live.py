@@ -24,6 +24,17 @@ def test_the_live_display_shows_stages_iterations_and_the_last_line(project: Pro
     assert screen.raw.rindex("\x1b[?25h") > screen.raw.rindex("\x1b[?25l")
 
 
+def test_the_live_display_shows_the_check_that_runs(project: Project) -> None:
+    check = "    checks: [{name: slow, run: 'while [ ! -e go ]; do sleep 0.05; done'}]\n"
+    file = project.pipeline(f"plan={WRITE_RESULT}", extra=check)
+    with on_a_terminal(project, "run", "-p", file, "-s", "auth") as screen:
+        screen.until("1/1  check slow, ")
+        assert project.call("top", "--json").json[0]["waits_for"].startswith("check slow, ")
+        (project.root / "go").touch()
+        assert screen.end() == 0
+    assert "plan verdict pass" in screen.text
+
+
 def test_ctrl_c_on_a_terminal_says_what_happens_and_how_to_resume(project: Project) -> None:
     file = project.pipeline(f"plan*2={AGENT}")
     with on_a_terminal(project, "run", "-p", file, "-s", "auth") as screen:

@@ -11,7 +11,7 @@ from tests.views.test_status_view import ATTEMPT, ITERATION, NODE, STARTED, seen
 from agentforge.model.request import Request
 from agentforge.views.hook_calls import HookCallView
 from agentforge.views.stage_progress import BranchProgress, StageProgress
-from agentforge.views.status import FailureStatus, PauseStatus, WaitStatus
+from agentforge.views.status import FailureStatus, PauseStatus, RunningCheck, WaitStatus
 from agentforge.views.top import HEADS, TopRow, column_widths, in_order, top_row, totals
 
 RUNNING = seen(STARTED, NODE, ITERATION, ATTEMPT, status="running")
@@ -47,6 +47,7 @@ def test_row_of_a_run_that_can_not_be_read() -> None:
             "claude, another 53s",
         ),
         (waits(hooks=(CALL,)), "hook review, 0.0s"),
+        (waits(running_check=RunningCheck("test", NOON - timedelta(seconds=12))), "check test, 12s"),
         (waits(hooks=(replace(CALL, status="asking"),), requests=(ASKED,)), "a person, 0.0s: Ship it?"),
         (waits(requests=(ASKED,)), "a person, 0.0s: Ship it?"),
         (waits("awaiting_approval", requests=(ASKED, ASKED)), "a person, 0.0s: Ship it? (and 1 more)"),

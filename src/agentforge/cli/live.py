@@ -12,7 +12,7 @@ from rich.text import Text
 from agentforge import AgentOutput
 from agentforge.cli.output import MARKS
 from agentforge.model.event import Event
-from agentforge.model.facts import HookStarted, IterationStarted, NodeStarted, SessionStarted
+from agentforge.model.facts import CheckStarted, HookStarted, IterationStarted, NodeStarted, SessionStarted
 from agentforge.model.plan import Plan
 from agentforge.model.state import RunState
 from agentforge.model.status import RunStatus
@@ -23,7 +23,7 @@ from agentforge.views.lines.requests import QUESTION_CHARS, answer_command, wait
 from agentforge.views.lines.status import branch_text
 from agentforge.views.run_model import RunModel
 from agentforge.views.stage_progress import BranchProgress, StageProgress, stage_progress
-from agentforge.views.status import waiting
+from agentforge.views.status import running_check, waiting
 from agentforge.views.summary import Summary
 from agentforge.views.text import cost, counted, one_line, printable, reason_text, span
 
@@ -32,6 +32,8 @@ MAX_STAGES = 10
 MAX_REQUESTS = 3
 BAR_COLUMNS = 24
 
+SHOWN_BELOW = (SessionStarted, NodeStarted, IterationStarted, CheckStarted, HookStarted)
+"""Facts without a line of their own: the rows of stages show what is running."""
 STYLES = {"busy": "cyan", "good": "green", "bad": "red", "warn": "yellow", "dim": "dim"}
 """Rich styles by tone."""
 
@@ -64,8 +66,7 @@ class LivePainter:
         if plan is None:
             return
         live = self._started(plan)
-        # The rows below already show what is running.
-        if isinstance(event.fact, NodeStarted | IterationStarted | SessionStarted | HookStarted):
+        if isinstance(event.fact, SHOWN_BELOW):
             return
         if line := run_line(event, plan):
             live.console.print(_line(line))
@@ -157,6 +158,9 @@ class LivePainter:
         if row.mark != "current":
             is_early = row.reason and row.completed < row.total
             return append(text, f"  {reason_text(row.reason)}") if is_early else text
+        if call := running_check(state):
+            took = span((datetime.now(UTC) - call.since).total_seconds())
+            return append(text, f"  check {one_line(call.check)}, {took}", "cyan")
         iteration, attempt = state.iteration, state.attempt
         if iteration is None:
             is_delayed = state.node is not None and state.node.delay_due is not None

@@ -73,6 +73,11 @@ class RestStatus(Struct, frozen=True):
     message: str
 
 
+class RunningCheck(Struct, frozen=True):
+    check: str
+    since: datetime
+
+
 class StatusView(Struct, frozen=True):
     session: str
     status: str
@@ -122,6 +127,13 @@ class StatusView(Struct, frozen=True):
     """Files in the run directory that couldn't be used: the latest ones."""
     stopped: StopReason | None = None
     """Why its last engine, in the background, stopped without recording the end of the run."""
+    running_check: RunningCheck | None = None
+
+
+def running_check(state: RunState) -> RunningCheck | None:
+    """The check that runs now; those of a block don't exist."""
+    call = state.node.check if state.node else None
+    return RunningCheck(call.check, call.started_at) if call and call.in_flight else None
 
 
 def status_view(
@@ -183,6 +195,7 @@ def status_view(
         answer_commands=tuple(answer_commands(state.session, state.open_requests, program)),
         inspect_command=inspect_command(state.session, state.open_requests, program),
         refused=state.refused,
+        running_check=running_check(state),
         stopped=stopped,
     )
 

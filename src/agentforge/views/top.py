@@ -110,6 +110,8 @@ def _while_running(view: StatusView, now: datetime) -> str:
     for call in view.hooks:
         if call.status != "asking":
             return f"hook {one_line(call.hook)}, {span((now - call.since).total_seconds())}"
+    if check := view.running_check:
+        return f"check {one_line(check.check)}, {span((now - check.since).total_seconds())}"
     for wait in view.waiting:
         return f"{wait.provider}, another {span((wait.until - now).total_seconds())}"
     if question := _question(view, now):
