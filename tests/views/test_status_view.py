@@ -8,6 +8,7 @@ from tests.views.samples import NOON, history, plan
 
 from agentforge.engine.evolve.run import evolve
 from agentforge.model import facts as f
+from agentforge.model.check import CheckCounts
 from agentforge.model.cursor import Cursor
 from agentforge.model.facts import AnyFact
 from agentforge.model.failure import FailureKind
@@ -19,9 +20,10 @@ from agentforge.model.stop_reason import StopReason
 from agentforge.ports.event_log import BufferHealth
 from agentforge.views.lines.status import status_rows
 from agentforge.views.stage_progress import stage_progress
-from agentforge.views.status import LogStatus, StatusView, resume_command, status_view
+from agentforge.views.status import CycleStatus, LogStatus, StatusView, resume_command, status_view
 from agentforge.views.summary import Summary, fold, health
 from agentforge.views.text import reason_text
+from agentforge.views.visits import CheckRun, StageVisit
 
 STARTED = (f.SessionStarted("pipeline", "run-1", plan(), "1.0", format=f.LOG_FORMAT), Cursor("0", 0, 0))
 NODE = (f.NodeStarted("plan", "0", type="plan", provider="command", model="opus", runs=2), Cursor("0", 1, 0))
@@ -355,3 +357,38 @@ def test_reason_why_the_engine_in_the_background_stopped() -> None:
     assert rows["Hint"] == "free some"
     bare = StopReason("auth", NOON, "error", "no space")
     assert "Hint" not in shown(seen(STARTED, status="interrupted", stopped=bare))
+
+
+def test_status_shows_the_latest_checks_and_cycles() -> None:
+    view = seen(STARTED, NODE, status="running")
+    run = CheckRun("test", 1, 1, NOON, "fail", counts=CheckCounts(3, 1), tree="a" * 40)
+    passed = CheckRun("lint", 1, 1, NOON, "pass")
+    judged = StageVisit("build", "1", None, 1, NOON, verdict="fail", waived=("lint",), checks=(run, passed))
+    started = StageVisit("plan", "0", None, 1, NOON, checks=(passed,))
+    rows = status_rows(
+        replace(view, visits=(judged, started), cycles=(CycleStatus("build", 2, 3),)), NOON, UTC
+    )
+    assert [row.value for row in rows if row.label in ("Cycle", "Check", "Verdict")] == [
+        "build: 2 of 3",
+        "build: test failed: 1 failed, 3 passed, tree aaaaaaaaaaaa",
+        "build: lint passed",
+        "build: fail (waived: lint)",
+        "plan: lint passed",
+    ]
+
+
+def test_cycles_are_counted_up_to_the_limit_with_what_was_granted() -> None:
+    states = (evolve(None, event) for event in history(STARTED))
+    state = replace(next(states), cycles={"1>0": 1, "1+": 2, "7>0": 1})
+    view = status_view(
+        plan(),
+        state,
+        Summary(),
+        health(Summary()),
+        status="running",
+        run_dir="/r",
+        driver_pid=None,
+        log=LogStatus(1, 0),
+        now=NOON,
+    )
+    assert view.cycles == (CycleStatus("build", 2, 5),)

@@ -5,6 +5,8 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from agentforge.engine.decide.routes import DEFAULT_CYCLES
+from agentforge.engine.evolve.checks import grant_key
 from agentforge.model.plan import Mode, Plan, ProviderChoice, StageNode, Step
 from agentforge.model.request import Request
 from agentforge.model.session_name import session_argument
@@ -16,6 +18,7 @@ from agentforge.views.hook_calls import HookCallView, hook_calls
 from agentforge.views.lines.requests import answer_commands, inspect_command
 from agentforge.views.stage_progress import StageProgress, current_step, stage_progress
 from agentforge.views.summary import Health, Summary
+from agentforge.views.visits import StageVisit
 
 RESUMABLE = frozenset({"paused", "failed", "interrupted", "awaiting_approval"})
 
@@ -78,6 +81,15 @@ class RunningCheck(Struct, frozen=True):
     since: datetime
 
 
+class CycleStatus(Struct, frozen=True):
+    """A stage that sent the work back."""
+
+    stage: str
+    cycle: int
+    """The current pass."""
+    of: int
+
+
 class StatusView(Struct, frozen=True):
     session: str
     status: str
@@ -128,6 +140,9 @@ class StatusView(Struct, frozen=True):
     stopped: StopReason | None = None
     """Why its last engine, in the background, stopped without recording the end of the run."""
     running_check: RunningCheck | None = None
+    visits: tuple[StageVisit, ...] = ()
+    """Of each stage with checks or a verdict, the latest visit."""
+    cycles: tuple[CycleStatus, ...] = ()
 
 
 def running_check(state: RunState) -> RunningCheck | None:
@@ -197,7 +212,21 @@ def status_view(
         refused=state.refused,
         running_check=running_check(state),
         stopped=stopped,
+        visits=summary.visits,
+        cycles=tuple(_cycles(plan, state)),
     )
+
+
+def _cycles(plan: Plan, state: RunState) -> Iterator[CycleStatus]:
+    for key, count in state.cycles.items():
+        place, route, _ = key.partition(">")
+        path, _, branch = place.partition("@")
+        stage = plan.stage(path, branch or None)
+        if route and stage is not None:
+            limits = [known.cycles for known in (stage.limits, plan.pipeline.limits) if known]
+            limit = next((number for number in limits if number), DEFAULT_CYCLES)
+            granted = state.cycles.get(grant_key(path, branch or None), 0)
+            yield CycleStatus(stage.id, count + 1, limit + granted)
 
 
 def duration(state: RunState, status: str, now: datetime) -> float:

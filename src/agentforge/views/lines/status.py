@@ -6,9 +6,11 @@ from typing import Literal
 from msgspec import Struct
 
 from agentforge.model.status import status_text
+from agentforge.views.lines.checks import tree_text
 from agentforge.views.lines.hooks import hook_call_text
 from agentforge.views.lines.live import refused_text
 from agentforge.views.lines.requests import question_text, waits_text
+from agentforge.views.lines.visits import check_outcome
 from agentforge.views.stage_progress import BranchProgress
 from agentforge.views.status import StatusView, WaitStatus
 from agentforge.views.summary import judge_warning
@@ -45,6 +47,7 @@ def status_rows(view: StatusView, now: datetime, zone: tzinfo) -> list[StatusRow
         StatusRow("Status", _status(view), STATUS_TONES.get(view.status, "plain")),
     ]
     rows += _where(view)
+    rows += _judged(view)
     rows += _waits(view, now)
     rows.append(StatusRow("Started", f"{view.started_at.astimezone(zone):%Y-%m-%d %H:%M:%S}"))
     if view.last_event_at is not None:
@@ -97,6 +100,20 @@ def _where(view: StatusView) -> list[StatusRow]:
     if view.attempt:
         rows.append(StatusRow("Attempt", str(view.attempt), "warn" if view.attempt > 1 else "plain"))
         rows.append(StatusRow("Provider", f"{node.provider} ({node.model})" if node.model else node.provider))
+    return rows
+
+
+def _judged(view: StatusView) -> list[StatusRow]:
+    """The cycles, and the latest checks and verdict of each stage."""
+    rows = [StatusRow("Cycle", f"{one.stage}: {one.cycle} of {one.of}", "warn") for one in view.cycles]
+    for visit in view.visits:
+        for run in visit.checks:
+            tree = f", tree {tree_text(run.tree)}" if run.tree else ""
+            tone: Tone = "good" if run.status == "pass" else "warn"
+            rows.append(StatusRow("Check", f"{visit.stage}: {check_outcome(run)}{tree}", tone))
+        if visit.verdict:
+            waived = f" (waived: {', '.join(map(one_line, visit.waived))})" if visit.waived else ""
+            rows.append(StatusRow("Verdict", f"{visit.stage}: {one_line(visit.verdict)}{waived}"))
     return rows
 
 
