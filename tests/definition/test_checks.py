@@ -5,7 +5,7 @@ from jsonschema import Draft7Validator
 
 from agentforge.definition.read.file_keys import pipeline_schema
 from agentforge.model.check import Check
-from agentforge.model.plan import CycleLimits, Guardrails, ParallelNode, Route, StageNode
+from agentforge.model.plan import CycleLimits, Guardrails, NestedNode, ParallelNode, Route, StageNode
 
 from .test_schema import loaded
 from .world import found, only_node, plan, stage, where
@@ -131,6 +131,17 @@ def test_route_in_a_branch_stays_in_it() -> None:
 def test_keys_of_stages_are_misplaced_elsewhere(key: str) -> None:
     for text in (f"{key}\n{node()}", f"defaults: {{{key}}}\n{node()}"):
         assert [diagnostic.code for diagnostic in found(text)] == ["misplaced-key"]
+
+
+def test_limits_of_a_nested_pipeline_apply_to_its_stages() -> None:
+    inner = {
+        "inner.yaml": "limits: {cycles: 5, cluster: 2}\nnodes:\n  - {id: a, stage: s, limits: {cycles: 1}}\n"
+    }
+    node = plan(nodes("{id: n, pipeline: inner.yaml}"), inner).nodes[0]
+    assert isinstance(node, NestedNode)
+    stage_node = node.plan.nodes[0]
+    assert isinstance(stage_node, StageNode)
+    assert stage_node.limits == CycleLimits(cycles=1, cluster=2)
 
 
 def test_checks_of_a_nested_pipeline_use_the_commands_around_it() -> None:

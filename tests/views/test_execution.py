@@ -3,6 +3,7 @@
 from msgspec.structs import replace
 from tests.engine.plans import block, nested, plan_of, stage
 
+from agentforge.model.check import Check
 from agentforge.model.execution import Execution
 from agentforge.model.hook import Hook, Notification
 from agentforge.model.plan import Judgment, Overrides, PipelineInfo, ProviderChoice, Queue, SandboxChoice
@@ -27,11 +28,13 @@ def test_every_provider_of_every_stage_is_listed_with_its_settings_and_sandbox()
 
 
 def test_judge_and_commands_are_listed() -> None:
-    judged = stage("a", termination=Judgment(3), commands={"test": "make test"})
+    judged = stage(
+        "a", termination=Judgment(3), commands={"test": "make test"}, checks=(Check("lint", "ruff check"),)
+    )
     queued = stage("b", termination=Queue(3, command="bd list"))
     plan = replace(plan_of(judged, queued), judge=ProviderChoice("claude", "haiku"))
     found = executions(plan, RunSettings())
-    assert found[0].commands == {"test": "make test"}
+    assert found[0].commands == {"test": "make test", "check lint": "ruff check"}
     assert found[1].commands == {"queue": "bd list"}
     assert (found[-1].stage, found[-1].provider, found[-1].model) == ("judge", "claude", "haiku")
     own = replace(judged, judge=ProviderChoice("codex", "o3", {"env": {"A": "1"}}))

@@ -83,6 +83,8 @@ class Levels(Struct, frozen=True):
     default_runs: int
     approve: ApprovalLevel | None = None
     """Of the block around the stage."""
+    limits: CycleLimitSpec | None = None
+    """Of the nested pipeline around it; those of the outermost apply to the whole run."""
 
 
 class Wiring(Struct, frozen=True):
@@ -133,7 +135,7 @@ def lower_stage(path: str, node: ResolvedStage, levels: Levels, wiring: Wiring) 
         checks=tuple(_check(check, commands) for check in checks_of((stage, work))),
         verdicts=tuple(word.value for word in work.verdicts or stage.verdicts or ()),
         routes=tuple(_route(route) for route in routes_of((stage, work))),
-        limits=cycle_limits(work.limits or stage.limits),
+        limits=cycle_limits(levels.limits, stage.limits, work.limits),
         **_prompt(node, levels.project),
     )
 
@@ -158,12 +160,12 @@ def _route(spec: RouteSpec) -> Route:
     return Route(verdict, to) if to in ROUTE_ACTIONS else Route(verdict, "go", to)  # type: ignore[arg-type]
 
 
-def cycle_limits(spec: CycleLimitSpec | None) -> CycleLimits | None:
-    if spec is None:
-        return None
-    limits = CycleLimits(
-        *(written.value if written else None for written in (spec.cycles, spec.no_progress, spec.cluster))
-    )
+def cycle_limits(*levels: CycleLimitSpec | None) -> CycleLimits | None:
+    """Merge the levels key by key, weakest first; None if all are empty."""
+    limits = CycleLimits()
+    for spec in filter(None, levels):
+        given = {"cycles": spec.cycles, "no_progress": spec.no_progress, "cluster": spec.cluster}
+        limits = replace(limits, **{name: limit.value for name, limit in given.items() if limit})
     return limits if limits != CycleLimits() else None
 
 
@@ -273,7 +275,12 @@ class _Lowering:
         context = self._context
         default_runs = DEFAULT_RUNS["pipeline" if prefix else context.mode]
         levels = Levels(
-            pipeline.spec.levels, commands, context.override_levels, context.project, default_runs
+            pipeline.spec.levels,
+            commands,
+            context.override_levels,
+            context.project,
+            default_runs,
+            limits=pipeline.spec.limits if prefix else None,
         )
         for index, node in enumerate(pipeline.nodes):
             path = str(index)
