@@ -98,8 +98,8 @@ def test_reaching_the_maximum_is_a_failure_if_a_check_says_so() -> None:
         < session_failed checks_failed
         = failed
         > resume
-        < check_start test 1
-        ? check test 1
+        < check_start test 2
+        ? check test 2
         > check pass
         < stage_verdict pass
         < node_complete plan: Agent requested stop at iteration 1
@@ -165,8 +165,8 @@ def test_check_that_cannot_be_started_is_not_a_failure_of_the_work() -> None:
         > check error
         < session_failed check_error
         > resume
-        < check_start test 1
-        ? check test 1
+        < check_start test 2
+        ? check test 2
         """,
     )
 

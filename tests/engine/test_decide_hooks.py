@@ -921,6 +921,40 @@ def test_restart_stops_the_hook_of_the_stage_first() -> None:
     )
 
 
+def test_restart_of_a_branch_leaves_the_hooks_of_others_alone() -> None:
+    play(
+        plan_of(block("claude codex", stage("draft", runs=2)), hooks=(hook("iteration_end"),)),
+        """
+        > start
+        < node_start duel
+        < claude: parallel_provider_start
+        < codex: parallel_provider_start
+        ? claude: prepare draft 1
+        ? codex: prepare draft 1
+        > claude: prepared
+        < claude: attempt_start 1
+        ? claude: execute draft 1 attempt 1
+        ? codex: prepare draft 1
+        > codex: prepared
+        < codex: attempt_start 1
+        ? claude: execute draft 1 attempt 1
+        ? codex: execute draft 1 attempt 1
+        > claude: completed
+        < claude: hook_start h 1
+        ? claude: hook h 1
+        ? codex: execute draft 1 attempt 1
+        > codex: completed
+        < codex: hook_start h 1
+        ? claude: hook h 1
+        ? codex: hook h 1
+        > restart codex
+        < codex: hook_ending h 1
+        ? claude: hook h 1
+        ? codex: end hook h 1
+        """,
+    )
+
+
 def test_a_call_is_not_started_twice_and_has_one_outcome() -> None:
     conversation = play(
         one(hook("stage_start")),

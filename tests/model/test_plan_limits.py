@@ -145,6 +145,14 @@ def test_plan_that_no_compiler_makes_is_refused_when_it_is_decoded(case: str) ->
         codec.decode(line, lambda payload: b"")
 
 
+def test_usual_checks_and_routes_are_accepted() -> None:
+    checks = (Check("a", "b", timeout=5), Check("c", "d", report="out/r.xml"))
+    first = stage("a", checks=checks, routes=(Route("fail", "go", "b"),))
+    assert plan_problem(plan_of(first, stage("b", limits=CycleLimits(cycles=3)))) == ""
+    assert first.expects_verdict
+    assert not stage("b").expects_verdict
+
+
 def test_usual_plans_are_accepted() -> None:
     plan = plan_of(stage("a b"), block("p q", stage("größe")), nested("n", stage(), runs=3), passes=2)
     assert plan_problem(plan) == ""

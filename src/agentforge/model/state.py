@@ -121,6 +121,10 @@ class CheckCall(TaskState, frozen=True, kw_only=True):
     timeout: float | None = None
 
 
+OUTDATED = -1
+"""In place of an iteration: the check is to run again, and only its number still counts."""
+
+
 class CheckRecord(Struct, frozen=True):
     """The latest outcome of a check in a visit of a stage."""
 

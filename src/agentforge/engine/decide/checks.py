@@ -9,7 +9,7 @@ from agentforge.engine.decide.termination import iterations_left
 from agentforge.model import facts as f
 from agentforge.model.check import Check, CheckTime
 from agentforge.model.failure import Failure, FailureKind
-from agentforge.model.state import Verdict
+from agentforge.model.state import OUTDATED, Verdict
 
 MAX_LOST_CHECKS = 3
 MAX_VOID_CHECKS = 3
@@ -35,7 +35,8 @@ def _run(here: StageAt, check: Check) -> Ruling | None:
             return _lost(here, check, call.lost)
         return _start(here, check, call.number + 1)
     if known is None:
-        return _start(here, check, 1)
+        before = next((each for each in here.at.checks if each.check == check.name), None)
+        return _start(here, check, before.number + 1 if before and before.iteration == OUTDATED else 1)
     if known.changed and known.voids < MAX_VOID_CHECKS:
         return _start(here, check, known.number + 1)
     if known.changed:

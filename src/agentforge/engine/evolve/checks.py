@@ -10,6 +10,7 @@ from agentforge.model.place import visits_key
 from agentforge.model.request import Request
 from agentforge.model.state import (
     MAX_CLUSTERS,
+    OUTDATED,
     CheckCall,
     CheckRecord,
     Cluster,
@@ -160,7 +161,8 @@ def checks_on_resume(at: StageState) -> StageState:
     if verdict is not None and (at.transition or verdict.accepted_by or verdict.word == "pass"):
         return at
     check = replace(at.check, lost=0) if at.check else None
-    return replace(at, verdict=None, checks=(), check=check)
+    void = tuple(replace(known, iteration=OUTDATED) for known in at.checks)
+    return replace(at, verdict=None, checks=void, check=check)
 
 
 def route_key(path: str, provider: str | None, to: str) -> str:
