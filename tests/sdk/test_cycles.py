@@ -1,13 +1,17 @@
 """A pipeline that plans, builds, verifies and reviews, in real runs: how it goes back, and when it asks."""
 
+import errno
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.sdk.projects import engine, node, pipeline, run
 from tests.sdk.test_checks import found
 
 from agentforge import RunResult
+from agentforge.model.errors import StorageFailed
 from agentforge.model.status import RunStatus
+from agentforge.system.disk import Disk
 from agentforge.testing import ScriptedProvider
 from agentforge.testing.scripted_provider import says
 
@@ -76,3 +80,36 @@ def test_should_pause_on_unrecoverable(tmp_path: Path) -> None:
     assert request.reason == "failure_cluster"
     assert "broken" in request.question
     assert visited(tmp_path) == ["plan", "build", "verify", "build", "verify"]
+
+
+def test_transition_that_cannot_be_recorded_leaves_the_run_where_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk is full at that line of the log; with room again, the run continues from there."""
+    write = Disk.write
+
+    def full(self: Disk, fd: int, data: bytes) -> int:
+        if b'"type":"stage_transition"' in data:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(self, fd, data)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Disk, "write", full)
+        with pytest.raises(StorageFailed, match="No space left"):
+            ran(tmp_path, {}, check="test -e fixed")
+    assert found(tmp_path, "stage_transition") == []
+    assert visited(tmp_path) == ["plan", "build", "verify"]
+
+    def repair(request: Any) -> Any:
+        (tmp_path / "fixed").touch()
+        return says("done", "stop", verdict="pass")(request)
+
+    async def main() -> RunResult:
+        async with engine(tmp_path, ScriptedProvider([repair])) as sdk:
+            return await sdk.recover("s")
+
+    assert run(main()).completed
+    assert visited(tmp_path) == ["plan", "build", "verify", "build", "verify", "review"]
+    (transition,) = found(tmp_path, "stage_transition")
+    assert (transition["to"], transition["cycle"]) == ("build", 2)
+    assert [outcome["status"] for outcome in found(tmp_path, "check_complete")] == ["fail", "pass"]
