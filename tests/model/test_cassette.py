@@ -185,3 +185,7 @@ def test_calls_of_hooks_are_told_apart_by_hook_and_delivery() -> None:
     for wrong in (line(), line("queue", id="a").replace("{", '{"remaining": 1, ', 1)):
         with pytest.raises(ProviderUnusable, match="`hook` is required for exchanges of kind `hook`"):
             parse_cassette("\n".join([HEADER, wrong]), "c")
+
+
+def test_exchange_of_a_check_is_about_the_check() -> None:
+    assert Exchange("plan", 1, kind="check", check="test").key[-1] == "test"
