@@ -286,7 +286,7 @@ def _stage(play: Play) -> str:
 def _start(play: Play, words: list[str]) -> f.AnyFact:
     delay = [float(word.removeprefix("delay=")) for word in words if word.startswith("delay=")]
     settings = RunSettings("mock" in words, delay[0] if delay else None, "plateau_test" in words)
-    return started(play.plan, settings)
+    return started(play.plan, replace(settings, replay=0.0) if "replay" in words else settings)
 
 
 def _complete(play: Play, words: list[str]) -> f.AnyFact:

@@ -565,6 +565,7 @@ def test_hook_that_fails_pauses_the_run_by_default(action: str, said: str, reaso
     )
     request = state_of(conversation).requests[0]
     assert request.options == ("continue", "retry", "abort")
+    assert request.question.startswith("Hook 'h' failed: ")
 
 
 def test_failed_hook_is_called_again_or_left_out_as_a_person_says() -> None:
@@ -649,6 +650,58 @@ def test_webhook_is_tried_as_often_as_its_hook_says() -> None:
         < effect_done 3 failed
         < request_opened hook_webhook_failed-19
         < session_paused hook_webhook_failed
+        """,
+    )
+
+
+def test_webhook_that_a_person_retries_has_all_its_tries_again() -> None:
+    play(
+        one(hook("stage_start", action="webhook", url="u", tries=2)),
+        """
+        > start
+        < node_start plan
+        < hook_start h 1
+        < effect_intended 1 u
+        ? hook h 1
+        > hook unreachable
+        < effect_done 1 failed
+        < hook_retry h in 1s
+        ? wait hook 1s
+        > fired hook
+        < hook_start h 2
+        < effect_intended 2 u
+        ? hook h 2
+        > hook unreachable
+        < effect_done 2 failed
+        < request_opened hook_webhook_failed-13
+        < session_paused hook_webhook_failed
+        > answer hook_webhook_failed-13 retry
+        < session_continued hook_webhook_failed-13
+        < request_resolved hook_webhook_failed-13 retry
+        < hook_start h 3
+        < effect_intended 3 u
+        ? hook h 3
+        > hook unreachable
+        < effect_done 3 failed
+        < hook_retry h in 1s
+        ? wait hook 1s
+        """,
+    )
+
+
+def test_retry_of_a_replayed_hook_does_not_wait() -> None:
+    play(
+        one(hook("stage_start", action="webhook", url="u", tries=2)),
+        """
+        > start replay
+        < node_start plan
+        < hook_start h 1
+        < effect_intended 1 u
+        ? hook h 1
+        > hook unreachable
+        < effect_done 1 failed
+        < hook_retry h in 0s
+        ? wait hook 0s
         """,
     )
 
@@ -811,7 +864,7 @@ def test_effect_that_was_lost_three_times_is_asked_about() -> None:
         """,
     )
     (request,) = state_of(conversation).requests
-    assert "because the engine or the machine died" in request.question
+    assert request.question.startswith("The answer of hook 'h' was lost, because the engine or the machine d")
 
 
 def test_lost_try_uses_no_retry() -> None:
@@ -1167,6 +1220,24 @@ def test_task_of_a_hook_is_self_contained() -> None:
     assert second.mark("r").startswith(f"r/hook/{second.delivery}/1@")
     assert second.id == f"{second.delivery}/1/hook"
     assert replace(second, ending=True).id.endswith("/end")
+
+
+def test_task_of_a_hook_in_a_branch_names_the_folder_of_the_branch() -> None:
+    hooks = (hook("stage_start", "block", stage="duel"), hook("parallel_provider_start", "branch"))
+    conversation = play(
+        plan_of(block("claude codex", stage("draft")), hooks=hooks),
+        """
+        > start
+        < node_start duel
+        < hook_start block 1
+        ? hook block 1
+        """,
+    )
+    assert task_of(conversation).place.scope == ""
+    conversation.happens("hook continue")
+    scopes = [work.place.scope for work in conversation.work if isinstance(work, HookTask)]
+    folder = conversation.plan.places["0"].dir
+    assert scopes == [f"{folder}/providers/claude", f"{folder}/providers/codex"]
 
 
 def test_delivery_ids_differ_by_place_hook_and_run() -> None:

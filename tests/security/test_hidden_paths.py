@@ -5,7 +5,7 @@ import socket
 from pathlib import Path
 
 import pytest
-from tests.sdk.projects import iteration_dir, load, run_dir
+from tests.sdk.projects import ENVIRON, engine, iteration_dir, load, pipeline, run, run_dir
 from tests.security.confined import WORK, attempts, could, need_bwrap, project_in, ran, script
 
 from agentforge.model.status import RunStatus
@@ -76,6 +76,25 @@ def test_other_branches_can_not_be_read(tmp_path: Path) -> None:
         assert f"providers/{other}" not in seen
     assert "providers/one/" in (tmp_path / "seen-last").read_text()
     assert "providers/two/" in (tmp_path / "seen-last").read_text()
+
+
+def test_scripts_of_hooks_in_a_branch_can_not_read_other_branches(tmp_path: Path) -> None:
+    wait = "touch here-$BRANCH; until [ -e here-$OTHER ]; do sleep 0.05; done\n"
+    branches = [
+        {"name": name, "type": "command", "run": wait + WORK, "env": {"BRANCH": name, "OTHER": other}}
+        for name, other in (("one", "two"), ("two", "one"))
+    ]
+    stage = {"id": "work", "prompt": "x", "delay": 0, "sandbox": "bwrap"}
+    look = 'ls .claude/pipeline-runs/s/parallel-*/providers > "$(mktemp $AGENTFORGE_EVENT.XXXXXX)"'
+    points = ("parallel_provider_start", "iteration_end")
+    written = pipeline(
+        {"id": "both", "parallel": {"providers": branches, "stages": [stage]}},
+        hooks={point: [{"action": "script", "script": look}] for point in points},
+    )
+    assert run(engine(tmp_path, environ=ENVIRON).run(written, session="s")).status is RunStatus.COMPLETED
+    for point in points:
+        seen = sorted(path.read_text() for path in tmp_path.glob(f"{point}.*"))
+        assert seen == ["one\n", "two\n"]
 
 
 OTHERS = (

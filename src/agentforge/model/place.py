@@ -35,10 +35,14 @@ def place_of(plan: Plan, state: RunState, provider: str | None, at: StageState) 
 
 def branch_place(plan: Plan, block: BlockState, provider: str, at: StageState) -> Place:
     """Place of a stage in a provider's branch."""
-    scope = f"{folder_of(plan, block)}/providers/{provider}"
+    scope = branch_folder(plan, block, provider)
     node = plan.stage(at.path, provider)
     folder = at.folder or f"{scope}/stage-{at.position:02d}-{node.id if node else ''}"
     return Place(at.path, at.run, folder, provider, scope)
+
+
+def branch_folder(plan: Plan, block: BlockState, provider: str) -> str:
+    return f"{folder_of(plan, block)}/providers/{provider}"
 
 
 def visits_key(path: str, provider: str | None) -> str:

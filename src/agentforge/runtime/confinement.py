@@ -53,6 +53,8 @@ class Confiner:
             return command
         # Only existing paths can be protected.
         files.make_dir(place.root)
+        if scope:
+            files.make_dir(f"{self._run}/{scope}")
         self._placeholders.hold()
         self.settle(choice)
         self._complete(command.env.get("PATH", ""))

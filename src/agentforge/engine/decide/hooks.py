@@ -19,7 +19,7 @@ from agentforge.model.cursor import Cursor
 from agentforge.model.event import Draft
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.hook import CALL_POINTS, Hook, HookPoint, delivery_id
-from agentforge.model.place import Place
+from agentforge.model.place import Place, branch_folder
 from agentforge.model.plan import ParallelNode, Plan, SandboxChoice, StageNode
 from agentforge.model.request import ABORT, CONTINUE, RETRY, Request
 from agentforge.model.state import HookCall, HookProgress, RunState, StageState, hook_host
@@ -203,7 +203,7 @@ def _task(here: HookSite, hook: Hook, call: HookCall) -> HookTask:
     at, node = here.at or Cursor("", 1, 0), here.node
     resumption = here.state.resumption if here.point == "resume" else None
     return HookTask(
-        Place(at.node_path, at.node_run, "", at.provider),
+        Place(at.node_path, at.node_run, "", at.provider, _scope(here)),
         node.id if node else "",
         at.iteration,
         call.number,
@@ -218,6 +218,14 @@ def _task(here: HookSite, hook: Hook, call: HookCall) -> HookTask:
         text=resumption.text if resumption else "",
         sandbox=_sandbox(here),
     )
+
+
+def _scope(here: HookSite) -> str:
+    """The folder of the branch, or empty outside of a block."""
+    block, provider = here.state.block, here.at.provider if here.at else None
+    if block is None or provider is None or block.path not in here.plan.places:
+        return ""
+    return branch_folder(here.plan, block, provider)
 
 
 def _sandbox(here: HookSite) -> SandboxChoice | None:
@@ -325,7 +333,7 @@ def _restart(here: HookSite, hook: Hook, call: HookCall) -> Ruling:
         return Ruling(
             question=Question(
                 "hook_restarts",
-                f"hooks have started stage {here.node.id!r} over {stage.hook_restarts} times."
+                f"Hooks have started stage {here.node.id!r} over {stage.hook_restarts} times."
                 " Start it over again?",
                 at=here.at,
                 grants="rounds",
@@ -338,12 +346,12 @@ def _restart(here: HookSite, hook: Hook, call: HookCall) -> Ruling:
 
 def _failed(here: HookSite, hook: Hook, call: HookCall) -> Ruling:
     if call.is_retryable and call.failures < hook.max_tries:
-        delay = min(MAX_DELAY, FIRST_DELAY * 2 ** (call.failures - 1))
+        is_replay = here.state.settings.replay is not None
+        delay = 0 if is_replay else min(MAX_DELAY, FIRST_DELAY * 2 ** (call.failures - 1))
         due_at = (call.ended_at or here.state.updated_at) + timedelta(seconds=delay)
         return here.record(
             f.HookRetryScheduled(hook.id, here.point, call.delivery, call.number, due_at=due_at)
         )
-    what = f"hook {hook.id!r} failed: {call.message}"
     policy = hook.on_timeout if call.timed_out else hook.on_failure
     if here.point in ("session_end", "request") and policy == "pause":
         policy = "continue"
@@ -351,9 +359,10 @@ def _failed(here: HookSite, hook: Hook, call: HookCall) -> Ruling:
         case "continue":
             return _skip(here, hook.id, f"it failed: {call.message}")
         case "fail":
-            return Ruling(failure=Failure(FailureKind.HOOK_FAILED, what))
+            why = f"hook {hook.id!r} failed: {call.message}"
+            return Ruling(failure=Failure(FailureKind.HOOK_FAILED, why))
         case "pause":
-            text = f"{what}. Continue without it, retry, or abort?"
+            text = f"Hook {hook.id!r} failed: {call.message}. Continue without it, retry, or abort?"
             options = (CONTINUE, RETRY, ABORT)
             return Ruling(question=_question(here, hook, f"hook_{hook.action}_failed", text, options))
         case _:
@@ -374,7 +383,7 @@ def _lost(here: HookSite, hook: Hook, call: HookCall) -> Ruling:
         return _skip(here, hook.id, f"{call.lost} calls were lost in a row")
     why = "the run was stopped" if call.status is TaskStatus.CANCELLED else "the engine or the machine died"
     text = (
-        f"the answer of hook {hook.id!r} was lost, because {why}. Its effect is unknown."
+        f"The answer of hook {hook.id!r} was lost, because {why}. Its effect is unknown."
         " Continue without it, retry, or abort?"
     )
     return Ruling(question=_question(here, hook, "hook_lost", text, (CONTINUE, RETRY, ABORT)))

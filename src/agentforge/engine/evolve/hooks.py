@@ -156,7 +156,7 @@ def request_resolved(state: RunState, request: Request, effect: str) -> RunState
     if known is None or known.call is None:
         return state
     if effect == "retry":
-        call = replace(known.call, status=TaskStatus.DUE, lost=0, excused=True)
+        call = replace(known.call, status=TaskStatus.DUE, failures=0, lost=0)
         return _with(state, replace(known, call=call))
     return _with(state, known.without_call(request.subject)) if effect == "continue" else state
 
