@@ -61,7 +61,7 @@ def test_a_webhook_that_always_fails_pauses_the_run_until_a_person_decides(tmp_p
                 assert len(server.keys) == 3
                 again = await sdk.answer("s", "retry")
                 assert again is not None
-                assert (again.status, len(server.keys)) == ("paused", 4)
+                assert (again.status, len(server.keys)) == ("paused", 6)
                 done = await sdk.answer("s", "continue")
                 assert done is not None
                 assert done.completed

@@ -79,6 +79,23 @@ def test_command_is_told_that_a_run_failed(tmp_path: Path) -> None:
     )
 
 
+def test_command_is_told_that_a_run_was_cancelled_by_a_hook_or_a_person(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with engine(tmp_path) as sdk:
+            sdk.on_iteration_end(name="h")(lambda _: HookResult("abort", "not good enough"))
+            assert (await started(sdk)).status == "aborted"
+        (notice,) = told(tmp_path)
+        assert (notice["event"], notice["text"]) == ("cancelled", "refine s: cancelled: not good enough")
+        async with engine(tmp_path) as sdk:
+            compiled = with_approval(sdk.compile(pipeline(node()), session="other"))
+            plan = replace(compiled.plan, pipeline=replace(compiled.plan.pipeline, notify=(COMMAND,)))
+            await sdk.start(replace(compiled, plan=plan))
+            await sdk.cancel("other")
+
+    run(main())
+    assert [notice["event"] for notice in told(tmp_path)] == ["cancelled", "request", "cancelled"]
+
+
 def test_command_is_told_who_is_asked_what_and_how_to_answer(tmp_path: Path) -> None:
     async def main() -> None:
         async with engine(tmp_path) as sdk:

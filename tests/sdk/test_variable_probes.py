@@ -33,6 +33,8 @@ INVALID = [
     ("AGENT_PIPELINES_EVENT_FLUSH_MS", "soon", "broken", ""),
     ("AGENT_PIPELINES_LOG_LEVEL", "loud", "broken", "'loud' is not allowed"),
     ("EVENTS_TAIL_LINES", "-3", "warning", "'-3' is not a whole number; 50 is used"),
+    ("AGENTFORGE_NOTIFY", "http://x y", "broken", "'http://x y' is not an address: nothing is sent"),
+    ("AGENTFORGE_NOTIFY", "desktpo", "warning", "desktpo was not found, or can't be run"),
     ("MOCK_MODE", "1", "warning", "'1' has no effect"),
     ("AGENTFORGE_DEBUG", "yes", "warning", "'yes' has no effect"),
     ("AGENTFORGE_TRUST_PROJECT", "true", "warning", "'true' has no effect"),
@@ -46,7 +48,9 @@ INVALID = [
 ]
 
 
-@pytest.mark.parametrize(("name", "value", "level", "text"), INVALID, ids=[row[0] for row in INVALID])
+@pytest.mark.parametrize(
+    ("name", "value", "level", "text"), INVALID, ids=[" ".join(row[:2]) for row in INVALID]
+)
 def test_an_invalid_value_has_its_fix(name: str, value: str, level: str, text: str, tmp_path: Path) -> None:
     found, said, fix = probed(tmp_path, **{name: value})[name]
     assert (found, bool(fix)) == (level, True)
@@ -70,7 +74,9 @@ VALID = {
 def test_a_valid_value_is_ok(variable: Variable, tmp_path: Path) -> None:
     (tmp_path / "prompt.md").write_text("x")
     value = variable.values[0] if variable.values else VALID[variable.kind]
-    value = "[]" if variable.name == "PIPELINE_CLI_INPUTS" else value
+    value = {"PIPELINE_CLI_INPUTS": "[]", "AGENTFORGE_NOTIFY": "https://example.com/"}.get(
+        variable.name, value
+    )
     found = probed(tmp_path, **{variable.name: value})
     if variable.name in QUIET:
         assert list(found) == ["environment"]

@@ -3,6 +3,8 @@
 import pytest
 from tests.surface.terminal import WRITE_RESULT, Project
 
+from agentforge import HookResult, SyncEngine
+
 ASKS = """\
 hooks:
   stage_end:
@@ -64,3 +66,20 @@ def test_rejected_confirmation_ends_the_run(asking: Project) -> None:
 def test_run_without_hooks_has_no_deliveries(project: Project) -> None:
     assert project.call("run", "-p", project.pipeline(f"a={WRITE_RESULT}"), "-s", "auth").code == 0
     assert project.call("hooks", "auth").lines == ["auth: completed, 0 deliveries of pipeline demo"]
+
+
+def test_run_that_needs_hooks_of_a_program_is_left_to_that_program(project: Project) -> None:
+    file = project.pipeline(f"build={WRITE_RESULT}")
+    with SyncEngine(project.root, environ=project.env) as sdk:
+        sdk.engine.on_iteration_end(name="review")(lambda _: HookResult("pause", "Continue?"))
+        sdk.run(str(project.root / file), session="auth")
+    refused = project.call("resume", "auth")
+    assert (refused.code, refused.out) == (1, "")
+    assert "needs hooks that this program doesn't have: iteration_end-review" in refused.err
+    shown = project.call("status", "auth").lines
+    assert "Resume: with the program that has its hooks (iteration_end-review)" in shown
+
+
+def test_time_of_a_continued_run_is_that_of_the_whole_run(asking: Project) -> None:
+    done = asking.call("approve", "auth", "--json").json
+    assert done["duration_seconds"] == asking.call("status", "auth", "--json").json["duration_seconds"]

@@ -18,5 +18,5 @@ from agentforge.model.status import RunStatus
     ],
 )
 def test_the_cost_of_a_run_says_what_is_unknown(spending: Spending, shown: str) -> None:
-    result = RunResult("s", RunStatus.COMPLETED, "", 2, "/runs/s", spending=spending)
-    assert conclusion(result, 3.0)[0].endswith(f"2 iterations in 3.0s{shown}")
+    result = RunResult("s", RunStatus.COMPLETED, "", 2, "/runs/s", spending=spending, duration_seconds=3.0)
+    assert conclusion(result)[0].endswith(f"2 iterations in 3.0s{shown}")

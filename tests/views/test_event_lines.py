@@ -255,6 +255,13 @@ def test_every_fact_has_a_line() -> None:
     assert {type(fact) for fact, _, _ in LINES} == set(get_args(AnyFact))
 
 
+def test_hook_that_is_skipped_or_lost_is_a_warning() -> None:
+    for fact in (f.HookSkipped("h", "stage_end", "no value"), f.HookLost("h", "stage_end", "d", 1)):
+        line = run_line(event(fact), plan())
+        assert line is not None
+        assert (line.mark, line.level) == ("warning", "warn")
+
+
 @pytest.mark.parametrize(("fact", "details", "words"), LINES)
 def test_lines_of_events(fact: AnyFact, details: str, words: str | None) -> None:
     line = event_line(event(fact, AT), UTC)

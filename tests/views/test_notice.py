@@ -63,6 +63,13 @@ def test_command_names_the_request_if_there_are_several() -> None:
             "Loop Agent",
             "tidy auth: failed: exit 3",
         ),
+        (
+            f.SessionAborted("hook h aborted"),
+            "pipeline",
+            "AgentForge",
+            "refine auth: cancelled: hook h aborted",
+        ),
+        (f.SessionAborted(""), "loop", "Loop Agent", "tidy auth: cancelled"),
     ],
 )
 def test_end_names_what_ran_and_how_it_ended(fact: f.AnyFact, mode: Mode, title: str, text: str) -> None:

@@ -12,6 +12,8 @@ from agentforge.model.check import CheckCounts
 from agentforge.model.cursor import Cursor
 from agentforge.model.facts import AnyFact
 from agentforge.model.failure import FailureKind
+from agentforge.model.hook import Hook
+from agentforge.model.plan import Plan
 from agentforge.model.request import Request
 from agentforge.model.result import Decision, Result, Usage
 from agentforge.model.state import RunState
@@ -44,6 +46,7 @@ def seen(
     now: datetime = NOON + timedelta(seconds=90),
     pid: int | None = None,
     stopped: StopReason | None = None,
+    of: Plan | None = None,
 ) -> StatusView:
     state: RunState | None = None
     summary = Summary()
@@ -51,7 +54,7 @@ def seen(
         state, summary = evolve(state, event), fold(summary, event)
     assert state is not None
     return status_view(
-        plan(),
+        of or plan(),
         state,
         summary,
         health(summary),
@@ -179,6 +182,19 @@ def test_the_latest_refused_files_are_shown() -> None:
     assert len(view.refused) == 5
     rows = [row.value for row in status_rows(view, NOON, UTC) if row.label == "Refused"]
     assert rows == [f"control/{n}.json: empty; moved to {n}.json.refused" for n in (2, 3, 4)]
+
+
+def test_a_run_with_hooks_of_a_program_is_continued_by_that_program() -> None:
+    hooked = with_hook(plan(), Hook("iteration_end-review", "iteration_end", "call"))
+    view = seen(STARTED, NODE, status="interrupted", of=hooked)
+    assert (view.resume_command, view.program_hooks) == (None, ("iteration_end-review",))
+    (row,) = (row for row in status_rows(view, NOON, UTC) if row.label == "Resume")
+    assert row.value == "with the program that has its hooks (iteration_end-review)"
+    assert seen(STARTED, NODE, status="running", of=hooked).program_hooks == ()
+
+
+def with_hook(found: Plan, hook: Hook) -> Plan:
+    return replace(found, pipeline=replace(found.pipeline, hooks=(hook,)))
 
 
 def test_a_completed_run_has_no_resume_command() -> None:

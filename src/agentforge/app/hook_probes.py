@@ -72,10 +72,10 @@ def hook_needs(plan: Plan, environ: Mapping[str, str], project: str) -> Iterator
         for name in hook.environment:
             yield _variable(owner, name, "its script doesn't get it", environ)
     for notification in plan.pipeline.notify:
-        yield from _notification(notification, environ, project)
+        yield from notification_needs(notification, environ, project)
 
 
-def _notification(one: Notification, environ: Mapping[str, str], project: str) -> Iterator[HookNeed]:
+def notification_needs(one: Notification, environ: Mapping[str, str], project: str) -> Iterator[HookNeed]:
     owner = "notification"
     if one.command is not None:
         yield _program(owner, one.command, environ, project)

@@ -41,11 +41,12 @@ def channels(plan: Plan, environ: Mapping[str, str], project: str) -> tuple[Chan
 
 
 def _wanted(plan: Plan, environ: Mapping[str, str]) -> tuple[Notification, ...]:
-    found = (*plan.pipeline.notify, *_of_user(environ.get(VARIABLE, "").strip()))
+    found = (*plan.pipeline.notify, *of_user(environ.get(VARIABLE, "").strip()))
     return found or ((LOOP,) if plan.mode == "loop" else ())
 
 
-def _of_user(value: str) -> Iterator[Notification]:
+def of_user(value: str) -> Iterator[Notification]:
+    """What the value of the variable asks for."""
     if value == "desktop":
         yield Notification(desktop=True)
     elif value.startswith(("http://", "https://")):

@@ -11,7 +11,7 @@ from agentforge.model.state import RunState, Spending
 from agentforge.model.status import RunStatus
 from agentforge.model.stop_reason import StopReason
 from agentforge.ports.event_log import BufferHealth, Damage
-from agentforge.views.status import WaitStatus
+from agentforge.views.status import WaitStatus, duration
 from agentforge.views.summary import Health, Summary
 from agentforge.views.visits import StageVisit
 
@@ -38,6 +38,8 @@ class RunResult(Struct, frozen=True):
     """Of the whole run; what is unknown is named."""
     visits: tuple[StageVisit, ...] = ()
     """Of each stage with checks or a verdict, the latest visit."""
+    duration_seconds: float = 0.0
+    """From the start of the run to its latest event, with the time in which it waited."""
 
     @property
     def completed(self) -> bool:
@@ -115,6 +117,7 @@ def result_of(state: RunState, summary: Summary, run_dir: str) -> RunResult:
         cassette=f"{run_dir}/cassette.jsonl" if state.settings.record else None,
         spending=state.spending,
         visits=summary.visits,
+        duration_seconds=round(duration(state, state.status, state.updated_at), 3),
     )
 
 

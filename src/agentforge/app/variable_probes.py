@@ -9,6 +9,9 @@ import msgspec
 from agentforge.adapters.cli_agents.cli_agent import parse_seconds
 from agentforge.adapters.log.log import BUFFER_VARIABLE, FLUSH_VARIABLE, buffer_settings
 from agentforge.adapters.providers.mock import mock_delay
+from agentforge.app.hook_probes import notification_needs
+from agentforge.app.notifications import VARIABLE as NOTIFY
+from agentforge.app.notifications import of_user
 from agentforge.app.results import Probe, ProbeLevel
 from agentforge.app.wiring import known_providers, sources_of
 from agentforge.definition.diagnostics import Report
@@ -17,6 +20,7 @@ from agentforge.definition.provider_settings import settings_from_environment
 from agentforge.model.diagnostic import choice
 from agentforge.model.errors import AgentForgeError, InvalidRequest
 from agentforge.model.plan import Overrides
+from agentforge.model.plan_limits import is_address
 from agentforge.model.secrets import is_secret_name
 from agentforge.model.variables import VARIABLES, Variable
 
@@ -45,6 +49,7 @@ class _Checks:
             "IS_SANDBOX": self._is_sandbox,
             "MOCK_MODE": self._mock_mode,
             "AGENT_PIPELINES_LEGACY": self._legacy,
+            NOTIFY: self._notify,
         }
 
     def finding(self, variable: Variable) -> CheckedValue:
@@ -100,6 +105,16 @@ class _Checks:
         if value.lower() == "true":
             return "note", "true: the mock replaces every agent", "unset MOCK_MODE to run real agents"
         return "warning", f"{value!r} has no effect", "set it to true, or unset it"
+
+    def _notify(self, value: str) -> CheckedValue | None:
+        for wanted in of_user(value):
+            if wanted.url is not None and not is_address(wanted.url):
+                fix = "use an address such as https://example.com/notices, without a user and a password"
+                return "broken", f"{value!r} is not an address: nothing is sent", fix
+            for need in notification_needs(wanted, self._environ, self._project):
+                if need.fix:
+                    return "warning", need.found, need.fix
+        return None
 
     def _legacy(self, value: str) -> CheckedValue | None:  # noqa: ARG002 - any value
         return "warning", "set, but has no effect: every run has a log", "unset AGENT_PIPELINES_LEGACY"

@@ -4,7 +4,6 @@ import asyncio
 import os
 import signal
 from collections.abc import Awaitable, Callable
-from time import monotonic
 from typing import Any, TypeVar
 
 from msgspec import Struct
@@ -33,7 +32,6 @@ class DriveResult(Struct, frozen=True):
     outcome: Any
     """None if it was stopped before any run started."""
     signal: signal.Signals | None
-    seconds: float
 
 
 def drive(call: Invocation, work: Callable[[Engine], Awaitable[T]], *, several: bool = False) -> DriveResult:
@@ -45,7 +43,6 @@ def drive(call: Invocation, work: Callable[[Engine], Awaitable[T]], *, several: 
 
 
 async def _drive(call: Invocation, work: Callable[[Engine], Awaitable[T]], *, several: bool) -> DriveResult:
-    began = monotonic()
     outcome: T | None = None
     engine = Engine(call.root)
     display = display_for(call, several=several)
@@ -58,11 +55,10 @@ async def _drive(call: Invocation, work: Callable[[Engine], Awaitable[T]], *, se
                 if stopped.signal is None:
                     raise
     finally:
-        seconds = monotonic() - began
         await engine.close()
         await watching
         display.close()
-    return DriveResult(outcome, stopped.signal, seconds)
+    return DriveResult(outcome, stopped.signal)
 
 
 async def _watch(engine: Engine, display: Display) -> None:
@@ -100,10 +96,9 @@ def conclude(call: Invocation, driven: DriveResult) -> int:
     command = resume_command(result.session, result.status.value, call.program, requests=result.requests)
     with ignore_closed_stdout():
         if call.as_json:
-            seconds = round(driven.seconds, 3)
-            print_json({**_as_json(result), "duration_seconds": seconds, "resume_command": command})
+            print_json({**_as_json(result), "resume_command": command})
         else:
-            lines = conclusion(result, driven.seconds, call.program)
+            lines = conclusion(result, call.program)
             lines += [f"  Recorded: {_shown(result.cassette)}"] if result.cassette else []
             lines += [f"  Resume: {styled(command, 'busy')}"] if command else []
             echo(*(part for line in lines for part in wrapped(line)))
@@ -122,9 +117,9 @@ def _as_json(result: RunResult) -> dict[str, object]:
     }
 
 
-def conclusion(result: RunResult, seconds: float, program: str = "agentforge") -> list[str]:
+def conclusion(result: RunResult, program: str = "agentforge") -> list[str]:
     spent = cost(result.spending.cost_usd, result.spending.unpriced)
-    amount = f"{counted(result.iterations, 'iteration')} in {span(seconds)}"
+    amount = f"{counted(result.iterations, 'iteration')} in {span(result.duration_seconds)}"
     amount += f", cost {spent}" if spent else ""
     match result.status.value:
         case "completed":

@@ -185,15 +185,17 @@ def resume_attached(
     info = call.runs.info(session)
     asks_only = resume_command(session, info.status, requests=info.state.open_requests) is None
     is_continued = info.state.status not in FINAL and (not asks_only or restart_stage or approve)
-    if is_continued and not call.as_json:
-        echo(f"Resuming session '{info.session}' from {_place(info)}")
-        _print_open_requests(call, info)
 
     async def work(engine: "Engine") -> "RunResult":
         current_session.set(session)
         if trusted:
             engine.trust(session)
         compiled = recompile(engine)
+        if is_continued and compiled is False:
+            engine.refuse_missing_hooks(session)
+        if is_continued and not call.as_json:
+            echo(f"Resuming session '{info.session}' from {_place(info)}")
+            _print_open_requests(call, info)
         if not isinstance(compiled, bool):
             show_warnings(compiled)
         return await engine.resume(

@@ -98,12 +98,12 @@ def delivery_id(run_id: str, at: Cursor | None, hook: str, point: HookPoint, sub
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f"agentforge:{run_id}:{where}:{point}:{hook}:{subject}"))
 
 
-Occasion = Literal["request", "failed", "completed"]
+Occasion = Literal["request", "failed", "completed", "cancelled"]
 OCCASIONS: tuple[Occasion, ...] = get_args(Occasion)
 
 
 class Notification(Struct, frozen=True, omit_defaults=True):
-    """Tells someone that a run needs a person, failed or ended."""
+    """Tells someone that a run needs a person, failed, completed or was cancelled."""
 
     on: tuple[Occasion, ...] = OCCASIONS
     desktop: bool = False

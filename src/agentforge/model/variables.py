@@ -94,7 +94,8 @@ VARIABLES = (
     Variable(
         "AGENTFORGE_NOTIFY",
         "runs",
-        "who is notified when any run needs a person, fails or completes: `desktop`, a URL or a command",
+        "who is notified when any run needs a person, fails, completes or is cancelled: `desktop`, a URL or a"
+        " command",
     ),
     Variable(
         "COMPILE_TIMESTAMP", "runs", "the time in the plan, for the same output every time", "time", "now"
@@ -187,7 +188,7 @@ GIVEN = (
     GivenVariable(
         "AGENTFORGE_EVENT",
         "of a hook's script: the hook point, such as `iteration_end`; of the command of a notification:"
-        " `request`, `failed` or `completed`",
+        " `request`, `failed`, `completed` or `cancelled`",
     ),
     GivenVariable("AGENTFORGE_NOTIFICATION", "of the command of a notification: its key"),
     GivenVariable("AGENTFORGE_TEXT", "of the command of a notification: what happened, on one line"),

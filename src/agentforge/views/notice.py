@@ -1,4 +1,4 @@
-"""What a notification says: a run needs a person, failed or completed."""
+"""What a notification says: a run needs a person, failed, completed or was cancelled."""
 
 import uuid
 
@@ -12,7 +12,7 @@ from agentforge.model.hook import Occasion
 from agentforge.model.plan import Plan
 from agentforge.model.state import RunState
 from agentforge.views.lines.requests import answer_command
-from agentforge.views.text import one_line
+from agentforge.views.text import one_line, reason_text
 
 TEXT_COLUMNS = 400
 
@@ -44,6 +44,9 @@ def notice_of(event: Event, plan: Plan, state: RunState) -> Notice | None:
         case f.SessionCompleted():
             is_limit = plan.mode == "loop" and state.completion_reason == MAX_ITERATIONS
             return _notice("completed", MAX_ITERATIONS if is_limit else "complete", event, plan, state)
+        case f.SessionAborted(reason=reason):
+            status = f"cancelled: {reason_text(reason)}" if reason else "cancelled"
+            return _notice("cancelled", status, event, plan, state)
         case _:
             return None
 

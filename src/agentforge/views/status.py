@@ -125,6 +125,8 @@ class StatusView(Struct, frozen=True):
     failure: FailureStatus | None = None
     pause: PauseStatus | None = None
     resume_command: str | None = None
+    program_hooks: tuple[str, ...] = ()
+    """The hooks that are functions of a program: only that program continues the run."""
     waiting: tuple[WaitStatus, ...] = ()
     hooks: tuple[HookCallView, ...] = ()
     """The hooks that it is calling, or that wait for a person."""
@@ -168,6 +170,7 @@ def status_view(
     step, stages = current_step(plan, state), stage_progress(plan, state)
     here = stages[plan.steps.index(step)] if step else None
     completed = here.completed if here else 0
+    hooks = needed_hooks(plan, state) if status in RESUMABLE else ()
     return StatusView(
         session=state.session,
         status=status,
@@ -199,9 +202,12 @@ def status_view(
         completion_reason=state.completion_reason,
         failure=_failure(state, completed),
         pause=_pause(state),
-        resume_command=resume_command(
+        resume_command=None
+        if hooks
+        else resume_command(
             state.session, status, program, by_person=not state.run_id, requests=state.open_requests
         ),
+        program_hooks=hooks,
         waiting=tuple(waiting(plan, state)) if state.status is RunStatus.RUNNING else (),
         hooks=tuple(hook_calls(plan, state)),
         resting=tuple(_resting(plan, state, now)),
@@ -233,6 +239,11 @@ def duration(state: RunState, status: str, now: datetime) -> float:
     """Seconds until now while the run is running, else until its last event."""
     until = now if status == "running" else state.updated_at
     return max(0.0, (until - state.started_at).total_seconds())
+
+
+def needed_hooks(plan: Plan, state: RunState) -> tuple[str, ...]:
+    """The hooks that only the program has that started the run. A replay calls none."""
+    return plan.program_hooks if state.settings.replay is None else ()
 
 
 def resume_command(

@@ -96,12 +96,16 @@ def waits_for(view: StatusView, now: datetime) -> str:
     match view.status:
         case "running":
             return _while_running(view, now)
+        case "paused" | "awaiting_approval" if question := _question(view, now):
+            return question
+        case _ if view.program_hooks:
+            return "the program with its hooks"
         case "interrupted":
             return "recover"
         case "failed":
             return f"resume: {view.failure.type}" if view.failure else "resume"
         case "paused" | "awaiting_approval":
-            return _question(view, now) or f"resume: {reason_text(view.pause.reason if view.pause else '')}"
+            return f"resume: {reason_text(view.pause.reason if view.pause else '')}"
         case _:
             return ""
 

@@ -14,6 +14,7 @@ from agentforge.model.errors import InvalidRequest
 from agentforge.model.session_name import session_argument
 from agentforge.model.status import status_text
 from agentforge.views.run_model import RunModel
+from agentforge.views.status import needed_hooks
 
 if TYPE_CHECKING:
     from agentforge import Tail
@@ -57,11 +58,12 @@ def follow_run(call: Invocation, session: str) -> int:
     display.close()
     info = call.runs.info(session)
     if not is_over and info.status == "interrupted":
-        command = f"{call.program} recover {session_argument(session)}"
-        note(f"The engine of session '{session}' is gone: `{command}` continues the run.")
+        hooks = needed_hooks(info.plan, info.state)
+        command = f"`{call.program} recover {session_argument(session)}`"
+        then = f"the program that has its hooks ({', '.join(hooks)})" if hooks else command
+        note(f"The engine of session '{session}' is gone: {then} continues the run.")
         return exit_codes.FAILED
-    seconds = (info.state.updated_at - info.state.started_at).total_seconds()
-    return conclude(call, DriveResult(info.result, None, seconds))
+    return conclude(call, DriveResult(info.result, None))
 
 
 def _follow(tail: "Tail", display: "Display") -> bool:

@@ -18,7 +18,7 @@ from agentforge.cli.invocation import (
 )
 from agentforge.cli.output import echo, echo_json, note, styled, wrapped
 from agentforge.views.lines.tail import event_json, event_line, output_json
-from agentforge.views.status import resume_command
+from agentforge.views.status import needed_hooks, resume_command
 from agentforge.views.text import MAX_LINE, shortened
 
 if TYPE_CHECKING:
@@ -114,15 +114,18 @@ class Watch:
             self._show_running()
             abandoned_at = None if driven else abandoned_at or time.monotonic()
             if abandoned_at and time.monotonic() - abandoned_at > ABANDONED_SECONDS:
-                note(f"Session '{self._session}' has no active engine; run `{self._command()}`.")
+                note(f"Session '{self._session}' has no active engine; {self._next_step()}.")
                 return
             time.sleep(POLL_SECONDS)
 
-    def _command(self) -> str | None:
-        """The command that continues the run."""
+    def _next_step(self) -> str:
+        """What continues the run."""
         call = invocation()
         info = call.runs.info(self._session)
-        return resume_command(self._session, info.status, call.program, by_person=not info.state.run_id)
+        if hooks := needed_hooks(info.plan, info.state):
+            return f"the program that has its hooks ({', '.join(hooks)}) continues it"
+        command = resume_command(self._session, info.status, call.program, by_person=not info.state.run_id)
+        return f"run `{command}`"
 
     def _news(self) -> "Iterator[tuple[Event, Sequence[AgentAttempt]]]":
         """New events, each with the attempts that it ends."""

@@ -38,7 +38,7 @@ NOTIFICATION = Table(
         Key(
             "on",
             ListOf(Text(OCCASIONS), or_one=True, required=_OCCASIONS),
-            "When: a run needs a person, failed or completed; by default all of these.",
+            "When: a run needs a person, failed, completed or was cancelled; by default all of these.",
         ),
         Key("desktop", FLAG, "Show a notification on the desktop."),
         Key("command", COMMAND, "Run a shell command."),
@@ -52,5 +52,5 @@ NOTIFICATION = Table(
 NOTIFY_KEY = Key(
     "notify",
     ListOf(Nested(NOTIFICATION), or_one=True, longest=MAX_NOTIFICATIONS),
-    "How someone is told that a run needs a person, failed or ended.",
+    "How someone is told that a run needs a person, failed, completed or was cancelled.",
 )

@@ -17,7 +17,7 @@ from agentforge.views.lines.requests import RequestFact, request_words
 from agentforge.views.text import counted, one_line, reason_text, request_text, span
 
 LineLevel = Literal["info", "warn", "error"]
-LineMark = Literal["begin", "done", "failed", "wait", "note"]
+LineMark = Literal["begin", "done", "failed", "wait", "note", "warning"]
 
 SUMMARY_CHARS = 160
 MESSAGE_CHARS = 400
@@ -101,7 +101,7 @@ def _of_hook(place: str, fact: HookEvent, at: datetime) -> RunLine | None:
         case f.HookFailed() | f.HookTimedOut():
             return RunLine(place, words, "failed", "error")
         case f.HookLost() | f.HookSkipped():
-            return RunLine(place, words, "note", "warn")
+            return RunLine(place, words, "warning", "warn")
         case f.HookStarted():
             return RunLine(place, words, "begin")
         case f.HookRetryScheduled() | f.HookEnding():

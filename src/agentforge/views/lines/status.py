@@ -1,5 +1,6 @@
 """The rows of `status`, in the order and with the labels of agent-pipelines."""
 
+from collections.abc import Sequence
 from datetime import datetime, tzinfo
 from typing import Literal
 
@@ -66,7 +67,14 @@ def status_rows(view: StatusView, now: datetime, zone: tzinfo) -> list[StatusRow
     rows += _requests(view, now)
     if view.resume_command:
         rows.append(StatusRow("Resume", view.resume_command, "busy"))
+    if view.program_hooks:
+        rows.append(StatusRow("Resume", program_text(view.program_hooks), "warn"))
     return rows
+
+
+def program_text(hooks: Sequence[str]) -> str:
+    """Who continues a run that has hooks of a program."""
+    return f"with the program that has its hooks ({', '.join(map(one_line, hooks))})"
 
 
 def branch_text(branch: BranchProgress) -> str:
