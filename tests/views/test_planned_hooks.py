@@ -64,7 +64,8 @@ def test_notifications_are_shown() -> None:
     ) == [
         "",
         "## Notifications",
-        "- If the run needs a person or failed or completed: on the desktop, by the command ./tell.sh, to https://x",
+        "- If the run needs a person or failed or completed or was cancelled: on the desktop, by the command"
+        " ./tell.sh, to https://x",
         "- If the run failed: to https://x, signed with S",
     ]
 

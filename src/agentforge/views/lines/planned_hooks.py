@@ -61,6 +61,11 @@ def _notification(one: Notification) -> str:
     ways = ["on the desktop"] if one.desktop else []
     ways += [f"by the command {one_line(one.command, TEXT_CHARS)}"] if one.command else []
     ways += [f"to {_address(one.url, one.secret)}"] if one.url else []
-    texts = {"request": "needs a person", "failed": "failed", "completed": "completed"}
+    texts = {
+        "request": "needs a person",
+        "failed": "failed",
+        "completed": "completed",
+        "cancelled": "was cancelled",
+    }
     when = [texts[occasion] for occasion in OCCASIONS if occasion in one.on]
     return f"If the run {' or '.join(when)}: {', '.join(ways)}"
