@@ -76,6 +76,13 @@ def test_outcome_of_a_node_that_its_own_plan_does_not_have_is_ignored() -> None:
     assert rehearse(THREE, [*events, strange]).is_same
 
 
+def test_decision_at_a_node_that_its_own_plan_does_not_have_is_ignored() -> None:
+    plan = plan_of(stage())
+    first = past(plan, "> start\n< node_start plan\n? prepare plan 1")
+    unknown = event(len(first) + 1, f.NodeStarted("other", "9"), Cursor("9", 1, 0))
+    assert rehearse(plan, [*first, unknown]).difference is None
+
+
 def test_a_log_without_its_start_is_rehearsed_from_the_plan_change() -> None:
     plan = plan_of(stage("review"))
     change = f.PlanChanged(plan, Destination("0"), {"0": "0"}, {})
