@@ -123,8 +123,11 @@ class TopScreen:
         with (
             _on_signal(signal.SIGTSTP, self._suspend),
             Keyboard() as keyboard,
+            # A signal while the screen is entered would leave it behind.
+            _held(signal.SIGTERM) as release,
             Live(console=self._console, screen=True, auto_refresh=False, redirect_stderr=False) as live,
         ):
+            release()
             try:
                 while True:
                     if time.monotonic() - read_at > REFRESH_SECONDS:
@@ -239,6 +242,16 @@ class TopScreen:
         names = [row.session for row in self._rows]
         first = min(max(0, names.index(self._selected) - room // 2), max(0, len(names) - room))
         return self._rows[first : first + room]
+
+
+@contextmanager
+def _held(number: signal.Signals) -> Iterator[Callable[[], object]]:
+    """Hold back a signal until it is released."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {number})
+    try:
+        yield lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager

@@ -101,6 +101,8 @@ def concluded(here: StageAt, ended: str) -> Ruling | None:
             failing=tuple(each.check for each in failed),
             waived=tuple(check.name for check in here.node.checks if here.is_waived(check.name)),
             signatures=tuple(dict.fromkeys(s for each in failed for s in each.signatures)),
-            tree=next((each.tree for each in here.at.checks if each.tree), None),
+            tree=next(
+                (each.tree for each in here.at.checks if each.iteration != OUTDATED and each.tree), None
+            ),
         )
     )
