@@ -99,7 +99,8 @@ def test_a_supervisor_killed_while_it_runs_leaves_no_exit_record(attempt: Attemp
     supervisor.kill()
     supervisor.wait()
     assert not attempt.exit.exists()
-    # It carries the attempt's mark, by which an engine finds and ends it; the kernel shows none in the middle of exec.
+    # It carries the attempt's mark, by which an engine finds and ends it; the kernel shows none in the
+    # middle of exec.
     environ = Path(f"/proc/{late}/environ")
     eventually(lambda: attempt.mark.encode() in environ.read_bytes().split(b"\0"))
     os.kill(late, signal.SIGKILL)
