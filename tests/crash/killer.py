@@ -5,6 +5,9 @@ standard library, since the supervisor runs without any other.
 
 `CRASH_KILL` holds what to cut as `role:kind:n:when:victims`; `CRASH_COUNTS` is a folder in which calls are
 counted over all processes of one role; `CRASH_BASE` bounds what counts: files below it.
+
+The numbers of ordinary calls change with the code. A case that needs a certain one says what it does:
+`append=TYPE` and `sync=TYPE` write and sync an event of that type, `rename=NAME` gives a file its name.
 """
 
 import builtins
@@ -17,7 +20,7 @@ import subprocess
 import sys
 
 ROLES = ("engine", "sender", "supervisor", "agent", "tool")
-WRITES = ("append", "refusal", "keep", "write", "send", "post")
+WRITES = ("append", "keep", "write", "send", "post")
 WHENS = ("before", "during", "after")
 
 PR_SET_NAME = 15
@@ -31,7 +34,7 @@ FOLDER = re.compile(
 
 CHECK_FOLDER = re.compile(rb"stage-(\d+)-[^/]*/(?:run-(\d+)/)?checks/([^/]*)-(\d+)-(\d+)\0")
 
-REFUSAL = b'"type":"file_refused"'
+EVENT_TYPE = re.compile(rb'"type":"(\w+)"')
 
 _write, _open, _lseek, _close, _kill = os.write, os.open, os.lseek, os.close, os.kill
 _plain_open = builtins.open
@@ -49,6 +52,12 @@ class FaultInjector:
             owner, kind, n, when, victims = text.split(":")
             self.victims = victims.split("+")
             self.cut = [owner, kind, int(n), when]
+        self.appended: list[str] = []
+        """The types of the events that were written last."""
+
+    def kind(self, kind: str, names: list[str]) -> str:
+        """With the name of what the call is about, if the case chooses it by that."""
+        return next((named for name in names if (named := f"{kind}={name}") == self.cut[1]), kind)
 
     def number(self, kind: str) -> int:
         """How often this kind was called by processes of this role, this time included."""
@@ -246,8 +255,9 @@ def _wrap_descriptors(injector: FaultInjector) -> None:
                 return original(fd, data, *rest)
             name = os.path.basename(os.readlink(f"/proc/self/fd/{fd}"))
             kind = {"events.jsonl": "append", "cassette.jsonl": "keep"}.get(name, "write")
-            if kind == "append" and REFUSAL in bytes(data):
-                kind = "refusal"
+            if kind == "append":
+                injector.appended = [found.decode() for found in EVENT_TYPE.findall(bytes(data))]
+                kind = injector.kind(kind, injector.appended)
             half = bytes(data)[: len(data) // 2]
             return injector.around(kind, lambda: original(fd, data, *rest), lambda: original(fd, half, *rest))
 
@@ -275,7 +285,9 @@ def _wrap_descriptors(injector: FaultInjector) -> None:
         def sync(fd):
             if not injector.concerns(fd):
                 return original(fd)
-            return injector.around("sync", lambda: (original(fd), injector.note_synced(fd)))
+            is_log = os.readlink(f"/proc/self/fd/{fd}").endswith("/events.jsonl")
+            kind = injector.kind("sync", injector.appended if is_log else [])
+            return injector.around(kind, lambda: (original(fd), injector.note_synced(fd)))
 
         return sync
 
@@ -285,15 +297,14 @@ def _wrap_descriptors(injector: FaultInjector) -> None:
     os.ftruncate = plain("truncate", os.ftruncate)
 
 
-def _special_kind(kind: str, path: str, rest) -> str:
-    """The name of a call that a case chooses by what it does, since the numbers of ordinary calls change with
-    the code."""
+def _kind_of(injector: FaultInjector, kind: str, path: str, rest) -> str:
+    """`aside` moves away what was refused, `drop` removes a control."""
     if kind == "rename":
         target = os.path.basename(os.fsdecode(rest[0]))
-        return "aside" if target.endswith(".refused") else "manifest" if target == "manifest.json" else ""
+        return "aside" if target.endswith(".refused") else injector.kind(kind, [target])
     folder, name = os.path.split(path)
     is_control = os.path.basename(folder) == "control" and not name.startswith(".")
-    return "drop" if kind == "unlink" and is_control else ""
+    return "drop" if kind == "unlink" and is_control else kind
 
 
 def _wrap_paths(injector: FaultInjector) -> None:
@@ -302,8 +313,8 @@ def _wrap_paths(injector: FaultInjector) -> None:
             folder = options.get("dir_fd", options.get("src_dir_fd"))
             if not injector.concerns(path, folder):
                 return original(path, *rest, **options)
-            special = _special_kind(kind, place_of(path, folder), rest)
-            return injector.around(special or kind, lambda: original(path, *rest, **options))
+            named = _kind_of(injector, kind, place_of(path, folder), rest)
+            return injector.around(named, lambda: original(path, *rest, **options))
 
         return call
 

@@ -49,7 +49,7 @@ MOMENTS = {
     "before the answer is received": ("engine:answer:1:before:engine", 2),
     "after the answer and before the record": ("engine:answer:1:after:engine", 2),
     "by a power cut after the answer": ("engine:answer:1:after:engine+power", 2),
-    "before the record": ("engine:append:2:before:engine", 2),
+    "before the record": ("engine:append=hook_complete:1:before:engine", 2),
 }
 """With how often the webhook arrives."""
 
@@ -66,7 +66,7 @@ def test_webhook_is_repeated_with_the_same_key_when_the_engine_is_killed(moment:
 @pytest.mark.parametrize("when", one_in(2, ("during", "after")))
 def test_answer_that_is_recorded_is_never_asked_for_again(when: str, tmp_path: Path) -> None:
     """Its line is the first of those that are written; in the middle of them, the effect is still open."""
-    story = killed(tmp_path, f"webhook engine:append:4:{when}:engine")
+    story = killed(tmp_path, f"webhook engine:append=hook_complete:3:{when}:engine")
     assert max(arrivals(story)) == 1
     assert told(story, "hook_lost") == []
 
@@ -139,9 +139,9 @@ def test_function_that_is_killed_is_called_again(note: int, tmp_path: Path) -> N
 
 
 CONFIRMS = {
-    "as it is asked": "confirm - engine:append:4:after:engine",
+    "as it is asked": "confirm - engine:append=request_opened:1:after:engine",
     "as the answer is placed": "confirm - - engine:link:1:after:engine",
-    "as the answer is recorded": "confirm - - engine:append:1:during:engine",
+    "as the answer is recorded": "confirm - - engine:append=request_answered:1:during:engine",
     "as the run continues": "confirm - - engine:post:2:after:engine",
 }
 

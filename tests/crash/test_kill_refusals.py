@@ -17,7 +17,11 @@ pytestmark = [
 ]
 
 JUNK = "0.json"
-KILLS = ("refusal:before", "refusal:during", "refusal:after", "aside:before", "aside:after")
+KILLS = (
+    *(f"append=file_refused:{when}" for when in ("before", "during", "after")),
+    "aside:before",
+    "aside:after",
+)
 
 
 def refused(run: CrashRun) -> list[str]:
