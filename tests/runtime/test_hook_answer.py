@@ -4,7 +4,7 @@ import pytest
 
 from agentforge.model.hook import MAX_CONTEXT, HookResult
 from agentforge.model.secrets import Redactor
-from agentforge.runtime.hook_answer import as_recorded, checked_result, read_answer
+from agentforge.runtime.hook_answer import MAX_ANSWER, as_recorded, checked_result, read_answer
 
 
 @pytest.mark.parametrize(
@@ -34,21 +34,33 @@ def test_an_answer(text: str, result: HookResult) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ('{"action": "explode"}', "Invalid enum value 'explode'"),
-        ('{"action": "answer"}', "Invalid enum value 'answer'"),
-        ('{"context": 1}', "`$.context`"),
-        ('{"action": "pause", "reason": []}', "`$.reason`"),
+        ('{"action": "explode"}', "its answer has the unknown action 'explode'; use continue, pause, "),
+        ('{"action": "answer"}', "its answer has the unknown action 'answer'; use continue, "),
+        ('{"action": 1}', "its answer is not valid: Expected `str | null`, got `int` - at `$.action`"),
+        ('{"context": 1}', "its answer is not valid: Expected `str | null`, got `int` - at `$.context`"),
+        ('{"action": "pause", "reason": []}', "its answer is not valid: Expected `str | null`, got `array`"),
+        # The rest of it was cut: what it decides is unknown.
+        (' {"action": "abort", "context": "' + "x" * MAX_ANSWER, "its answer is an object of more than 64"),
     ],
 )
 def test_an_answer_that_is_not_valid_is_named(text: str, why: str) -> None:
-    with pytest.raises(ValueError, match="its answer is not valid") as raised:
+    with pytest.raises(ValueError) as raised:
         read_answer(text)
-    assert why in str(raised.value)
+    assert str(raised.value).startswith(why)
 
 
-@pytest.mark.parametrize("result", [None, "pause", HookResult("explode"), HookResult(reason=1)])  # type: ignore[arg-type]
-def test_what_a_function_returns_is_checked(result: object) -> None:
-    with pytest.raises(ValueError, match=r"it returned|its result is not valid"):
+@pytest.mark.parametrize(
+    ("result", "why"),
+    [
+        (None, "it returned NoneType instead of a HookResult"),
+        ("pause", "it returned str instead of a HookResult"),
+        (HookResult("explode"), "unknown action 'explode'; use continue, .*, answer$"),  # type: ignore[arg-type]
+        (HookResult(reason=1), "its result is not valid: Expected `str`, got `int`"),  # type: ignore[arg-type]
+        (HookResult(context=object()), "its result is not valid: Encoding objects of type"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_a_function_returns_is_checked(result: object, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
         checked_result(result)
 
 
@@ -60,3 +72,9 @@ def test_what_is_recorded_is_cut_and_has_no_secrets() -> None:
     assert kept.context.endswith("é\n(truncated)")
     assert kept.answer == "a?b"
     assert len(kept.text) < 10_000
+
+
+def test_what_is_recorded_has_no_codes_that_a_string_escaped() -> None:
+    said = read_answer(r'{"action": "pause", "reason": "\u001b[31mred\u001b[0m", "context": "a\u0000b"}')
+    kept = as_recorded(said, Redactor(()))
+    assert (kept.reason, kept.context) == ("red", "a\ufffdb")

@@ -91,7 +91,7 @@ def test_an_invalid_answer_of_a_service_is_a_failure(tmp_path: Path) -> None:
     with serving(Reply(body='{"action": "explode"}')) as server:
         fact = failed(perform(HookEngine(tmp_path), task_of(hook("webhook", url=server.url))))
     assert (fact.retry, fact.status) == (False, 200)
-    assert "its answer is not valid" in fact.message
+    assert fact.message.startswith("its answer has the unknown action 'explode'")
 
 
 def test_invalid_json_of_a_service_is_text(tmp_path: Path) -> None:
@@ -134,14 +134,14 @@ json.dump({"action": "modify_context", "context": json.dumps(dict(os.environ))},
 def test_a_script_gets_its_variables_and_those_that_are_declared(tmp_path: Path) -> None:
     (tmp_path / "show.py").write_text(VARIABLES)
     environ = {"DECLARED": "yes", "OTHER": "no", "AWS_TOKEN": "s3cr3t"}
-    task = task_of(hook("script", script="python3 show.py", environment=("DECLARED",)), notes=("a", "b"))
+    task = task_of(hook("script", script="python3 show.py", environment=("DECLARED",)), notes=("a", "b\0"))
     fact = completed(perform(HookEngine(tmp_path, environ), task))
     found = json.loads(fact.context)
     expected = {
         "AGENT_PIPELINES_SESSION": "auth",
         "AGENT_PIPELINES_STAGE": "plan",
         "AGENT_PIPELINES_ITERATION": "2",
-        "AGENT_PIPELINES_CONTEXT": "a\nb",
+        "AGENT_PIPELINES_CONTEXT": "a\nb\ufffd",
         "AGENTFORGE_HOOK": "iteration_end-1",
         "AGENTFORGE_EVENT": "iteration_end",
         "AGENTFORGE_DELIVERY": DELIVERY,
@@ -284,12 +284,18 @@ def test_an_exception_of_a_function_is_a_failure(tmp_path: Path) -> None:
     assert not fact.retry
 
 
-def test_a_function_that_returns_something_else_is_a_failure(tmp_path: Path) -> None:
+def test_a_function_that_returns_something_else_is_a_failure(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async def review(task: HookTask) -> HookResult:
         return "pause"  # type: ignore[return-value]
 
     fact = failed(called(HookEngine(tmp_path, calls={"iteration_end-1": review})))
-    assert "it returned str instead of a HookResult" in fact.message
+    assert fact.message == "it returned str instead of a HookResult"
+    (record,) = caplog.records
+    assert record.getMessage() == "hook iteration_end-1: it returned str instead of a HookResult"
+    # A traceback would show our code, not the user's.
+    assert record.exc_info is None
 
 
 def test_a_function_times_out(tmp_path: Path) -> None:

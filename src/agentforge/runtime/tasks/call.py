@@ -76,7 +76,8 @@ class ProviderCall(Struct, frozen=True):
 
 
 def script_request(context: TaskContext, call: ProviderCall, variables: Mapping[str, str]) -> ExecuteRequest:
-    """A script of a hook or a check: a program of the user's, without a prompt and a result."""
+    """A script of a hook or a check: a program of the user's, without a prompt and a result. A variable can't
+    hold the NUL characters that notes may have."""
     return ExecuteRequest(
         prompt="",
         model="",
@@ -86,7 +87,7 @@ def script_request(context: TaskContext, call: ProviderCall, variables: Mapping[
             **context.environment,
             MARK: call.mark,
             "AGENT_PIPELINES_SESSION": context.plan.session.name,
-            **variables,
+            **{name: text.replace("\0", "\N{REPLACEMENT CHARACTER}") for name, text in variables.items()},
         },
         status_path="",
         result_path="",

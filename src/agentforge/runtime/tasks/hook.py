@@ -196,12 +196,17 @@ class HookPerformer:
         limit = asyncio.timeout(task.hook.seconds)
         try:
             async with limit:
-                result = checked_result(await function(task))
+                returned = await function(task)
         except Exception as error:
             if limit.expired():
                 return _timed_out(task, self._since(began))
             log.exception("hook %s raised", task.hook.id)
             return self._failed(task, f"{type(error).__name__}: {told(error)}", began=began)
+        try:
+            result = checked_result(returned)
+        except ValueError as error:
+            log.error("hook %s: %s", task.hook.id, error)  # noqa: TRY400
+            return self._failed(task, str(error), began=began)
         return self._completed(task, result, None, self._since(began))
 
     # -- outcomes
