@@ -437,7 +437,7 @@ def test_routes_that_end_the_run(action: Any) -> None:
     plan = plan_of(stage("plan", routes=(Route("reject", action),)), stage("build"))
     follows = {
         "end": """
-        < stage_transition plan to end
+        < stage_transition plan to end skipping build
         < node_complete plan: Agent requested stop at iteration 1
         < session_complete all_loops_complete
         """,
@@ -572,7 +572,7 @@ def test_route_that_ends_a_branch_passes_over_its_other_stages() -> None:
         ? claude: execute draft 1 attempt 1
         > claude: completed stop verdict=reject
         < claude: stage_verdict reject
-        < claude: stage_transition draft to end
+        < claude: stage_transition draft to end skipping last
         < claude: stage_complete draft: Agent requested stop at iteration 1
         < claude: parallel_provider_complete completed
         ? manifest duel

@@ -60,11 +60,11 @@ CHECK_LINES: list[tuple[AnyFact, str, str | None]] = [
     (
         f.StageRouted("verify", "last", "pass", skipped=("a", "b")),
         f"{PLACE} from=verify to=last verdict=pass skipped=a,b",
-        "build continues with last, skipping 2 nodes",
+        "build continues with last, skipping a, b",
     ),
     (
-        f.StageRouted("verify", "", "reject"),
-        f"{PLACE} from=verify to=end verdict=reject",
-        "build ends the run (verdict reject)",
+        f.StageRouted("verify", "", "reject", "too risky", skipped=("docs",)),
+        f"{PLACE} from=verify to=end verdict=reject skipped=docs",
+        "build ends the run (verdict reject), skipping docs: too risky",
     ),
 ]

@@ -125,8 +125,7 @@ def test_a_cost_that_no_agent_reported_is_shown_as_unknown() -> None:
 @pytest.mark.parametrize(
     ("end", "status", "outcome"),
     [
-        (f.SessionCompleted("all_loops_complete"), "completed", "all stages completed"),
-        (f.SessionCompleted("max_iterations"), "completed", "reached the maximum number of iterations"),
+        (f.SessionCompleted("all_loops_complete"), "completed", "completed; 1 stage skipped"),
         (f.SessionFailed(FailureKind.RESULT_MISSING, "x", "plan"), "failed", "failed in plan, iteration 1"),
         (f.SessionAborted("by a person"), "aborted", "cancelled: by a person"),
         (f.SessionAborted(""), "aborted", "cancelled"),
@@ -199,12 +198,13 @@ def with_hook(found: Plan, hook: Hook) -> Plan:
 
 def test_a_completed_run_has_no_resume_command() -> None:
     ended = (f.SessionCompleted("all_loops_complete"), Cursor("1", 1, 3))
-    view = seen(STARTED, NODE, ITERATION, ATTEMPT, COMPLETED, NODE_DONE, ended, status="completed")
+    built = (f.NodeCompleted("build", "max_iterations", 3), Cursor("1", 1, 3))
+    view = seen(STARTED, NODE, ITERATION, ATTEMPT, COMPLETED, NODE_DONE, built, ended, status="completed")
     assert view.resume_command is None
-    assert view.completion_reason == "all_loops_complete"
+    assert shown(view)["Outcome"] == "all stages completed"
     assert [(stage.id, stage.mark, stage.completed, stage.reason) for stage in view.stages] == [
         ("plan", "done", 1, "stopped early"),
-        ("build", "waiting", 0, ""),
+        ("build", "done", 3, "max_iterations"),
     ]
 
 

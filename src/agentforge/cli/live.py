@@ -20,12 +20,12 @@ from agentforge.views.hook_calls import hook_calls
 from agentforge.views.lines.hooks import hook_call_text
 from agentforge.views.lines.live import RunLine, header_lines, run_line
 from agentforge.views.lines.requests import QUESTION_CHARS, answer_command, waits_text
-from agentforge.views.lines.status import branch_text
+from agentforge.views.lines.status import branch_text, stage_text
 from agentforge.views.run_model import RunModel
 from agentforge.views.stage_progress import BranchProgress, StageProgress, stage_progress
 from agentforge.views.status import running_check, waiting
 from agentforge.views.summary import Summary
-from agentforge.views.text import cost, counted, one_line, printable, reason_text, span
+from agentforge.views.text import cost, counted, one_line, printable, span
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 MAX_STAGES = 10
@@ -154,10 +154,9 @@ class LivePainter:
         return shown(mark, STYLES[tone])
 
     def _doing(self, row: StageProgress, state: RunState) -> Text:
-        text = shown(f"{row.completed}/{row.total}", "bold" if row.mark == "current" else "dim")
         if row.mark != "current":
-            is_early = row.reason and row.completed < row.total
-            return append(text, f"  {reason_text(row.reason)}") if is_early else text
+            return shown(stage_text(row), "dim")
+        text = shown(stage_text(row), "bold")
         if call := running_check(state):
             took = span((datetime.now(UTC) - call.since).total_seconds())
             return append(text, f"  check {one_line(call.check)}, {took}", "cyan")
@@ -205,11 +204,11 @@ def _hanging(mark: str, text: Text, style: str = "yellow") -> Table:
 
 
 def _name_style(row: StageProgress | BranchProgress) -> str:
-    return {"current": "bold", "waiting": "dim", "failed": "red"}.get(row.mark, "default")
+    return {"current": "bold", "waiting": "dim", "skipped": "dim", "failed": "red"}.get(row.mark, "default")
 
 
 def _bar(row: StageProgress | BranchProgress) -> RenderableType:
-    if row.mark == "waiting" or not row.total:
+    if row.mark in ("waiting", "skipped") or not row.total:
         return shown("")
     # A stage that ended early is complete.
     completed = row.total if row.mark == "done" else row.completed
@@ -223,6 +222,7 @@ def _window(rows: tuple[StageProgress, ...]) -> tuple[StageProgress, ...]:
     """The rows around the current stage if there are too many to show."""
     if len(rows) <= MAX_STAGES:
         return rows
-    current = next((i for i, row in enumerate(rows) if row.mark not in ("done", "waiting")), len(rows) - 1)
+    passed = ("done", "waiting", "skipped")
+    current = next((i for i, row in enumerate(rows) if row.mark not in passed), len(rows) - 1)
     first = min(max(0, current - MAX_STAGES // 2), len(rows) - MAX_STAGES)
     return rows[first : first + MAX_STAGES]

@@ -31,6 +31,7 @@ MARKS = {
     **dict.fromkeys(("failed", "broken"), ("✗", "bad")),
     **dict.fromkeys(("wait", "stopped"), ("‖", "warn")),
     **dict.fromkeys(("note", "waiting"), ("·", "dim")),
+    "skipped": ("–", "dim"),
     "warning": ("!", "warn"),
 }
 """The mark and its tone, by the status of a run, a stage or a probe."""

@@ -26,6 +26,7 @@ from agentforge.model.state import (
     RunState,
     StageState,
     Start,
+    is_within,
 )
 
 _INDEX = re.compile(r"(^|/)(stage|parallel|pipeline)-\d+-")
@@ -65,6 +66,7 @@ def apply_plan_change(state: RunState, fact: f.PlanChanged) -> RunState:
     moved = replace(
         state,
         stages=tuple(replace(record, path=path) for record, path in known if path is not None),
+        skipped={now: when for path, when in state.skipped.items() if (now := _passed(path, paths))},
         visits={path: count for path, count in visits if path is not None},
         requests=tuple(_asked_in(request, paths) for request in state.requests),
         cycles={_counted(key, paths): count for key, count in state.cycles.items()},
@@ -80,6 +82,13 @@ def _visited(key: str, fact: f.PlanChanged) -> str | None:
     path, at, provider = key.partition("@")
     now = fact.paths.get(path, path) or (fact.gone.get(path) if not at else None)
     return f"{now}{at}{provider}" if now is not None else None
+
+
+def _passed(path: str, paths: dict[str, str | None]) -> str | None:
+    """The path of a node that a route passed over; that of a nested pipeline follows from its nodes."""
+    inside = (now for known, now in paths.items() if now and is_within(known, path))
+    now = next(inside, None)
+    return ".".join(now.split(".")[: path.count(".") + 1]) if now else None
 
 
 def _asked_in(request: Request, paths: dict[str, str | None]) -> Request:

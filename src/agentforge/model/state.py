@@ -343,6 +343,8 @@ class Transition(Struct, frozen=True):
 
     next: Destination | None
     feedback: Feedback | None = None
+    skipped: tuple[str, ...] = ()
+    """The ids of the nodes that are passed over."""
 
 
 class Restart(Struct, frozen=True):
@@ -395,6 +397,8 @@ class BranchState(Struct, frozen=True):
     """Set while its next stage is one that it visits again."""
     jump: int | None = None
     """The position of its next stage, if a route leads there."""
+    skipped: tuple[str, ...] = ()
+    """The ids of the stages that a route passed over, and that were not visited since."""
 
     @property
     def next_stage(self) -> int:
@@ -451,6 +455,11 @@ def position_of(path: str) -> int:
     """A node's index among its siblings; 0 if a damaged log has none."""
     last = path.rpartition(".")[2]
     return int(last) if last.isascii() and last.isdigit() else 0
+
+
+def is_within(path: str, node: str) -> bool:
+    """Whether a path is that of a node, or of a node inside it."""
+    return path == node or path.startswith(f"{node}.")
 
 
 class Stop(Struct, frozen=True):
@@ -544,6 +553,8 @@ class RunState(Struct, frozen=True):
     """The current round of each enclosing pipeline, outermost first."""
     stages: tuple[StageRecord, ...] = ()
     """Completed nodes: the latest visit of each, in order of completion."""
+    skipped: dict[str, datetime] = field(default_factory=dict)
+    """When a route passed over a node, by path; not of those that were visited since."""
     spending: Spending = Spending()
     stop: Stop | None = None
     requests: tuple[Request, ...] = ()

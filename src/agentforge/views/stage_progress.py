@@ -14,10 +14,12 @@ from agentforge.model.state import (
     StageRecord,
     StageState,
     Start,
+    is_within,
+    position_of,
 )
 from agentforge.model.status import NodeStatus, RunStatus
 
-StageMark = Literal["done", "current", "failed", "stopped", "waiting"]
+StageMark = Literal["done", "current", "failed", "stopped", "waiting", "skipped"]
 
 
 class BranchProgress(Struct, frozen=True):
@@ -30,6 +32,8 @@ class BranchProgress(Struct, frozen=True):
     completed: int
     total: int
     error: str = ""
+    skipped: tuple[str, ...] = ()
+    """Stages that a route passed over."""
 
 
 class StageProgress(Struct, frozen=True):
@@ -46,21 +50,40 @@ class StageProgress(Struct, frozen=True):
 
 def stage_progress(plan: Plan, state: RunState) -> tuple[StageProgress, ...]:
     done = {record.path: record for record in state.stages if _is_of_this_round(record, state)}
-    rows = []
-    for step in plan.steps:
-        name, total = step.node.id, sum(stage.termination.max for stage in step.stages)
-        at = state.node if state.node and state.node.path == step.path else None
-        if at is not None:
-            # Iterations that ask don't count against the maximum.
-            rows.append(StageProgress(name, _current_mark(state.status), at.completed, total + at.asked))
-        elif state.block and state.block.path == step.path and isinstance(step.node, ParallelNode):
-            rows.append(_block_progress(state, state.block, step.node, total))
-        elif record := done.get(step.path):
-            total = max(total, record.iterations)
-            rows.append(StageProgress(name, "done", record.iterations, total, record.reason))
-        else:
-            rows.append(StageProgress(name, "waiting", 0, total))
-    return tuple(rows)
+    return tuple(_step_progress(state, step, done.get(step.path)) for step in plan.steps)
+
+
+def _step_progress(state: RunState, step: Step, record: StageRecord | None) -> StageProgress:
+    """`record`: of its last visit."""
+    name, total = step.node.id, sum(stage.termination.max for stage in step.stages)
+    if state.node and state.node.path == step.path:
+        # Iterations that ask don't count against the maximum.
+        at = state.node
+        return StageProgress(name, _current_mark(state.status), at.completed, total + at.asked)
+    if state.block and state.block.path == step.path and isinstance(step.node, ParallelNode):
+        return _block_progress(state, state.block, step.node, total)
+    if is_skipped(step.path, state):
+        return StageProgress(name, "skipped", 0, total)
+    if record is None or _is_ahead(step.path, state):
+        return StageProgress(name, "waiting", 0, total)
+    return StageProgress(name, "done", record.iterations, max(total, record.iterations), record.reason)
+
+
+def is_skipped(path: str, state: RunState) -> bool:
+    """Whether a route passed over the node, or the run was completed without it."""
+    if any(is_within(path, node) for node in state.skipped):
+        return not _is_ahead(path, state)
+    return state.status is RunStatus.COMPLETED and all(record.path != path for record in state.stages)
+
+
+def _is_ahead(path: str, state: RunState) -> bool:
+    """Whether the run has yet to come there, perhaps once more."""
+    here = current_path(state)
+    return here is not None and _order(path) > _order(here)
+
+
+def _order(path: str) -> tuple[int, ...]:
+    return tuple(map(position_of, path.split(".")))
 
 
 def _block_progress(state: RunState, block: BlockState, node: ParallelNode, total: int) -> StageProgress:
@@ -81,14 +104,16 @@ def _branch_progress(state: RunState, branch: BranchState, stages: tuple[StageNo
         NodeStatus.COMPLETED: "done",
         NodeStatus.FAILED: "failed",
     }
-    current = stages[min(branch.next_stage, len(stages) - 1)]
+    place = min(branch.next_stage, len(stages) - 1)
+    passed = stages if branch.status is NodeStatus.COMPLETED else stages[:place]
     return BranchProgress(
         provider=branch.provider,
         mark=marks[branch.status],
-        stage=current.id,
+        stage=stages[place].id,
         completed=branch.completed,
         total=sum(stage.termination.max for stage in stages),
         error=branch.failure.message if branch.failure else "",
+        skipped=tuple(stage.id for stage in passed if stage.id in branch.skipped),
     )
 
 

@@ -8,10 +8,10 @@ from msgspec.structs import replace
 
 from agentforge.cli.invocation import choose_session_to_show, invocation, project_options
 from agentforge.cli.output import echo, is_terminal, marked, print_json, styled, with_program, wrapped
-from agentforge.views.lines.status import StatusRow, branch_text, status_rows
+from agentforge.views.lines.status import StatusRow, branch_text, stage_text, status_rows
 from agentforge.views.stage_progress import BranchProgress, StageProgress
 from agentforge.views.status import LogStatus, StatusView, status_view
-from agentforge.views.text import padded, reason_text, width
+from agentforge.views.text import padded, width
 
 if TYPE_CHECKING:
     from agentforge import RunInfo
@@ -77,9 +77,8 @@ def local_zone() -> tzinfo:
 
 
 def stage_line(stage: StageProgress, columns: int) -> str:
-    done = f"{stage.completed}/{stage.total}"
-    reason = f"  {reason_text(stage.reason)}" if stage.reason and stage.completed < stage.total else ""
-    return f"  {marked(stage.mark)} {padded(stage.id, columns)}  {done}{styled(reason, 'dim')}"
+    done, gap, reason = stage_text(stage).partition("  ")
+    return f"  {marked(stage.mark)} {padded(stage.id, columns)}  {done}{gap}{styled(reason, 'dim')}"
 
 
 def branch_line(branch: BranchProgress, columns: int) -> str:

@@ -38,7 +38,13 @@ def follow_verdict(here: StageAt) -> Ruling | None:
         case "fail":
             return _failed(verdict)
         case "end":  # exhaustive
-            return here.record(f.StageRouted(here.node.id, "", verdict.word, verdict.reason))
+            return here.record(_end(here, verdict))
+
+
+def _end(here: StageAt, verdict: Verdict) -> f.StageRouted:
+    order = siblings(here.plan, here.place.path, here.place.branch)
+    skipped = tuple(order[order.index(here.node.id) + 1 :])
+    return f.StageRouted(here.node.id, "", verdict.word, verdict.reason, skipped=skipped)
 
 
 def _failed(verdict: Verdict) -> Ruling:

@@ -67,7 +67,8 @@ def evolve_block(block: BlockState, event: Event, fact: BlockFact) -> BlockState
             at = _stage(branch, event)
             record = StageRecord(fact.name, at.path, fact.iterations, event.at, fact.reason, at.run)
             others = (known for known in branch.stages if known.path != at.path)
-            left = replace(branch, stage=None, stages=(*others, record), jump=None)
+            skipped = tuple(known for known in branch.skipped if known != fact.name)
+            left = replace(branch, stage=None, stages=(*others, record), jump=None, skipped=skipped)
             return _with(block, _routed(left, at.transition) if at.transition else left)
         case f.NodeRestarted():
             reentry = reentry_of(_stage(branch, event), fact)
@@ -85,7 +86,8 @@ def evolve_block(block: BlockState, event: Event, fact: BlockFact) -> BlockState
 def _routed(branch: BranchState, transition: Transition) -> BranchState:
     jump = position_of(transition.next.path) if transition.next else BRANCH_END
     reentry = Reentry(feedback=transition.feedback) if transition.feedback else None
-    return replace(branch, jump=jump, reentry=reentry)
+    skipped = tuple(dict.fromkeys((*branch.skipped, *transition.skipped)))
+    return replace(branch, jump=jump, reentry=reentry, skipped=skipped)
 
 
 def _branch(block: BlockState, event: Event) -> BranchState:

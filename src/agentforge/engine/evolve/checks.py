@@ -1,5 +1,6 @@
 """Applies events to checks, verdicts and routes."""
 
+from collections.abc import Iterator
 from typing import assert_never
 
 from msgspec.structs import replace
@@ -46,7 +47,7 @@ def evolve_checks(at: StageState, event: Event, fact: CheckFact) -> StageState:
         case f.StageJudged():
             return replace(at, verdict=Verdict(fact.verdict, fact.reason, fact.ended))
         case f.StageRouted():
-            return replace(at, transition=Transition(fact.next, fact.feedback))
+            return replace(at, transition=Transition(fact.next, fact.feedback, fact.skipped))
         case _:
             assert_never(fact)
 
@@ -108,6 +109,13 @@ def routed(state: RunState, event: Event, fact: f.StageRouted) -> RunState:
         if key == own or not _is_inside(key, target, source, provider)
     }
     return replace(state, cycles={**kept, route_key(source, provider, target): fact.cycle - 1})
+
+
+def passed_over(source: str, transition: Transition) -> Iterator[str]:
+    """The paths of the nodes that a route skips: those that follow the stage."""
+    pipeline, dot, _ = source.rpartition(".")
+    first = position_of(source) + 1
+    return (f"{pipeline}{dot}{number}" for number in range(first, first + len(transition.skipped)))
 
 
 def _level(path: str, other: str) -> str:

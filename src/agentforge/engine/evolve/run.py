@@ -47,6 +47,7 @@ from agentforge.model.state import (
     StageState,
     Stop,
     Waiver,
+    is_within,
     latest_notes,
 )
 from agentforge.model.status import RunStatus, TaskStatus
@@ -250,28 +251,38 @@ def _apply_node(
             at = _entered(event, fact)
             if isinstance(at, StageState) and isinstance(state.at, Between):
                 at = entered_again(at, state.at.reentry)
-            return replace(_visited(state, at.path, at.run), at=at, rounds=fact.rounds)
+            skipped = {path: when for path, when in state.skipped.items() if not is_within(at.path, path)}
+            visited = _visited(state, at.path, at.run)
+            return replace(visited, at=at, rounds=fact.rounds, skipped=skipped)
         case f.NodeRestarted():
             left = _node(state, event)
             return replace(state, at=Between(fact.next, reentry_of(left, fact)))
         case f.NodeCompleted():
-            at = state.block or _node(state, event)
-            done = StageRecord(
-                fact.name,
-                at.path,
-                fact.iterations,
-                event.at,
-                fact.reason,
-                at.run,
-                state.rounds,
-                judge_failures=at.judge_failures if isinstance(at, StageState) else 0,
-            )
-            others = (known for known in state.stages if known.path != at.path)
-            transition = at.transition if isinstance(at, StageState) else None
-            reentry = Reentry(feedback=transition.feedback) if transition and transition.feedback else None
-            return replace(state, at=Between(fact.next, reentry), stages=(*others, done))
+            return _completed(state, event, fact)
         case _:
             assert_never(fact)
+
+
+def _completed(state: RunState, event: Event, fact: f.NodeCompleted) -> RunState:
+    at = state.block or _node(state, event)
+    done = StageRecord(
+        fact.name,
+        at.path,
+        fact.iterations,
+        event.at,
+        fact.reason,
+        at.run,
+        state.rounds,
+        judge_failures=at.judge_failures if isinstance(at, StageState) else 0,
+    )
+    others = (known for known in state.stages if known.path != at.path)
+    left = replace(state, at=Between(fact.next), stages=(*others, done))
+    transition = at.transition if isinstance(at, StageState) else None
+    if transition is None:
+        return left
+    reentry = Reentry(feedback=transition.feedback) if transition.feedback else None
+    passed = dict.fromkeys(checks.passed_over(at.path, transition), event.at)
+    return replace(left, at=Between(fact.next, reentry), skipped={**state.skipped, **passed})
 
 
 def _apply_branch_node(

@@ -106,6 +106,6 @@ class StageRouted(Fact, frozen=True):
     """The pass that begins, on the way back to an earlier node; from 2."""
     of: int = 0
     skipped: tuple[str, ...] = ()
-    """The nodes that are passed over, on the way forward."""
+    """The nodes that are passed over, on the way forward or to the end."""
     next: Destination | None = None
     feedback: Feedback | None = None

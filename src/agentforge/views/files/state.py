@@ -10,15 +10,15 @@ from msgspec import Struct
 
 from agentforge.model.cursor import Cursor
 from agentforge.model.place import folder_of
-from agentforge.model.plan import Plan
-from agentforge.model.state import RunState, StageRecord, position_of
+from agentforge.model.plan import Plan, Step
+from agentforge.model.state import RunState, StageRecord, is_within, position_of
 from agentforge.model.status import FINAL, RunStatus
 from agentforge.ports.event_log import BufferHealth
 from agentforge.views.history import History, HistoryEntry
-from agentforge.views.stage_progress import current_step
+from agentforge.views.stage_progress import current_step, is_skipped
 from agentforge.views.summary import Summary
 
-SNAPSHOT_VERSION = 5
+SNAPSHOT_VERSION = 6
 """Version of the state and summary types: snapshots of other versions are ignored."""
 
 
@@ -137,7 +137,10 @@ def _current_stage(plan: Plan, state: RunState) -> str | None:
 
 def _stages(plan: Plan, state: RunState) -> tuple[StageEntry, ...]:
     at = state.node or state.block
-    done = tuple(_ended(record) for record in state.stages if not at or record.path != at.path)
+    left = tuple(step for step in plan.steps if is_skipped(step.path, state))
+    others = {at.path if at else "", *(step.path for step in left)}
+    done = tuple(_ended(record) for record in state.stages if record.path not in others)
+    done += tuple(_skipped(state, step) for step in left)
     if at is None or at.path not in plan.places:
         return done
     current = StageEntry(
@@ -150,6 +153,12 @@ def _stages(plan: Plan, state: RunState) -> tuple[StageEntry, ...]:
         judge_failures=state.node.judge_failures if state.node else 0,
     )
     return (*done, current)
+
+
+def _skipped(state: RunState, step: Step) -> StageEntry:
+    when = (at for path, at in state.skipped.items() if is_within(step.path, path))
+    index, timestamp = position_of(step.path), next(when, state.updated_at)
+    return StageEntry(step.node.id, index, 0, None, "skipped", timestamp)
 
 
 def _ended(record: StageRecord) -> StageEntry:

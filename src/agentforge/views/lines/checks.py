@@ -5,7 +5,7 @@ from typing import Any, assert_never
 
 from agentforge.model import facts as f
 from agentforge.model.check import CheckCounts
-from agentforge.views.text import counted, one_line, span
+from agentforge.views.text import one_line, span
 
 TEXT_CHARS = 160
 TREE_CHARS = 12
@@ -82,8 +82,8 @@ def tree_text(tree: str) -> str:
     return one_line(tree)[:TREE_CHARS]
 
 
-def check_words(fact: CheckEvent) -> str:
-    """The event as a line for people; empty if it isn't shown."""
+def check_words(fact: CheckEvent, *, is_branch: bool = False) -> str:
+    """The event as a line for people; `is_branch`: of a stage in a parallel block."""
     match fact:
         case f.CheckStarted():
             return f"running check {one_line(fact.check)}"
@@ -101,7 +101,7 @@ def check_words(fact: CheckEvent) -> str:
             tree = f" on tree {tree_text(fact.tree)}" if fact.tree else ""
             return f"verdict {one_line(fact.verdict)}{tree}{waived}{why}"
         case f.StageRouted():
-            return _routed(fact)
+            return _routed(fact, "its branch" if is_branch else "the run")
         case _:
             assert_never(fact)
 
@@ -116,13 +116,13 @@ def _completed(fact: f.CheckCompleted) -> str:
     return f"check {one_line(fact.check)} {how}{after}{f': {details}' if details else ''}"
 
 
-def _routed(fact: f.StageRouted) -> str:
+def _routed(fact: f.StageRouted, whole: str) -> str:
     why = f": {_text(fact.reason)}" if fact.reason else ""
+    skipped = f", skipping {_text(', '.join(fact.skipped))}" if fact.skipped else ""
     if not fact.to:
-        return f"ends the run (verdict {one_line(fact.verdict)}){why}"
+        return f"ends {whole} (verdict {one_line(fact.verdict)}){skipped}{why}"
     if fact.cycle:
         return f"goes back to {one_line(fact.to)} (cycle {fact.cycle} of {fact.of}){why}"
-    skipped = f", skipping {counted(len(fact.skipped), 'node')}" if fact.skipped else ""
     return f"continues with {one_line(fact.to)}{skipped}{why}"
 
 

@@ -59,7 +59,7 @@ def run_line(event: Event, plan: Plan) -> RunLine | None:
             text = f"the changes to files are not recorded: {one_line(problem, MESSAGE_CHARS)}"
             return RunLine(place, text, "note", "warn") if problem else None
         case f.ProviderCompleted() | f.StageCompleted() as fact:
-            return _of_branch(event, stage, fact)
+            return _of_branch(stage, fact)
         case f.JudgeCompleted() as fact:
             return _judged(place, fact)
         case fact:
@@ -70,12 +70,13 @@ def _of_decision(event: Event, stage: str, place: str, fact: f.AnyFact) -> RunLi
     if isinstance(fact, HookEvent):
         return _of_hook(place, fact, event.at)
     if isinstance(fact, CheckEvent):
-        return _of_check(place, stage, fact)
-    return _of_request(event, stage, fact) if isinstance(fact, RequestFact) else _of_session(fact)
+        is_branch = event.cursor is not None and event.cursor.provider is not None
+        return _of_check(place, stage, fact, is_branch=is_branch)
+    return _of_request(stage, fact) if isinstance(fact, RequestFact) else _of_session(fact)
 
 
-def _of_check(place: str, stage: str, fact: CheckEvent) -> RunLine | None:
-    words = check_words(fact)
+def _of_check(place: str, stage: str, fact: CheckEvent, *, is_branch: bool) -> RunLine | None:
+    words = check_words(fact, is_branch=is_branch)
     match fact:
         case f.CheckStarted():
             return RunLine(place, words, "begin")
@@ -154,25 +155,23 @@ def _begun(stage: str, fact: f.NodeStarted) -> RunLine:
     return RunLine(stage, f"started: up to {limit} with {fact.provider}{model}", "begin")
 
 
-def _of_request(event: Event, stage: str, fact: RequestFact) -> RunLine | None:
+def _of_request(stage: str, fact: RequestFact) -> RunLine | None:
     words = request_words(fact)
     if not words:
         return None
     if isinstance(fact, f.NodeRestarted):
-        who = f"{event.cursor.provider}: " if event.cursor and event.cursor.provider else ""
-        return RunLine(f"{who}{stage}", words, "wait")
+        return RunLine(stage, words, "wait")
     asks = isinstance(fact, f.RequestOpened)
     return RunLine("", words, "wait" if asks else "note", "warn" if asks else "info")
 
 
-def _of_branch(event: Event, stage: str, fact: f.ProviderCompleted | f.StageCompleted) -> RunLine:
-    who = f"{event.cursor.provider}: " if event.cursor and event.cursor.provider else ""
+def _of_branch(stage: str, fact: f.ProviderCompleted | f.StageCompleted) -> RunLine:
     if isinstance(fact, f.StageCompleted):
-        return RunLine(f"{who}{stage}", f"is done: {reason_text(fact.reason)}", "done")
+        return RunLine(stage, f"is done: {reason_text(fact.reason)}", "done")
     if fact.status == "failed":
         why = one_line(fact.error or "", MESSAGE_CHARS)
-        return RunLine(f"{who}{stage}", f"failed: {why}", "failed", "error")
-    return RunLine(f"{who}{stage}", "is done", "done")
+        return RunLine(stage, f"failed: {why}", "failed", "error")
+    return RunLine(stage, "is done", "done")
 
 
 def _judged(place: str, fact: f.JudgeCompleted) -> RunLine:
@@ -257,24 +256,22 @@ def _completed(place: str, fact: f.IterationCompleted) -> RunLine:
 
 
 def _stage(event: Event, plan: Plan) -> str:
-    node = plan.by_path.get(event.cursor.node_path) if event.cursor else None
-    return node.id if node else ""
-
-
-def _place(event: Event, plan: Plan) -> str:
-    """`build 2/3`, inside a parallel block `claude: build 2/3`."""
+    """`build`, inside a parallel block `claude: build`."""
     cursor = event.cursor
     node = plan.by_path.get(cursor.node_path) if cursor else None
     if cursor is None or node is None:
         return ""
-    who = f"{cursor.provider}: " if cursor.provider else ""
-    if not isinstance(node, StageNode):
-        return f"{who}{node.id}"
-    if not cursor.iteration:
-        return f"{who}{node.id}"
+    return f"{cursor.provider}: {node.id}" if cursor.provider else node.id
+
+
+def _place(event: Event, plan: Plan) -> str:
+    """`build 2/3`, inside a parallel block `claude: build 2/3`."""
+    cursor, stage = event.cursor, _stage(event, plan)
+    node = plan.by_path.get(cursor.node_path) if cursor else None
+    if cursor is None or not isinstance(node, StageNode) or not cursor.iteration:
+        return stage
     # Iterations that ask don't count against the maximum.
-    total = max(node.termination.max, cursor.iteration)
-    return f"{who}{node.id} {cursor.iteration}/{total}"
+    return f"{stage} {cursor.iteration}/{max(node.termination.max, cursor.iteration)}"
 
 
 def header_lines(plan: Plan) -> list[str]:

@@ -12,7 +12,7 @@ from agentforge.views.lines.hooks import hook_call_text
 from agentforge.views.lines.live import refused_text
 from agentforge.views.lines.requests import question_text, waits_text
 from agentforge.views.lines.visits import check_outcome
-from agentforge.views.stage_progress import BranchProgress
+from agentforge.views.stage_progress import BranchProgress, StageProgress
 from agentforge.views.status import StatusView, WaitStatus
 from agentforge.views.summary import judge_warning
 from agentforge.views.text import age, cost, counted, one_line, reason_text, span
@@ -77,11 +77,20 @@ def program_text(hooks: Sequence[str]) -> str:
     return f"with the program that has its hooks ({', '.join(map(one_line, hooks))})"
 
 
+def stage_text(stage: StageProgress) -> str:
+    """The progress of a stage: `2/4`, and why it ended early."""
+    if stage.mark == "skipped":
+        return "skipped"
+    is_early = stage.reason and stage.completed < stage.total
+    return f"{stage.completed}/{stage.total}" + (f"  {reason_text(stage.reason)}" if is_early else "")
+
+
 def branch_text(branch: BranchProgress) -> str:
     """The progress of a provider in a parallel block: `2/4  critique`, and its error."""
     place = f"{branch.completed}/{branch.total}"
     if branch.mark == "done":
-        return f"{place}  done"
+        skipped = f", skipped {', '.join(branch.skipped)}" if branch.skipped else ""
+        return f"{place}  done{skipped}"
     error = f"  {one_line(branch.error)}" if branch.error else ""
     return f"{place}  {branch.stage}{error}"
 
@@ -167,9 +176,14 @@ def _outcome(view: StatusView) -> list[StatusRow]:
         case "interrupted":
             return [StatusRow("Outcome", f"the engine stopped during {where}", "warn")]
         case "completed":
-            return [StatusRow("Outcome", reason, "good")]
+            return [StatusRow("Outcome", _completed(view, reason), "good")]
         case _:
             return [StatusRow("Outcome", f"cancelled: {reason}" if reason else "cancelled", "dim")]
+
+
+def _completed(view: StatusView, reason: str) -> str:
+    skipped = sum(stage.mark == "skipped" for stage in view.stages)
+    return f"completed; {counted(skipped, 'stage')} skipped" if skipped else reason
 
 
 def _judge(view: StatusView) -> list[StatusRow]:

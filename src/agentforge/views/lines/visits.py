@@ -96,12 +96,11 @@ def _visit_rows(visit: StageVisit) -> Iterator[VisitRow]:
 
 
 def _route(visit: StageVisit, to: str) -> str:
-    if not to:
-        return "the run ends"
     if visit.cycle:
         return f"back to {one_line(to)}, cycle {visit.cycle} of {visit.of}"
     skipped = f", skipping {', '.join(map(one_line, visit.skipped))}" if visit.skipped else ""
-    return f"on to {one_line(to)}{skipped}"
+    end = "the branch ends" if visit.branch else "the run ends"
+    return f"{f'on to {one_line(to)}' if to else end}{skipped}"
 
 
 def _place(visit: StageVisit) -> str:
