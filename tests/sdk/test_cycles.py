@@ -73,7 +73,7 @@ def test_should_escalate_correctly(tmp_path: Path) -> None:
 
 
 def test_should_pause_on_unrecoverable(tmp_path: Path) -> None:
-    """The same failure on the same files: another cycle would find it again."""
+    """The same failure although the files changed: another cycle would find it again."""
     result = ran(tmp_path, {}, check="echo broken; exit 1", cycles=9, cluster=2)
     assert result.status is RunStatus.PAUSED
     (request,) = result.requests
