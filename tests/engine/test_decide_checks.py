@@ -358,6 +358,29 @@ def test_answer_grants_further_passes(answer: str, effect: str) -> None:
     )
 
 
+def test_granted_pass_is_used_up_by_whichever_route_is_followed() -> None:
+    """One pass is granted: it isn't there again when the way to an earlier stage resets the inner cycle."""
+    routes = (Route("fail", "go", "build"), Route("reject", "go", "plan"))
+    verify = stage("verify", routes=routes, limits=CycleLimits(2))
+    conversation = Play(plan_of(stage("plan"), stage("build"), verify))
+    conversation.happens("start")
+    state = concludes(conversation, "pass", "pass", "fail", "pass", "fail")
+    assert state.open_requests[0].reason == "cycle_limit"
+    state = answered(conversation, "1")
+    assert state.cycles == {"2>1": 2}
+    state = concludes(conversation, "pass", "reject")
+    assert state.cycles == {"2>0": 1}
+    state = concludes(conversation, "pass", "pass", "fail", "pass", "fail")
+    assert "not passed in 2 of 2 cycles" in state.open_requests[0].question
+    assert state.visits == {"0": 2, "1": 5, "2": 5}
+
+
+def answered(conversation: Play, answer: str) -> RunState:
+    (request,) = state_of(conversation).open_requests
+    conversation.happens(f"answer {request.id} {answer}")
+    return state_of(conversation)
+
+
 def test_resume_resets_the_cycles() -> None:
     play(
         loop(),
@@ -400,6 +423,20 @@ def test_failure_that_keeps_coming_back_escalates_within_the_budget() -> None:
         """,
     )
     assert "the same failure has ended 3 visits: same" in state_of(conversation).requests[0].question
+
+
+def test_failure_of_another_stage_is_no_reason_to_ask() -> None:
+    """Only what this visit failed with counts: a reviewer may send the work back although another stage had
+    the same failure three times, with a limit of its own."""
+    verify = checked("verify", routes=(Route("fail", "go", "verify"),), limits=CycleLimits(9, 9, 9))
+    conversation = Play(plan_of(verify, stage("review", routes=(Route("reject", "go", "verify"),))))
+    play_on(conversation, "start")
+    for tree, outcome in enumerate(["fail x", "fail x", "fail x", "pass"]):
+        play_on(conversation, "prepared", "completed stop", f"check {outcome} tree=t{tree}")
+    concludes(conversation, "reject")
+    assert [known.visits for known in state_of(conversation).clusters] == [3]
+    assert state_of(conversation).open_requests == ()
+    assert state_of(conversation).visits == {"0": 5, "1": 1}
 
 
 def test_same_failures_on_the_same_files_escalate_early() -> None:
@@ -595,7 +632,7 @@ def test_recompiled_plan_keeps_the_cycles_that_were_granted() -> None:
     play_on(conversation, "answer cycle_limit-47 2")
     moved = plan_of(stage("new"), *plan.nodes)
     conversation.record(plan_change(moved, plan, state_of(conversation)), state_of(conversation).cursor)
-    assert state_of(conversation).cycles == {"3>2": 3, "3+": 2}
+    assert state_of(conversation).cycles == {"3>2": 3, "3+": 1}
 
 
 @pytest.mark.parametrize("checks", [(), (Check("test", "make other"),), (Check("lint", "make lint"),)])

@@ -232,7 +232,7 @@ def _cycles(plan: Plan, state: RunState) -> Iterator[CycleStatus]:
             limits = [known.cycles for known in (stage.limits, plan.pipeline.limits) if known]
             limit = next((number for number in limits if number), DEFAULT_CYCLES)
             granted = state.cycles.get(grant_key(path, branch or None), 0)
-            yield CycleStatus(stage.id, count + 1, limit + granted)
+            yield CycleStatus(stage.id, count + 1, max(limit, count + 1) + granted)
 
 
 def duration(state: RunState, status: str, now: datetime) -> float:

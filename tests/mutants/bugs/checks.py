@@ -72,8 +72,8 @@ BUGS = (
     Bug(
         "agentforge.engine.decide.routes",
         "one cycle more than the limit",
-        "    if cycle > limit + granted:\n",
-        "    if cycle > limit + granted + 1:\n",
+        "    if cycle > limit and not",
+        "    if cycle > limit + 1 and not",
         ROUTES,
     ),
     Bug(

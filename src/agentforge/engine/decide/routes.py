@@ -92,11 +92,13 @@ def _exhausted(here: StageAt, verdict: Verdict, cycle: int, limit: int) -> Quest
     """Why a person is asked instead of going back. The cycle limit is reported first, then a failure that
     keeps coming back, then a stage that makes no progress."""
     limits, at = limits_of(here), here.place.cursor(here.at.completed)
-    granted = here.state.cycles.get(grant_key(here.place.path, here.place.branch), 0)
-    if cycle > limit + granted:
-        text = f"stage {here.node.id!r} was not passed in {cycle - 1} of {limit + granted} cycles"
+    if cycle > limit and not here.state.cycles.get(grant_key(here.place.path, here.place.branch)):
+        allowed = max(limit, cycle - 1)
+        text = f"stage {here.node.id!r} was not passed in {cycle - 1} of {allowed} cycles"
         return Question("cycle_limit", _question(text, verdict), GRANT, at=at, grants="cycles")
-    most = max(here.state.clusters, key=lambda cluster: cluster.visits, default=None)
+    found = {signature for each in here.failing for signature in each.signatures}
+    known_here = (cluster for cluster in here.state.clusters if cluster.signature in found)
+    most = max(known_here, key=lambda cluster: cluster.visits, default=None)
     if most is not None and most.visits >= (limits.cluster or DEFAULT_CLUSTER):
         text = f"the same failure has ended {most.visits} visits: {most.signature}"
         return Question("failure_cluster", _question(text, verdict), GRANT, at=at, grants="cycles")

@@ -98,7 +98,8 @@ def judged(state: RunState, event: Event, fact: f.StageJudged) -> RunState:
 
 
 def routed(state: RunState, event: Event, fact: f.StageRouted) -> RunState:
-    """Count a cycle; it resets the counters of the cycles inside it."""
+    """Count a cycle; it resets the counters of the cycles inside it. Beyond the limit, it uses up one that a
+    person granted."""
     if not fact.cycle or event.cursor is None or fact.next is None:
         return state
     source, provider = event.cursor.node_path, event.cursor.provider
@@ -108,6 +109,8 @@ def routed(state: RunState, event: Event, fact: f.StageRouted) -> RunState:
         for key, count in state.cycles.items()
         if key == own or not _is_inside(key, target, source, provider)
     }
+    if fact.cycle > fact.of and (left := kept.pop(own, 0) - 1) > 0:
+        kept[own] = left
     return replace(state, cycles={**kept, route_key(source, provider, target): fact.cycle - 1})
 
 
@@ -179,5 +182,5 @@ def route_key(path: str, provider: str | None, to: str) -> str:
 
 
 def grant_key(path: str, provider: str | None) -> str:
-    """The counter of the cycles that a person granted to a stage."""
+    """The counter of the cycles that a person granted to a stage, and that it hasn't used up."""
     return f"{visits_key(path, provider)}+"
