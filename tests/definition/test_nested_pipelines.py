@@ -1,5 +1,7 @@
 """Pipelines within pipelines: found, embedded, linked, never endless."""
 
+from collections import Counter
+
 import msgspec
 import pytest
 
@@ -15,7 +17,7 @@ from agentforge.model.plan import (
     Plan,
 )
 
-from .world import TextWorld, found, plan, where
+from .world import TextWorld, found, plan, stage, where
 
 OUTER = "nodes:\n  - {id: a, prompt: x}\n  - id: sub\n    pipeline: inner.yaml\n"
 INNER = {
@@ -197,8 +199,28 @@ class TestRecursion:
         double = "nodes: [{id: n, pipeline: l%d.yaml}, {id: m, pipeline: l%d.yaml}]\n"
         files = {f"l{i}.yaml": double % (i + 1, i + 1) for i in range(30)}
         files["l30.yaml"] = "nodes: [{id: n, prompt: x}]\n"
-        codes = {diagnostic.code for diagnostic in found("nodes: [{id: n, pipeline: l0.yaml}]\n", files)}
-        assert codes == {"too-large"}
+        world = CountedReads({"p.yaml": "nodes: [{id: n, pipeline: l0.yaml}]\n", **files})
+        with pytest.raises(DefinitionError) as refused:
+            compile_pipeline(world, "p.yaml", "session")
+        assert {diagnostic.code for diagnostic in refused.value.diagnostics} == {"too-large"}
+        assert max(world.reads.values()) <= 2, "to find it and to read it, however often it is included"
+
+    def test_stage_of_a_pipeline_that_is_included_often_is_read_once(self) -> None:
+        nodes = ", ".join(f"{{id: n{i}, pipeline: inner.yaml}}" for i in range(20))
+        files = {"p.yaml": f"nodes: [{nodes}]\n", "inner.yaml": "nodes: [{id: n, stage: s}]\n", **stage()}
+        world = CountedReads(files)
+        assert len(compile_pipeline(world, "p.yaml", "session").plan.steps) == 20
+        assert world.reads["/project/.claude/stages/s/stage.yaml"] <= 2
+
+
+class CountedReads(TextWorld):
+    def __init__(self, files: dict[str, str]) -> None:
+        super().__init__(files)
+        self.reads: Counter[str] = Counter()
+
+    def read(self, path: str) -> str | None:
+        self.reads[path] += 1
+        return super().read(path)
 
 
 @pytest.mark.parametrize(

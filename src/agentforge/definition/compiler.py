@@ -137,9 +137,10 @@ class Compilation:
         links = link(pipeline, self._report)
         self._validate_overrides()
         parts = list(_pipelines(pipeline))
+        everywhere = frozenset(node_id for part in parts for node_id in part.ids)
         for part in parts:
             self._validate(part.pipeline, DEFAULT_RUNS["pipeline" if part.depth else mode], part.depth)
-            self._validate_routes(part, [node_id for other in parts for node_id in other.ids])
+            self._validate_routes(part, everywhere)
         specs = [part.pipeline.spec for part in parts]
         validate_checkpoints(specs, self._report)
         validate_size(pipeline, passes, self._report)
@@ -179,7 +180,7 @@ class Compilation:
                 if named is None and node.is_found:
                     self._validate_provider(Written(DEFAULT_PROVIDER, node.spec.at))
 
-    def _validate_routes(self, part: "_PipelinePart", everywhere: list[str]) -> None:
+    def _validate_routes(self, part: "_PipelinePart", everywhere: Collection[str]) -> None:
         ids = _ids(part.pipeline.spec.nodes)
         for node in part.pipeline.nodes:
             if isinstance(node, ResolvedStage):

@@ -272,13 +272,18 @@ class Located(Struct, frozen=True):
 
 
 class Assembly:
+    """Finds and reads each nested pipeline and its stages once, however often it is included."""
+
     def __init__(self, sources: Sources, report: Report) -> None:
         self._sources = sources
         self._report = report
         self._nodes = 0
+        self._paths: dict[tuple[str, str], str | None] = {}
+        self._specs: dict[str, PipelineSpec | None] = {}
+        self._lookups: dict[str, StageLookup] = {}
 
     def pipeline(self, located: Located) -> ResolvedPipeline:
-        lookup = StageLookup(self._sources, located.beside, self._report)
+        lookup = self._lookup(located.beside)
         self._nodes += sum(1 + len(node.block.stages if node.block else ()) for node in located.spec.nodes)
         nodes = tuple(self._node(node, located, lookup) for node in located.spec.nodes)
         return ResolvedPipeline(located.spec, nodes)
@@ -293,7 +298,7 @@ class Assembly:
         return _stage(node, lookup)
 
     def _nested(self, ref: Written[str], located: Located) -> Located | None:
-        path = find_pipeline(self._sources, ref.value, located.beside)
+        path = self._find(ref.value, located.beside)
         if path is None:
             self._report.error("unknown-pipeline", ref.at, *missing_pipeline(self._sources, ref.value))
             return None
@@ -306,15 +311,25 @@ class Assembly:
             message = f"nested pipelines exceed {MAX_DEPTH} levels or {MAX_NODES} nodes"
             self._report.error("too-large", ref.at, message)
             return None
-        return self._read(path, located)
+        spec = self._read(path)
+        return Located(spec, dirname(path), (*located.chain, path)) if spec else None
 
-    def _read(self, path: str, located: Located) -> Located | None:
-        source = SourceText(self._shown(path), self._sources.read(path) or "")
-        tree = parse_mapping(source, self._report)
-        if tree is None:
-            return None
-        spec = read_pipeline(source, tree, self._report)
-        return Located(spec, dirname(path), (*located.chain, path))
+    def _lookup(self, beside: str) -> StageLookup:
+        if beside not in self._lookups:
+            self._lookups[beside] = StageLookup(self._sources, beside, self._report)
+        return self._lookups[beside]
+
+    def _find(self, name: str, beside: str) -> str | None:
+        if (name, beside) not in self._paths:
+            self._paths[name, beside] = find_pipeline(self._sources, name, beside)
+        return self._paths[name, beside]
+
+    def _read(self, path: str) -> PipelineSpec | None:
+        if path not in self._specs:
+            source = SourceText(self._shown(path), self._sources.read(path) or "")
+            tree = parse_mapping(source, self._report)
+            self._specs[path] = read_pipeline(source, tree, self._report) if tree else None
+        return self._specs[path]
 
     def _shown(self, path: str) -> str:
         return relative(self._sources.project, path)

@@ -1,6 +1,6 @@
 """Rules about checks and routes: commands exist, and routes lead to nodes of the same pipeline."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from agentforge.definition.diagnostics import Report
 from agentforge.definition.specs import CheckSpec, ResolvedStage, RouteSpec, WorkSpec
@@ -44,7 +44,7 @@ def _validate_report(check: CheckSpec, report: Report) -> None:
 
 
 def validate_routes(
-    stage: ResolvedStage, ids: Sequence[str], elsewhere: Sequence[str], report: Report
+    stage: ResolvedStage, ids: Sequence[str], elsewhere: Collection[str], report: Report
 ) -> None:
     """`ids`: the nodes beside the stage; `elsewhere`: those of other pipelines, blocks and branches."""
     levels = (stage.stage_work, stage.spec.work)
