@@ -83,6 +83,8 @@ def test_answer_is_kept_for_the_program_with_the_hooks(tmp_path: Path) -> None:
         async with engine(tmp_path) as other:
             assert await other.answer("s", "continue") is None
             assert other.status("s").status == "paused"
+            # The log shows it at once.
+            assert types(tmp_path)[-1] == "request_answered"
         async with hooked(tmp_path) as sdk:
             result = await sdk.recover("s")
             assert result is not None

@@ -1,9 +1,12 @@
 """Hooks on the command line: what a run asks because of them, and `agentforge hooks`."""
 
-import pytest
-from tests.surface.terminal import WRITE_RESULT, Project
+from collections.abc import Callable
+from contextlib import ExitStack
 
-from agentforge import HookResult, SyncEngine
+import pytest
+from tests.surface.terminal import WRITE_RESULT, Project, Started
+
+from agentforge import HookContext, HookResult, SyncEngine
 
 ASKS = """\
 hooks:
@@ -68,16 +71,70 @@ def test_run_without_hooks_has_no_deliveries(project: Project) -> None:
     assert project.call("hooks", "auth").lines == ["auth: completed, 0 deliveries of pipeline demo"]
 
 
-def test_run_that_needs_hooks_of_a_program_is_left_to_that_program(project: Project) -> None:
+PROGRAM = "the program that has its hooks (iteration_end-review)"
+
+
+def run_with_a_hook_of_this_program(project: Project, look: Callable[[], object] = lambda: None) -> None:
+    """A run that stopped because of the hook. `look`: called during the hook."""
+
+    def review(_: HookContext) -> HookResult:
+        look()
+        return HookResult("pause", "Continue?")
+
     file = project.pipeline(f"build={WRITE_RESULT}")
     with SyncEngine(project.root, environ=project.env) as sdk:
-        sdk.engine.on_iteration_end(name="review")(lambda _: HookResult("pause", "Continue?"))
+        sdk.engine.on_iteration_end(review)
         sdk.run(str(project.root / file), session="auth")
+
+
+def test_run_that_needs_hooks_of_a_program_is_left_to_that_program(project: Project) -> None:
+    run_with_a_hook_of_this_program(project)
     refused = project.call("resume", "auth")
     assert (refused.code, refused.out) == (1, "")
     assert "needs hooks that this program doesn't have: iteration_end-review" in refused.err
     shown = project.call("status", "auth").lines
-    assert "Resume: with the program that has its hooks (iteration_end-review)" in shown
+    assert f"Resume: with {PROGRAM}" in shown
+    recovered = project.call("recover", "auth")
+    assert recovered.out == f"Session 'auth' is paused, not interrupted; resume it with {PROGRAM}.\n"
+
+
+def test_answer_to_a_run_that_needs_hooks_of_a_program_waits_for_that_program(project: Project) -> None:
+    run_with_a_hook_of_this_program(project)
+    answered = project.call("approve", "auth")
+    assert (answered.code, answered.out) == (0, "")
+    said = f"Answered session 'auth': continue. Continue the run with {PROGRAM}: it calls `recover`.\n"
+    assert answered.err == said
+    shown = project.call("status", "auth").lines
+    assert f"Resume: with {PROGRAM}" in shown
+    assert not [line for line in shown if line.startswith(("Question:", "Answer:"))]
+    inbox = project.call("inbox")
+    assert inbox.out == "No run asks for anything.\n"
+    assert inbox.err == f"Session 'auth' was answered, and no engine runs it: {PROGRAM} continues it.\n"
+
+
+def test_run_with_a_hook_can_be_followed(project: Project) -> None:
+    attached: list[Started] = []
+
+    def look() -> None:
+        follower = processes.enter_context(project.started("attach", "auth"))
+        attached.append(follower)
+        assert follower.process.stderr is not None
+        assert follower.process.stderr.readline() == b"Ctrl-C detaches; the run continues.\n"
+
+    with ExitStack() as processes:
+        run_with_a_hook_of_this_program(project, look)
+        done = attached[0].end()
+    assert done.code == 0
+    assert "‖ pause: Continue? (continue, abort)\n" in done.out
+    assert f"  Resume: with {PROGRAM}\n" in done.out
+    tailed = project.call("tail", "auth", "--no-follow").lines
+    assert [line.split()[1] for line in tailed[-4:]] == [
+        "hook_start",
+        "hook_complete",
+        "request_opened",
+        "session_paused",
+    ]
+    assert ' action=pause reason="Continue?" ' in tailed[-3]
 
 
 def test_time_of_a_continued_run_is_that_of_the_whole_run(asking: Project) -> None:

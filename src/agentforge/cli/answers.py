@@ -10,7 +10,8 @@ from agentforge.cli.invocation import Invocation, options_of
 from agentforge.cli.output import note, print_json
 from agentforge.cli.request_choice import TargetAnswer
 from agentforge.cli.trust import ask_for_trust, trust_option
-from agentforge.views.status import resume_command
+from agentforge.views.lines.status import program_text
+from agentforge.views.status import needed_hooks, resume_command
 
 if TYPE_CHECKING:
     from agentforge import Background, Engine, RunResult
@@ -84,8 +85,8 @@ def _next_step(call: Invocation, session: str) -> str:
     command = resume_command(session, info.status, call.program, requests=info.state.open_requests)
     if info.driver_pid is not None:
         return f"Its engine (PID {info.driver_pid}) continues the run."
-    if info.plan.program_hooks:
-        return f"The program that has its hooks ({', '.join(info.plan.program_hooks)}) continues the run."
+    if hooks := needed_hooks(info.plan, info.state):
+        return f"Continue the run with {program_text(hooks)}: it calls `recover`."
     if info.status == "interrupted":
         return f"It has no active engine; run `{command}`."
     if command is None:

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from msgspec import Struct
@@ -19,6 +19,7 @@ from agentforge.model.errors import AgentForgeError
 from agentforge.model.event import Event
 from agentforge.model.facts import SessionStarted
 from agentforge.views.lines.requests import answer_commands, command_label, inspect_command, question_text
+from agentforge.views.lines.status import program_text
 from agentforge.views.run_model import RunModel
 from agentforge.views.status import resume_command
 from agentforge.views.text import cost, counted, one_line, reason_text, span
@@ -85,8 +86,9 @@ def _model(engine: Engine, event: Event) -> RunModel:
     return RunModel(info.plan, info.state, info.summary)
 
 
-def conclude(call: Invocation, driven: DriveResult) -> int:
-    """Print how the run stopped and what to do next. Returns the exit status."""
+def conclude(call: Invocation, driven: DriveResult, hooks: Sequence[str] = ()) -> int:
+    """Print how the run stopped and what to do next. `hooks`: those that only the program has that drove it.
+    Returns the exit status."""
     result: RunResult | None = driven.outcome
     if result is None:
         assert driven.signal is not None
@@ -94,13 +96,16 @@ def conclude(call: Invocation, driven: DriveResult) -> int:
         return exit_codes.of_signal(driven.signal)
     status = exit_codes.of_result(result, driven.signal)
     command = resume_command(result.session, result.status.value, call.program, requests=result.requests)
+    then = styled(command, "busy") if command else ""
+    if command and hooks:
+        command, then = None, f"with {program_text(hooks)}"
     with ignore_closed_stdout():
         if call.as_json:
             print_json({**_as_json(result), "resume_command": command})
         else:
             lines = conclusion(result, call.program)
             lines += [f"  Recorded: {_shown(result.cassette)}"] if result.cassette else []
-            lines += [f"  Resume: {styled(command, 'busy')}"] if command else []
+            lines += [f"  Resume: {then}"] if then else []
             echo(*(part for line in lines for part in wrapped(line)))
     return status
 

@@ -71,8 +71,11 @@ async def respond(
     if (first := give_answer(layout, given)) is not None:
         _refuse_answered(session, request.id, first.by, first.answer, first.at, pending=True)
     context.runner.wake(session)
-    is_able = not context.runner.hooks.missing(info.plan, state.settings)
-    journal = await _open_waiting(context, session, request.id) if drive and is_able else None
+    if context.runner.hooks.missing(info.plan, state.settings):
+        # The program that has its hooks continues the run; until then, the log shows the answer.
+        open_requests(context, session)
+        return None
+    journal = await _open_waiting(context, session, request.id) if drive else None
     return await context.runner.drive(journal) if journal else None
 
 

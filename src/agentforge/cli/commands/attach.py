@@ -13,6 +13,7 @@ from agentforge.cli.output import note
 from agentforge.model.errors import InvalidRequest
 from agentforge.model.session_name import session_argument
 from agentforge.model.status import status_text
+from agentforge.views.lines.status import program_text
 from agentforge.views.run_model import RunModel
 from agentforge.views.status import needed_hooks
 
@@ -57,13 +58,13 @@ def follow_run(call: Invocation, session: str) -> int:
         return _detached(call, session)
     display.close()
     info = call.runs.info(session)
+    hooks = needed_hooks(info.plan, info.state)
     if not is_over and info.status == "interrupted":
-        hooks = needed_hooks(info.plan, info.state)
         command = f"`{call.program} recover {session_argument(session)}`"
-        then = f"the program that has its hooks ({', '.join(hooks)})" if hooks else command
+        then = program_text(hooks) if hooks else command
         note(f"The engine of session '{session}' is gone: {then} continues the run.")
         return exit_codes.FAILED
-    return conclude(call, DriveResult(info.result, None))
+    return conclude(call, DriveResult(info.result, None), hooks)
 
 
 def _follow(tail: "Tail", display: "Display") -> bool:

@@ -20,6 +20,8 @@ from agentforge.cli.request_output import (
 from agentforge.model.errors import UnknownRequest
 from agentforge.model.session_name import session_argument
 from agentforge.views.lines.requests import command_label, commands_of
+from agentforge.views.lines.status import program_text
+from agentforge.views.status import needed_hooks
 from agentforge.views.text import counted
 
 if TYPE_CHECKING:
@@ -56,9 +58,12 @@ def inbox(context: click.Context) -> int | None:
 def _note_answered(call: Invocation) -> None:
     """Runs that have an answer, or whose time is over, and that no process has continued."""
     for session in call.runs.recoverable():
-        if call.runs.info(session).state.waits:
-            command = f"{call.program} recover {session_argument(session)}"
-            note(f"Session '{session}' was answered, and no engine runs it: `{command}` continues it.")
+        info = call.runs.info(session)
+        if info.state.waits:
+            hooks = needed_hooks(info.plan, info.state)
+            command = f"`{call.program} recover {session_argument(session)}`"
+            then = program_text(hooks) if hooks else command
+            note(f"Session '{session}' was answered, and no engine runs it: {then} continues it.")
 
 
 def _show_list(call: Invocation, found: "Sequence[OpenRequest]") -> int:

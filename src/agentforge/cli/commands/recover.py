@@ -13,12 +13,12 @@ from agentforge.cli.output import echo, echo_wrapped, note, print_json, show_err
 from agentforge.model.errors import AgentForgeError, HookMissing, UntrustedRun
 from agentforge.model.session_name import session_argument
 from agentforge.model.status import status_text
-from agentforge.views.lines.status import STATUS_TONES
-from agentforge.views.status import resume_command
+from agentforge.views.lines.status import STATUS_TONES, program_text
+from agentforge.views.status import needed_hooks, resume_command
 from agentforge.views.text import padded, reason_text, width
 
 if TYPE_CHECKING:
-    from agentforge import Background, Engine, RunResult
+    from agentforge import Background, Engine, RunInfo, RunResult
     from agentforge.cli.background import Launched
 
 
@@ -142,8 +142,16 @@ def _reason_not_to_recover(call: Invocation, session: str) -> str:
         return ""
     if status in ("running", "completed", "aborted"):
         return f"Session '{session}' is {status_text(status)}: nothing to recover."
-    command = resume_command(session, status, call.program)
-    return f"Session '{session}' is {status}, not interrupted; run `{command}` to resume it."
+    return f"Session '{session}' is {status_text(status)}, not interrupted; {_next_step(call, info)}."
+
+
+def _next_step(call: Invocation, info: "RunInfo") -> str:
+    command = resume_command(info.session, info.status, call.program, requests=info.state.open_requests)
+    if command is None:
+        return f"answer its request: `{call.program} inbox show {session_argument(info.session)}`"
+    if hooks := needed_hooks(info.plan, info.state):
+        return f"resume it with {program_text(hooks)}"
+    return f"run `{command}` to resume it"
 
 
 def _skipped(call: Invocation, names: Sequence[str]) -> dict[str, AgentForgeError]:

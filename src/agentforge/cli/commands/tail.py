@@ -17,6 +17,7 @@ from agentforge.cli.invocation import (
     project_options,
 )
 from agentforge.cli.output import echo, echo_json, note, styled, wrapped
+from agentforge.views.lines.status import program_text
 from agentforge.views.lines.tail import event_json, event_line, output_json
 from agentforge.views.status import needed_hooks, resume_command
 from agentforge.views.text import MAX_LINE, shortened
@@ -123,7 +124,7 @@ class Watch:
         call = invocation()
         info = call.runs.info(self._session)
         if hooks := needed_hooks(info.plan, info.state):
-            return f"the program that has its hooks ({', '.join(hooks)}) continues it"
+            return f"{program_text(hooks)} continues it"
         command = resume_command(self._session, info.status, call.program, by_person=not info.state.run_id)
         return f"run `{command}`"
 

@@ -68,13 +68,13 @@ def status_rows(view: StatusView, now: datetime, zone: tzinfo) -> list[StatusRow
     if view.resume_command:
         rows.append(StatusRow("Resume", view.resume_command, "busy"))
     if view.program_hooks:
-        rows.append(StatusRow("Resume", program_text(view.program_hooks), "warn"))
+        rows.append(StatusRow("Resume", f"with {program_text(view.program_hooks)}", "warn"))
     return rows
 
 
 def program_text(hooks: Sequence[str]) -> str:
     """Who continues a run that has hooks of a program."""
-    return f"with the program that has its hooks ({', '.join(map(one_line, hooks))})"
+    return f"the program that has its hooks ({', '.join(map(one_line, hooks))})"
 
 
 def stage_text(stage: StageProgress) -> str:
