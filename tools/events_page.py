@@ -16,7 +16,7 @@ from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.facts import FACTS, AnyFact, JudgeResult
 from agentforge.model.plan import Plan
 from agentforge.model.result import Artifacts, Result, Signals, Usage, WorkReport
-from agentforge.model.state import RunSettings
+from agentforge.model.state import RunSettings, Waiver
 
 INTRODUCTION = """\
 # Events
@@ -60,6 +60,7 @@ OBJECTS: dict[type[Struct], str] = {
     Artifacts: "artifacts",
     Signals: "signals",
     RunSettings: "settings",
+    Waiver: "waiver",
 }
 PLAIN = {
     str: "text",

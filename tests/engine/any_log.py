@@ -15,7 +15,15 @@ from agentforge.model.failure import FailureKind
 from agentforge.model.plan import Judgment, Plan, ProviderChoice, Queue
 from agentforge.model.request import Feedback
 from agentforge.model.result import Decision, Result, Signals, Usage
-from agentforge.model.state import Between, BlockState, BranchState, RunSettings, StageRecord, StageState
+from agentforge.model.state import (
+    Between,
+    BlockState,
+    BranchState,
+    RunSettings,
+    StageRecord,
+    StageState,
+    Waiver,
+)
 from agentforge.model.status import NodeStatus
 
 PLAN: Plan = plan_of(
@@ -55,6 +63,7 @@ _names: dict[str, st.SearchStrategy[Any]] = {
     "decision": _decisions,
     "plan": st.just(PLAN),
     "settings": st.builds(RunSettings, delay=st.none() | st.just(0.0)),
+    "waivers": st.just(()) | st.just((Waiver("a", "b", "c"),)),
     "mode": st.sampled_from(["loop", "pipeline"]),
     "status": st.just("completed"),
     "providers": st.sampled_from([("claude", "codex"), ("codex",), ()]),

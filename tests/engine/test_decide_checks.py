@@ -3,17 +3,20 @@
 from typing import Any
 
 import pytest
-from tests.engine.plans import block, nested, plan_of, stage
+from msgspec.structs import replace
+from tests.engine.plans import block, event, nested, plan_of, stage, started
 from tests.engine.playbook import Play, play
 
 from agentforge.engine.decide.run import decide
+from agentforge.engine.evolve.run import evolve
 from agentforge.engine.legal import refuse_illegal
 from agentforge.engine.replan import plan_change
 from agentforge.model import facts as f
 from agentforge.model.check import Check
+from agentforge.model.cursor import Cursor
 from agentforge.model.errors import IllegalMove
 from agentforge.model.plan import CycleLimits, Plan, Route, StageNode
-from agentforge.model.state import RunState
+from agentforge.model.state import RunState, Waiver
 from agentforge.model.task import AgentTask, CheckTask, PrepareTask
 
 
@@ -247,6 +250,12 @@ def test_waived_check_does_not_run_and_the_verdict_says_so() -> None:
     judged = next(e.fact for e in conversation.events if isinstance(e.fact, f.StageJudged))
     assert judged.waived == ("test",)
     assert [(w.check, w.by) for w in state_of(conversation).waivers] == [("test", "person")]
+
+
+def test_check_that_was_waived_at_the_start_does_not_run() -> None:
+    first = replace(started(plan_of(checked())), waivers=(Waiver("test", "it is flaky", "Ada"),))
+    state = evolve(None, event(1, first, Cursor("0", 0, 0)))
+    assert state.waivers == first.waivers
 
 
 def test_verdict_without_a_route_fails_the_run() -> None:

@@ -14,11 +14,12 @@ from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.facts import AnyFact
 from agentforge.model.failure import FailureKind
 from agentforge.model.result import Decision, Result
-from agentforge.model.state import Between
+from agentforge.model.state import Between, Waiver
 from agentforge.views.lines.live import ending_line, run_line
 from agentforge.views.lines.tail import event_json, event_line, output_json
 
 AT = Cursor("1", 1, 2)
+WAIVED = (Waiver("test", "the server is down", "Ada"), Waiver("lint", "the server is down", "Ada"))
 SOON = NOON + timedelta(seconds=4)
 
 
@@ -32,6 +33,11 @@ def completed(
 # The fact, its details in `tail`, its words on a terminal.
 LINES: list[tuple[AnyFact, str, str | None]] = [
     (f.SessionStarted("pipeline", "run-1", plan(), "1.0", format=f.LOG_FORMAT), "", None),
+    (
+        f.SessionStarted("pipeline", "run-1", plan(), "1.0", waivers=WAIVED),
+        'waived=test,lint by="Ada" reason="the server is down"',
+        "check test was waived by Ada: the server is down; check lint was waived by Ada: the server is down",
+    ),
     (f.SessionRecovered(7, "host"), "by=recovery pid=7", "recovered from an interruption"),
     (
         f.NodeStarted("build", "1", type="build", provider="command", model="opus", runs=3),

@@ -12,7 +12,7 @@ from rich.text import Text
 from agentforge import AgentOutput
 from agentforge.cli.output import MARKS
 from agentforge.model.event import Event
-from agentforge.model.facts import CheckStarted, HookStarted, IterationStarted, NodeStarted, SessionStarted
+from agentforge.model.facts import CheckStarted, HookStarted, IterationStarted, NodeStarted
 from agentforge.model.plan import Plan
 from agentforge.model.state import RunState
 from agentforge.model.status import RunStatus
@@ -32,7 +32,7 @@ MAX_STAGES = 10
 MAX_REQUESTS = 3
 BAR_COLUMNS = 24
 
-SHOWN_BELOW = (SessionStarted, NodeStarted, IterationStarted, CheckStarted, HookStarted)
+SHOWN_BELOW = (NodeStarted, IterationStarted, CheckStarted, HookStarted)
 """Facts without a line of their own: the rows of stages show what is running."""
 STYLES = {"busy": "cyan", "good": "green", "bad": "red", "warn": "yellow", "dim": "dim"}
 """Rich styles by tone."""

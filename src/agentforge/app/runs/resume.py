@@ -86,8 +86,11 @@ async def resume_run(
         else:
             _change_plan(journal, layout, compiled)
         waived = waivers(context, journal.plan, how.skip_checks)
-        for note in (*how.notes, *waived):
+        facts = (f.CheckWaived(each.check, each.reason, each.by) for each in waived)
+        for note in (*how.notes, *facts):
             journal.record(note, journal.state.cursor)
+        # An answer counts as soon as its file exists; what it is based on must not be lost then.
+        await journal.sync()
         record_resume(journal, layout, how, hidden_answers(environ))
     return await context.runner.drive(journal)
 

@@ -25,7 +25,7 @@ from agentforge.model.cursor import Cursor
 from agentforge.model.errors import LogCorrupt, UnknownRun
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import Plan
-from agentforge.model.state import RunSettings
+from agentforge.model.state import RunSettings, Waiver
 from agentforge.system import files
 from agentforge.version import __version__
 
@@ -65,10 +65,10 @@ async def start_run(
         write_definition(layout, compiled)
         if replay is not None:
             files.replace(layout.replayed, replay.recording.content)
-        started = _session_started(compiled, settings)
+        started = _session_started(compiled, settings, waived)
         context.trust.started(session, started.run_id)
         journal.record(started, Cursor("0", 0, 0))
-        for note in (*notes, *waived):
+        for note in notes:
             journal.record(note, journal.state.cursor)
     return await context.runner.drive(journal)
 
@@ -176,7 +176,9 @@ async def _cancel_interrupted(context: RunContext, session: str) -> None:
     await context.runner.drive(journal)
 
 
-def _session_started(compiled: Compiled, settings: RunSettings) -> f.SessionStarted:
+def _session_started(
+    compiled: Compiled, settings: RunSettings, waived: tuple[Waiver, ...]
+) -> f.SessionStarted:
     plan = compiled.plan
     only = plan.only_stage if plan.mode == "loop" else None
     return f.SessionStarted(
@@ -190,4 +192,5 @@ def _session_started(compiled: Compiled, settings: RunSettings) -> f.SessionStar
         pipeline_file=None if only else plan.source.path,
         settings=settings,
         format=f.LOG_FORMAT,
+        waivers=waived,
     )

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 
 from agentforge.app.redaction import stored_text
 from agentforge.app.runs.context import RunContext, is_agent
-from agentforge.model import facts as f
 from agentforge.model.diagnostic import choice
 from agentforge.model.errors import InvalidRequest, NotPermitted
 from agentforge.model.plan import Plan
+from agentforge.model.state import Waiver
 
 MAX_REASON_CHARS = 2_000
 
 
-def waivers(context: RunContext, plan: Plan, skipped: Mapping[str, str]) -> tuple[f.CheckWaived, ...]:
+def waivers(context: RunContext, plan: Plan, skipped: Mapping[str, str]) -> tuple[Waiver, ...]:
     """`skipped`: reasons, by the names of the checks. Raises why they can't be skipped."""
     if skipped and is_agent(context):
         raise NotPermitted(
@@ -32,7 +32,7 @@ def waivers(context: RunContext, plan: Plan, skipped: Mapping[str, str]) -> tupl
                 hint="say why with --reason TEXT",
             )
     return tuple(
-        f.CheckWaived(name, stored_text(reason.strip(), context.runs.environ, "the reason"), _user())
+        Waiver(name, stored_text(reason.strip(), context.runs.environ, "the reason"), _user())
         for name, reason in skipped.items()
     )
 

@@ -123,7 +123,7 @@ def _started(event: Event, fact: f.SessionStarted | f.LogImported) -> RunState:
         cursor=event.cursor,
     )
     if isinstance(fact, f.SessionStarted):
-        return started
+        return replace(started, waivers=fact.waivers) if fact.waivers else started
     # Earlier lines don't count, and the shell engine enters every node once.
     entered = [record.path for record in fact.stages]
     entered += [] if isinstance(fact.at, Between) else [fact.at.path]

@@ -9,7 +9,7 @@ from agentforge.model.cursor import Destination
 from agentforge.model.facts.fact import Fact
 from agentforge.model.failure import FailureKind
 from agentforge.model.plan import Mode, Plan
-from agentforge.model.state import RunSettings
+from agentforge.model.state import RunSettings, Waiver
 
 
 class SessionStarted(Fact, frozen=True):
@@ -28,6 +28,8 @@ class SessionStarted(Fact, frozen=True):
     pipeline_file: str | None = None
     settings: RunSettings = field(default_factory=RunSettings)
     format: int = 1
+    waivers: tuple[Waiver, ...] = ()
+    """Checks that the person who started it waived; those of a resume are `check_waived`."""
 
 
 class SessionRecovered(Fact, frozen=True):

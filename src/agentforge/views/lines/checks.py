@@ -1,10 +1,11 @@
 """Text about checks, verdicts and routes: their events in `tail` and on a terminal."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, assert_never
 
 from agentforge.model import facts as f
 from agentforge.model.check import CheckCounts
+from agentforge.model.state import Waiver
 from agentforge.views.text import one_line, span
 
 TEXT_CHARS = 160
@@ -25,6 +26,7 @@ CheckEvent = (
     | f.StageJudged
     | f.StageRouted
 )
+Waived = f.CheckWaived | Waiver
 
 
 def check_details(fact: CheckEvent) -> list[tuple[str, Any]]:
@@ -48,11 +50,7 @@ def check_details(fact: CheckEvent) -> list[tuple[str, Any]]:
                 ("tree", fact.tree_after or ""),
             ]
         case f.CheckWaived():
-            return [
-                ("check", one_line(fact.check)),
-                ("by", _quoted(fact.by)),
-                ("reason", _quoted(fact.reason)),
-            ]
+            return [("check", one_line(fact.check)), *_said_about((fact,))]
         case f.StageJudged():
             failing, waived = ",".join(map(one_line, fact.failing)), ",".join(map(one_line, fact.waived))
             said = [("verdict", one_line(fact.verdict)), ("failing", failing), ("waived", waived)]
@@ -94,7 +92,7 @@ def check_words(fact: CheckEvent, *, is_branch: bool = False) -> str:
         case f.CheckLost():
             return f"lost check {one_line(fact.check)} (try {fact.attempt})"
         case f.CheckWaived():
-            return f"check {one_line(fact.check)} was waived by {_text(fact.by)}: {_text(fact.reason)}"
+            return waiver_words((fact,))
         case f.StageJudged():
             waived = f" (waived: {', '.join(map(one_line, fact.waived))})" if fact.waived else ""
             why = f": {_text(fact.reason)}" if fact.reason else ""
@@ -104,6 +102,24 @@ def check_words(fact: CheckEvent, *, is_branch: bool = False) -> str:
             return _routed(fact, "its branch" if is_branch else "the run")
         case _:
             assert_never(fact)
+
+
+def waiver_words(waived: Sequence[Waived]) -> str:
+    """Who waived which checks, and why; empty without any."""
+    return "; ".join(
+        f"check {one_line(each.check)} was waived by {_text(each.by)}: {_text(each.reason)}"
+        for each in waived
+    )
+
+
+def waiver_details(waived: Sequence[Waived]) -> list[tuple[str, Any]]:
+    """The same as fields of a line of `tail`."""
+    return [("waived", ",".join(one_line(each.check) for each in waived)), *_said_about(waived)]
+
+
+def _said_about(waived: Sequence[Waived]) -> list[tuple[str, Any]]:
+    by = ", ".join(dict.fromkeys(each.by for each in waived))
+    return [("by", _quoted(by)), ("reason", _quoted("; ".join(dict.fromkeys(w.reason for w in waived))))]
 
 
 def _completed(fact: f.CheckCompleted) -> str:

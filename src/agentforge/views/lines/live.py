@@ -11,7 +11,7 @@ from agentforge.model.facts import AnyFact
 from agentforge.model.plan import Plan, StageNode
 from agentforge.model.result import Decision
 from agentforge.model.state import RefusedFile
-from agentforge.views.lines.checks import CheckEvent, check_words
+from agentforge.views.lines.checks import CheckEvent, check_words, waiver_words
 from agentforge.views.lines.hooks import HookEvent, hook_words
 from agentforge.views.lines.requests import RequestFact, request_words
 from agentforge.views.text import counted, one_line, reason_text, request_text, span
@@ -186,6 +186,8 @@ def _judged(place: str, fact: f.JudgeCompleted) -> RunLine:
 
 def _of_session(fact: AnyFact) -> RunLine | None:
     match fact:
+        case f.SessionStarted(waivers=waived):
+            return RunLine("", waiver_words(waived), "note", "warn") if waived else None
         case f.SessionRecovered():
             return RunLine("", "recovered from an interruption")
         case f.SessionResumed():

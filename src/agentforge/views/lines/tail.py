@@ -10,7 +10,7 @@ from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
 from agentforge.model.facts import AnyFact
-from agentforge.views.lines.checks import CheckEvent, check_details
+from agentforge.views.lines.checks import CheckEvent, check_details, waiver_details
 from agentforge.views.lines.hooks import EffectEvent, HookEvent, effect_details, hook_details
 from agentforge.views.lines.requests import RequestFact, request_details
 from agentforge.views.text import one_line, reason_text
@@ -235,6 +235,8 @@ def _of_session(fact: AnyFact) -> list[tuple[str, Any]]:
             return [("reason", _reason(fact.reason))]
         case f.SessionFailed():
             return [("type", fact.kind.value), ("message", _quoted(fact.message, MESSAGE_CHARS))]
+        case f.SessionStarted(waivers=waived):
+            return waiver_details(waived) if waived else []
         case f.SessionRecovered():
             return [("by", fact.by), ("pid", fact.pid)]
         case f.SessionResumed():
