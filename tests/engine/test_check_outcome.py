@@ -6,7 +6,7 @@ import pytest
 
 from agentforge.engine.checks.failure_list import MAX_READ_FAILURES
 from agentforge.engine.checks.junit import MAX_DEPTH, MAX_REPORT_BYTES, read_junit
-from agentforge.engine.checks.outcome import ReadCheck, read_check
+from agentforge.engine.checks.outcome import ReadCheck, UnreadReport, read_check
 from agentforge.model.check import MAX_KEPT_FAILURES, CheckCounts, CheckEnd, CheckExpectation, CheckOutcome
 
 RECORDED = Path(__file__).parent / "check_outputs"
@@ -224,7 +224,13 @@ def test_reports_that_are_refused(report: str, reason: str) -> None:
 
 
 def test_a_large_report_is_refused_unread() -> None:
-    assert "larger than 64 MB" in read_junit(bytes(MAX_REPORT_BYTES + 1)).reason
+    assert "larger than 16 MB" in read_junit(bytes(MAX_REPORT_BYTES + 1)).reason
+
+
+def test_report_that_cannot_be_read_is_an_error_with_its_reason() -> None:
+    outcome = read_check("junit", "pass", CheckEnd(0), b"", UnreadReport("it is a folder")).outcome
+    assert (outcome.status, outcome.problem) == ("error", "unreadable")
+    assert outcome.reason == "the JUnit report can't be read: it is a folder"
 
 
 def test_long_texts_are_cut() -> None:

@@ -99,6 +99,16 @@ def test_report_that_the_check_writes_is_not_a_change_of_the_files(tmp_path: Pat
     assert (ended["status"], ended["counts"]) == ("pass", {"passed": 1})
 
 
+def test_report_that_is_too_large_is_an_error_of_the_check(tmp_path: Path) -> None:
+    check = {"name": "test", "run": "truncate -s 17M report.xml", "parse": "junit", "report": "report.xml"}
+    assert ran(tmp_path, pipeline(node(checks=[check]))).status is RunStatus.FAILED
+    (ended,) = found(tmp_path, "check_complete")
+    assert (ended["status"], ended["problem"]) == ("error", "unreadable")
+    (failed,) = found(tmp_path, "session_failed")
+    assert failed["type"] == "check_error"
+    assert "the JUnit report can't be read: it is larger than 16 MB" in failed["message"]
+
+
 def test_failing_check_leads_back_to_an_earlier_stage_and_asks_at_the_limit(tmp_path: Path) -> None:
     verify = node("verify", checks=[{"name": "test", "run": "cat n; exit 1"}], on={"fail": "plan"})
     acts = iter(range(100))

@@ -98,10 +98,10 @@ BUGS = (
         ("tests/sdk/test_recorded_checks.py",),
     ),
     Bug(
-        "agentforge.runtime.tasks.check",
+        "agentforge.runtime.check_report",
         "a report of an earlier run counts",
-        "in (None, before.report):",
-        "is None:",
-        ("tests/sdk/test_checks.py",),
+        " or (before is not None and self.stamp(path) == before):",
+        ":",
+        ("tests/runtime/test_check_report.py",),
     ),
 )

@@ -10,7 +10,8 @@ from agentforge.engine.checks.failure_list import CheckReading, FailureList
 from agentforge.engine.checks.signature import MAX_MESSAGE_CHARS
 from agentforge.model.check import CheckCounts
 
-MAX_REPORT_BYTES: Final = 64 * 1024 * 1024
+MAX_REPORT_BYTES: Final = 16 * 1024 * 1024
+TOO_LARGE: Final = f"it is larger than {MAX_REPORT_BYTES // (1024 * 1024)} MB"
 MAX_DEPTH: Final = 64
 _MAX_TEXT: Final = 8 * MAX_MESSAGE_CHARS
 _RESULTS: Final = frozenset({"failure", "error", "skipped"})
@@ -23,21 +24,20 @@ class _Refused(Exception):
 
 def read_junit(report: bytes) -> CheckReading:
     if len(report) > MAX_REPORT_BYTES:
-        size = MAX_REPORT_BYTES // (1024 * 1024)
-        return _unreadable(f"it is larger than {size} MB")
+        return unreadable_report(TOO_LARGE)
     document = _Document()
     try:
         document.read(report)
     except _Refused as refused:
-        return _unreadable(str(refused))
+        return unreadable_report(str(refused))
     except expat.ExpatError as error:
-        return _unreadable(f"it is not well-formed XML ({error})")
+        return unreadable_report(f"it is not well-formed XML ({error})")
     except (ValueError, LookupError):
-        return _unreadable("its encoding is not known")
+        return unreadable_report("its encoding is not known")
     return document.reading()
 
 
-def _unreadable(why: str) -> CheckReading:
+def unreadable_report(why: str) -> CheckReading:
     return CheckReading(problem="unreadable", reason=f"the JUnit report can't be read: {why}")
 
 

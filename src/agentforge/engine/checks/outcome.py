@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.engine.checks.failure_list import CheckReading, FailureList
-from agentforge.engine.checks.junit import read_junit
+from agentforge.engine.checks.junit import read_junit, unreadable_report
 from agentforge.engine.checks.lint_lines import read_lines
 from agentforge.engine.checks.pytest_output import read_pytest
 from agentforge.engine.checks.rows import last_row
@@ -41,12 +41,18 @@ class ReadCheck(Struct, frozen=True):
     """All that were read, also those that the outcome doesn't keep."""
 
 
+class UnreadReport(Struct, frozen=True):
+    """A report that exists and can't be read."""
+
+    reason: str
+
+
 def read_check(
     parser: CheckParser,
     expect: CheckExpectation,
     end: CheckEnd,
     output: bytes,
-    report: bytes | None = None,
+    report: bytes | UnreadReport | None = None,
 ) -> ReadCheck:
     """`report`: the content of the check's report, None if it is missing; only `junit` reads it."""
     if end.timed_out:
@@ -66,7 +72,9 @@ def read_check(
     return _expected(_judged(reading, code, output), expect)
 
 
-def _reading(parser: CheckParser, code: int, output: bytes, report: bytes | None) -> CheckReading:
+def _reading(
+    parser: CheckParser, code: int, output: bytes, report: bytes | UnreadReport | None
+) -> CheckReading:
     match parser:
         case "exit":
             return CheckReading()
@@ -77,6 +85,8 @@ def _reading(parser: CheckParser, code: int, output: bytes, report: bytes | None
         case "junit":  # exhaustive
             if report is None:
                 return CheckReading(problem="no_report", reason="it left no report")
+            if isinstance(report, UnreadReport):
+                return unreadable_report(report.reason)
             return read_junit(report)
 
 

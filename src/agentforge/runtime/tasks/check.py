@@ -6,7 +6,6 @@ before and after it: the tree before is kept beside the records of the check.
 
 import asyncio
 import os
-import stat
 from posixpath import normpath
 
 from msgspec import Struct
@@ -20,6 +19,7 @@ from agentforge.model.plan import ProviderChoice, SandboxChoice
 from agentforge.model.task import CheckTask
 from agentforge.ports.provider import ExecuteRequest
 from agentforge.ports.tree import NoTree, Trees, is_tree_id
+from agentforge.runtime.check_report import CheckReports, ReportStamp
 from agentforge.runtime.left_files import read_left
 from agentforge.runtime.supervision import AttemptLimits
 from agentforge.runtime.tasks.call import (
@@ -33,13 +33,11 @@ from agentforge.runtime.tasks.call import (
 )
 from agentforge.runtime.tasks.performer import TaskReport
 from agentforge.system import files
-from agentforge.system.named_files import read_project_file
 from agentforge.views.check_feedback import FailedCheck, check_report
 from agentforge.views.files.check_failures import failures_content
 
 MAX_OUTPUT = 4 * 1024 * 1024
 """Of the output that is read: its end."""
-MAX_REPORT = 16 * 1024 * 1024
 MAX_CHANGED = 10
 WIDE = "200"
 """Columns: programs that cut their messages at the width of a terminal would give other signatures."""
@@ -49,7 +47,7 @@ class FilesBefore(Struct, frozen=True):
     """What the engine saw before a check."""
 
     tree: str | None = None
-    report: tuple[int, int, int] | None = None
+    report: ReportStamp | None = None
     """Identifies the report that was there, so that it isn't taken for a new one."""
 
 
@@ -58,6 +56,7 @@ class CheckPerformer:
         self._setting = setting
         self._programs = programs
         self._trees = trees
+        self._reports = CheckReports(setting.project)
 
     async def perform(self, task: CheckTask, *, fresh: bool, report: TaskReport) -> f.AnyFact:  # noqa: ARG002
         fact = await self._outcome(task, await self._ended(task, fresh=fresh))
@@ -106,7 +105,7 @@ class CheckPerformer:
         return f"{self._place(task).root}.before.json"
 
     async def _keep_before(self, task: CheckTask) -> None:
-        before = FilesBefore(await self._tree(), self._report_stamp(task.check))
+        before = FilesBefore(await self._tree(), self._reports.stamp(task.check.report))
         path = self._before_path(task)
         files.make_dir(os.path.dirname(path))
         files.replace(path, files.compact(before))
@@ -117,19 +116,6 @@ class CheckPerformer:
     async def _tree(self) -> str | None:
         taken = await asyncio.to_thread(self._trees.take) if self._trees.is_possible() else NoTree("")
         return None if isinstance(taken, NoTree) else taken.id
-
-    def _report_stamp(self, check: Check) -> tuple[int, int, int] | None:
-        about = files.about(os.path.join(self._setting.project, check.report)) if check.report else None
-        if about is None or not stat.S_ISREG(about.st_mode):
-            return None
-        return about.st_ino, about.st_mtime_ns, about.st_size
-
-    def _report(self, task: CheckTask, before: FilesBefore) -> bytes | None:
-        """What the check wrote; None if it left the report as it was."""
-        path = task.check.report
-        if path is None or self._report_stamp(task.check) in (None, before.report):
-            return None
-        return read_project_file(self._setting.project, path, MAX_REPORT)
 
     # -- the outcome
 
@@ -152,7 +138,9 @@ class CheckPerformer:
         self, task: CheckTask, end: CheckEnd, output: bytes, duration: int
     ) -> f.CheckCompleted:
         before, check = self._before(task), task.check
-        read = read_check(check.parse, check.expect, end, output, self._report(task, before))
+        read = read_check(
+            check.parse, check.expect, end, output, self._reports.read(check.report, before.report)
+        )
         after = await self._tree()
         if after is not None:
             await asyncio.to_thread(self._trees.keep, after, self._kept_name(task))
