@@ -561,6 +561,14 @@ def test_routes_of_a_nested_pipeline_stay_in_it() -> None:
     assert state.cycles == {"1.1>1.0": 1}
 
 
+def test_cycle_of_a_nested_pipeline_keeps_the_counters_of_others() -> None:
+    again = (Route("reject", "go", "draft"),)
+    plan = plan_of(nested("one", stage("draft", routes=again)), nested("two", stage("draft", routes=again)))
+    conversation = Play(plan)
+    conversation.happens("start")
+    assert concludes(conversation, "reject", "pass", "reject").cycles == {"0.0>0.0": 1, "1.0>1.0": 1}
+
+
 def test_route_inside_a_block_stays_in_its_branch() -> None:
     verify = stage("verify", routes=(Route("reject", "go", "draft"),))
     conversation = play(

@@ -1,153 +1,308 @@
-"""Properties of route graphs: whatever the stages report, a run goes back only as often as its limits allow,
-and ends in a status.
+"""Properties of route graphs with nested pipelines and parallel blocks: whatever the stages report and people
+answer, a run goes back only as often as its limits and the answers allow, and ends in a status.
 
-The bound is computed from the graph alone, independently of the engine's counters.
+The bounds are computed from the graph, the answers and the transitions, not from the engine's counters.
 """
+
+from collections import Counter
+from collections.abc import Iterator
+from random import Random
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec import Struct
-from tests.engine.plans import plan_of, stage
+from tests.engine.plans import block, nested, plan_of, stage
 from tests.engine.playbook import Play
-from tests.sampling import heavy
 
-from agentforge.engine.evolve.run import evolve
 from agentforge.model import facts as f
 from agentforge.model.check import Check
-from agentforge.model.plan import CycleLimits, Plan, Route, StageNode
-from agentforge.model.state import RunState
+from agentforge.model.plan import CycleLimits, NestedNode, Node, ParallelNode, Plan, Route, StageNode
 from agentforge.model.status import FINAL, RunStatus
+from agentforge.model.task import Wait, Work
 
 ENDS = FINAL | {RunStatus.FAILED, RunStatus.PAUSED, RunStatus.AWAITING_APPROVAL}
 WORDS = ("pass", "fail", "reject", "blocking")
-MAX_VISITS = 60
+LIMITS = {"cycle_limit", "failure_cluster", "no_progress"}
+MAX_VISITS = 200
 """Of the graphs that are played."""
-PER_VISIT = 3 * 4
-"""What can happen in one visit: three iterations, each prepared, executed and checked twice at most."""
+MAX_TURNS = 4000
+MAX_ANSWERS = 4
+
+Path = tuple[int, ...]
+
+
+class Stop(Struct, frozen=True):
+    """A stage, or a node that contains stages: where it stands."""
+
+    path: Path
+    branch: str | None = None
 
 
 class Back(Struct, frozen=True):
-    """A route to the same or an earlier node."""
+    """A route to the same or an earlier node of the same pipeline or branch."""
 
-    source: int
-    target: int
+    source: Stop
+    target: Stop
     cycles: int
 
+    def covers(self, stop: Stop) -> bool:
+        """Whether it visits that node again."""
+        around, level = self.source.path[:-1], len(self.source.path) - 1
+        return (
+            (self.source.branch is None or stop.branch == self.source.branch)
+            and stop.path[:level] == around
+            and self.target.path[level] <= stop.path[level] <= self.source.path[level]
+        )
+
     def contains(self, other: "Back") -> bool:
-        return self != other and self.target <= other.target and other.source <= self.source
+        return self != other and self.covers(other.source) and self.covers(other.target)
+
+
+# -- graphs
 
 
 @st.composite
 def route_graphs(draw: st.DrawFn) -> Plan:
-    names = [f"n{number}" for number in range(draw(st.integers(2, 4)))]
-    targets = st.sampled_from([*names, *names, "ask", "fail", "end"])
+    return plan_of(*_nodes(draw, "n", draw(st.integers(2, 4)), depth=0))
 
-    def node(name: str) -> StageNode:
-        words = draw(st.lists(st.sampled_from(WORDS), max_size=2, unique=True))
-        limit = draw(st.none() | st.integers(1, 3))
-        return stage(
-            name,
-            draw(st.integers(1, 3)),
-            verdicts=("blocking",),
-            checks=draw(
-                st.sampled_from([(), (), (Check("test", "t"),), (Check("lint", "t", at="iteration"),)])
-            ),
-            routes=tuple(_route(word, draw(targets)) for word in words),
-            limits=CycleLimits(limit, 9, 9),
-        )
 
-    return plan_of(*map(node, names))
+def _nodes(draw: st.DrawFn, prefix: str, count: int, depth: int) -> list[Node]:
+    names = [f"{prefix}{number}" for number in range(count)]
+    kinds = ["stage", "stage", "stage", "nested", "block"] if depth < 2 else ["stage"]
+    return [_node(draw, draw(st.sampled_from(kinds)), name, names, depth) for name in names]
+
+
+def _node(draw: st.DrawFn, kind: str, name: str, names: list[str], depth: int) -> Node:
+    if kind == "stage":
+        checks = ((), (), (Check("test", "t"),), (Check("lint", "t", at="iteration"),))
+        return _stage(draw, name, names, draw(st.sampled_from(checks)))
+    inner = draw(st.integers(1, 2))
+    if kind == "nested":
+        return nested(name, *_nodes(draw, f"{name}_", inner, depth + 1), runs=draw(st.integers(1, 2)))
+    inside = [f"{name}_{number}" for number in range(inner)]
+    providers = draw(st.sampled_from(["claude", "claude codex"]))
+    return block(providers, *(_stage(draw, each, inside) for each in inside), id=name)
+
+
+def _stage(draw: st.DrawFn, name: str, beside: list[str], checks: tuple[Check, ...] = ()) -> StageNode:
+    words = draw(st.lists(st.sampled_from(WORDS[1:] * 3 + WORDS[:1]), min_size=1, max_size=3, unique=True))
+    words += ["fail"] if checks and "fail" not in words else []
+    back = beside[: beside.index(name) + 1]
+    targets = st.sampled_from([*back * 3, *beside, "ask", "ask", "fail", "end"])
+    limits = (
+        draw(st.none() | st.integers(1, 3)),
+        draw(st.sampled_from([2, 9])),
+        draw(st.sampled_from([2, 9])),
+    )
+    return stage(
+        name,
+        draw(st.integers(1, 2)),
+        verdicts=("blocking",),
+        checks=checks,
+        routes=tuple(_route(word, draw(targets)) for word in words),
+        limits=CycleLimits(*limits),
+    )
 
 
 def _route(word: str, to: str) -> Route:
     return Route(word, to) if to in ("ask", "fail", "end") else Route(word, "go", to)  # type: ignore[arg-type]
 
 
+def stops(plan: Plan, around: Path = ()) -> Iterator[tuple[Stop, list[str], Node]]:
+    """Every node, with the ids of those beside it."""
+    names = [node.id for node in plan.nodes]
+    for number, node in enumerate(plan.nodes):
+        yield Stop((*around, number)), names, node
+        if isinstance(node, NestedNode):
+            yield from stops(node.plan, (*around, number))
+        if isinstance(node, ParallelNode):
+            for branch in node.branches:
+                ids = [each.id for each in branch.stages]
+                for index, each in enumerate(branch.stages):
+                    yield Stop((*around, number, index), branch.provider), ids, each
+
+
 def backs(plan: Plan) -> list[Back]:
-    order = [node.id for node in plan.nodes]
+    """Routes that contain others come first."""
     found = {
-        Back(source, order.index(route.to), (node.limits and node.limits.cycles) or 3)
-        for source, node in enumerate(plan.nodes)
+        Back(here, Stop((*here.path[:-1], to), here.branch), (node.limits and node.limits.cycles) or 3)
+        for here, names, node in stops(plan)
         if isinstance(node, StageNode)
         for route in node.routes
-        if route.action == "go" and order.index(route.to) <= source
+        if route.action == "go" and (to := names.index(route.to)) <= here.path[-1]
     }
-    return sorted(found, key=lambda back: back.target - back.source)
+    return sorted(found, key=lambda back: sum(back.contains(other) for other in found), reverse=True)
 
 
-def most_visits(plan: Plan) -> list[int]:
-    """Of each node: a route is followed `cycles - 1` times, and again after each route that contains it."""
-    routes, times = backs(plan), dict[Back, int]()
-    for back in routes:
-        times[back] = (back.cycles - 1) * (1 + sum(times[o] for o in times if o.contains(back)))
-    return [
-        1 + sum(n for back, n in times.items() if back.target <= node <= back.source)
-        for node in range(len(plan.nodes))
-    ]
+# -- what a run may do at most
 
 
-def played(plan: Plan, data: st.DataObject, turns: int) -> Play:
-    """A run whose stages report anything; nobody answers its questions."""
-    conversation = Play(plan)
+class Answers(Struct, frozen=True):
+    """What people allowed, by stage."""
+
+    granted: Counter[Stop]
+    """Further cycles."""
+    resets: Counter[Stop]
+    again: Counter[Stop]
+    """Further visits."""
+
+
+NO_ANSWERS = Answers(Counter(), Counter(), Counter())
+
+
+def most_visits(plan: Plan, answers: Answers = NO_ANSWERS) -> dict[Stop, int]:
+    """Of each node: a route is followed `cycles - 1` times, as often again after each route that contains it
+    and after each reset, and as often as it was granted."""
+    times = dict[Back, int]()
+    for back in backs(plan):
+        anew = 1 + sum(n for other, n in times.items() if other.contains(back)) + answers.resets[back.source]
+        times[back] = (back.cycles - 1) * anew + answers.granted[back.source]
+    rounds, most = {(): 1}, dict[Stop, int]()
+    for here, _, node in stops(plan):
+        own = [n for back, n in times.items() if _beside(back, here) and back.covers(here)]
+        most[here] = rounds[here.path[:-1]] + sum(own) + answers.again[here]
+        if not isinstance(node, StageNode):
+            rounds[here.path] = most[here] * (node.runs if isinstance(node, NestedNode) else 1)
+    return most
+
+
+def _beside(back: Back, stop: Stop) -> bool:
+    return back.source.path[:-1] == stop.path[:-1] and back.source.branch == stop.branch
+
+
+# -- runs
+
+
+def played(plan: Plan, luck: Random) -> tuple[Play, Answers]:
+    """A run whose stages report anything, until it ends or a question isn't answered any more."""
+    conversation, answers, left = Play(plan), Answers(Counter(), Counter(), Counter()), MAX_ANSWERS
     conversation.happens("start")
-    for number in range(turns):
-        if not conversation.work:
-            return conversation
-        kind = conversation.work[0].KIND
-        conversation.happens(_report(kind, number, data))
+    for number in range(MAX_TURNS):
+        assert conversation.state is not None
+        requests = conversation.state.open_requests
+        if conversation.work:
+            work = luck.choice(conversation.work)
+            conversation.happens(_whose(work) + _report(plan, work, number, luck))
+        elif requests and left:
+            left -= 1
+            if not _answered(conversation, answers, luck):
+                return conversation, answers
+        else:
+            return conversation, answers
     raise AssertionError("the run doesn't end")
 
 
-def _report(kind: str, number: int, data: st.DataObject) -> str:
-    # Always another failure: only the cycle limits end the run.
-    if kind == "check":
-        return data.draw(st.sampled_from([f"check fail {number} tree=t{number}", "check pass"]))
-    if kind == "agent":
-        words = st.sampled_from(["", *(f" verdict={word}" for word in WORDS)])
-        return data.draw(st.sampled_from(["completed", "completed stop", "completed stop"])) + data.draw(
-            words
-        )
-    return "prepared"
+def _whose(work: Work) -> str:
+    return f"{work.cursor.provider}: " if work.cursor and work.cursor.provider else ""
 
 
-@heavy
-@given(route_graphs(), st.data())
-def test_no_run_makes_more_visits_than_its_limits_allow_and_every_run_ends(
-    plan: Plan, data: st.DataObject
-) -> None:
-    most = most_visits(plan)
-    assume(sum(most) <= MAX_VISITS)
-    state = played(plan, data, PER_VISIT * sum(most) + 1).state
+def _report(plan: Plan, work: Work, number: int, luck: Random) -> str:
+    if isinstance(work, Wait):
+        return f"fired {work.timer}"
+    if work.KIND == "check":
+        # A failure of its own, or one that comes back.
+        what = luck.choice([f"x{number}", f"x{number}", "same"])
+        tree = luck.choice([f"t{number}", f"t{number}", "t0"])
+        outcomes = [f"fail {what} tree={tree}"] * 5 + ["pass"] * 9 + ["timeout", "lost", "error"]
+        return f"check {luck.choice(outcomes)}"
+    if work.KIND == "agent":
+        assert work.cursor is not None
+        node = plan.stage(work.cursor.node_path, work.cursor.provider)
+        # Mostly what leads somewhere.
+        routed = [route.verdict for route in node.routes] if node else []
+        words = [f" verdict={word}" for word in (*routed * 4, *["pass"] * 6, luck.choice(WORDS))]
+        said = [f"completed{stop}{word}" for stop in ("", " stop", " stop") for word in words]
+        return luck.choice([*said, "error provider_timeout", "error result_invalid", "lost"])
+    return {"prepare": "prepared", "manifest": "manifest"}[work.KIND]
+
+
+def _answered(conversation: Play, answers: Answers, luck: Random) -> bool:
+    """Answer a question, and note what that allows; False: nobody does."""
+    assert conversation.state is not None
+    request = luck.choice(conversation.state.open_requests)
+    offered = [option for option in request.options if option != "cancel"]
+    numbers = ["1", "2"] if request.grants else []
+    answer = luck.choice([*offered * 2, *numbers * 2, "cancel", ""])
+    if not answer:
+        return False
+    assert request.at is not None
+    stop = _stop(request.at.node_path, request.at.provider)
+    if request.reason in LIMITS and answer in ("retry", "1", "2"):
+        answers.granted[stop] += 1 if answer == "retry" else int(answer)
+    if request.reason in LIMITS and answer == "resume":
+        answers.resets[stop] += 1
+    if request.reason == "verdict" and answer == "retry":
+        answers.again[stop] += 1
+    conversation.happens(f"answer {request.id} {answer}")
+    return True
+
+
+def _stop(path: str, branch: str | None) -> Stop:
+    return Stop(tuple(map(int, path.split("."))), branch)
+
+
+def visits(conversation: Play) -> Counter[Stop]:
+    """How often each stage and block was entered; in a branch, how often its first iteration started."""
+    entered = Counter[Stop]()
+    for event in conversation.events:
+        if (at := event.cursor) is None:
+            continue
+        first = isinstance(event.fact, f.IterationStarted) and at.iteration == 1
+        if first if at.provider else isinstance(event.fact, f.NodeStarted):
+            entered[_stop(at.node_path, at.provider)] += 1
+    return entered
+
+
+@given(route_graphs(), st.integers(0, 2**32))
+def test_no_run_makes_more_visits_than_its_limits_allow_and_every_run_ends(plan: Plan, seed: int) -> None:
+    assume(sum(most_visits(plan).values()) <= MAX_VISITS)
+    conversation, answers = played(plan, Random(seed))
+    state, most = conversation.state, most_visits(plan, answers)
     assert state is not None
     assert state.status in ENDS
-    visits = [state.visits.get(str(node), 0) for node in range(len(plan.nodes))]
-    assert all(made <= allowed for made, allowed in zip(visits, most, strict=True)), (visits, most)
+    for stop, made in visits(conversation).items():
+        assert made <= most[stop], (stop, made, most[stop])
     if state.status is RunStatus.FAILED:
         assert state.failure is not None
     if state.status is RunStatus.PAUSED:
-        assert [request.reason for request in state.open_requests] in (["cycle_limit"], ["verdict"])
+        assert state.open_requests
 
 
-@heavy
-@given(route_graphs(), st.data())
-def test_an_outer_cycle_resets_exactly_the_inner_counters(plan: Plan, data: st.DataObject) -> None:
-    assume(sum(most_visits(plan)) <= MAX_VISITS)
-    conversation = played(plan, data, PER_VISIT * MAX_VISITS + 1)
-    order = [node.id for node in plan.nodes]
-    state: RunState | None = None
+@given(route_graphs(), st.integers(0, 2**32))
+def test_an_outer_cycle_resets_exactly_the_inner_counters(plan: Plan, seed: int) -> None:
+    """Each transition has the number of its pass since the latest route that contains it, or since a person
+    reset it; beyond the limit, it uses up one of those that were granted since then. At the limit, none is
+    left."""
+    assume(sum(most_visits(plan).values()) <= MAX_VISITS)
+    conversation, _ = played(plan, Random(seed))
+    routes = {(back.source, back.target): back for back in backs(plan)}
+    passes, granted = Counter[Back](), Counter[Stop]()
+    asked = dict[str, f.RequestOpened]()
     for event in conversation.events:
-        before = state
-        state = evolve(state, event)
-        fact = event.fact
-        if not isinstance(fact, f.StageRouted) or not fact.cycle:
-            assert before is None or state.cycles == before.cycles
+        fact, at = event.fact, event.cursor
+        if isinstance(fact, f.RequestOpened):
+            asked[fact.id] = fact
+        if at is None:
             continue
-        assert before is not None
-        source, target = order.index(fact.source), order.index(fact.to)
-        expected = {
-            key: count
-            for key, count in before.cycles.items()
-            if not (target <= int(key.partition(">")[2]) and int(key.partition(">")[0]) <= source)
-        }
-        own = f"{source}>{target}"
-        assert state.cycles == expected | {own: before.cycles.get(own, 0) + 1}
+        here = _stop(at.node_path, at.provider)
+        if isinstance(fact, f.RequestOpened) and fact.reason == "cycle_limit":
+            assert not granted[here]
+            assert any(passes[back] + 1 >= back.cycles for back in routes.values() if back.source == here)
+        if isinstance(fact, f.RequestResolved) and asked[fact.id].reason in LIMITS:
+            if fact.effect == "reset":
+                passes = Counter({back: n for back, n in passes.items() if back.source != here})
+                granted[here] = 0
+            elif fact.effect in ("continue", "granted"):
+                granted[here] += fact.granted or 1
+        if not isinstance(fact, f.StageRouted) or not fact.cycle:
+            continue
+        assert fact.next is not None
+        target = _stop(fact.next.path, at.provider).path[: len(here.path)]
+        back = routes[here, Stop(target, at.provider)]
+        passes[back] += 1
+        assert (fact.cycle, fact.of) == (passes[back] + 1, back.cycles)
+        if fact.cycle > fact.of:
+            granted[here] -= 1
+            assert granted[here] >= 0
+        passes = Counter({other: n for other, n in passes.items() if not back.contains(other)})
+        granted = Counter({s: n for s, n in granted.items() if s == here or not back.covers(s)})
