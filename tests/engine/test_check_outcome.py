@@ -7,7 +7,15 @@ import pytest
 from agentforge.engine.checks.failure_list import MAX_READ_FAILURES
 from agentforge.engine.checks.junit import MAX_DEPTH, MAX_REPORT_BYTES, read_junit
 from agentforge.engine.checks.outcome import ReadCheck, UnreadReport, read_check
-from agentforge.model.check import MAX_KEPT_FAILURES, CheckCounts, CheckEnd, CheckExpectation, CheckOutcome
+from agentforge.model.check import (
+    MAX_KEPT_FAILURES,
+    CheckCounts,
+    CheckEnd,
+    CheckExpectation,
+    CheckOutcome,
+    CheckParser,
+)
+from agentforge.model.secrets import Redactor
 
 RECORDED = Path(__file__).parent / "check_outputs"
 MIXED = CheckCounts(passed=2, failed=5, errors=1, skipped=2)
@@ -352,3 +360,37 @@ def test_fifty_failures_are_kept_and_all_are_counted() -> None:
     assert len(read.outcome.failures) == MAX_KEPT_FAILURES
     assert (read.outcome.failure_count, read.outcome.counts.failed) == (count, count)
     assert len(read.failures) == MAX_READ_FAILURES
+
+
+# -- secrets
+
+
+SECRET = "sk-live 4242 pw & more"
+ESCAPED = SECRET.replace("&", "&amp;")
+IN_COLOUR = SECRET.replace("42 pw", "\x1b[1m42\x1b[0m pw")
+IN_A_REPORT = SUITE.format(
+    f"<testcase classname='{ESCAPED}' name='n' file='{ESCAPED}'>"
+    f"<failure type='{ESCAPED}' message='{ESCAPED}'/></testcase>"
+).encode()
+
+
+@pytest.mark.parametrize(
+    ("parser", "code", "output", "report"),
+    [
+        ("junit", 1, "", IN_A_REPORT),
+        ("junit", 1, "", IN_A_REPORT.decode().encode("utf-16")),
+        ("junit", 1, "", UnreadReport(SECRET)),
+        ("pytest", 1, f"= short test summary info =\nFAILED a::b[{SECRET}] - not {IN_COLOUR}\n", None),
+        ("lines", 1, f"{IN_COLOUR}.py:1: E501 not {IN_COLOUR}\n", None),
+        ("exit", 1, f"not {IN_COLOUR}\n", None),
+        ("exit", 127, f"{IN_COLOUR}: not found\n", None),
+    ],
+)
+def test_secrets_are_hidden_before_numbers_are_replaced(
+    parser: CheckParser, code: int, output: str, report: bytes | UnreadReport | None
+) -> None:
+    hide = Redactor([SECRET]).text
+    read = read_check(parser, "pass", CheckEnd(code), output.encode(), report, hide=hide)
+    shown = f"{read.outcome} {read.failures}"
+    assert "[secret]" in shown
+    assert "sk-live" not in shown

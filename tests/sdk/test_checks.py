@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.sdk.projects import engine, node, pipeline, run, run_dir
+from tests.sdk.projects import ENVIRON, engine, node, pipeline, run, run_dir
 
 from agentforge import AgentForgeError, Engine, RunResult
 from agentforge.model.status import RunStatus
@@ -23,12 +23,14 @@ def found(project: Path, *kinds: str) -> list[dict[str, Any]]:
     return [event["data"] for event in events if event["type"] in kinds]
 
 
-def ran(project: Path, definition: dict[str, Any], *says_in_turn: Any) -> RunResult:
+def ran(project: Path, definition: dict[str, Any], *says_in_turn: Any, **options: Any) -> RunResult:
     """Run a pipeline in a new git repository."""
     subprocess.run(["git", "init", "-q"], cwd=project, check=True)
 
     async def main() -> RunResult:
-        async with engine(project, ScriptedProvider(says_in_turn or [says("done", "stop")])) as sdk:
+        async with engine(
+            project, ScriptedProvider(says_in_turn or [says("done", "stop")]), **options
+        ) as sdk:
             return await sdk.run(definition, session="s")
 
     return run(main())
@@ -107,6 +109,22 @@ def test_report_that_is_too_large_is_an_error_of_the_check(tmp_path: Path) -> No
     (failed,) = found(tmp_path, "session_failed")
     assert failed["type"] == "check_error"
     assert "the JUnit report can't be read: it is larger than 16 MB" in failed["message"]
+
+
+def test_secrets_in_the_report_of_a_check_reach_no_file_of_the_run(tmp_path: Path) -> None:
+    """Neither whole nor with its numbers replaced, also not where further failures are listed."""
+    secret = "sk-live 4242 & pw"
+    case = f"<testcase name='{{}}'><failure message='not {secret.replace('&', '&amp;')}'/></testcase>"
+    cases = "".join(map(case.format, range(60)))
+    (tmp_path / "from.xml").write_text(f"<testsuite>{cases}</testsuite>")
+    run_it = "cp from.xml report.xml; exit 1"
+    check = {"name": "test", "run": run_it, "parse": "junit", "report": "report.xml"}
+    result = ran(tmp_path, pipeline(node(runs=2, checks=[check])), environ={**ENVIRON, "MY_API_KEY": secret})
+    assert result.status is RunStatus.FAILED
+    written = {path.name: path.read_bytes() for path in run_dir(tmp_path).rglob("*") if path.is_file()}
+    assert any(name.endswith(".failures.jsonl") for name in written)
+    assert b"not [secret]" in written["context.json"]
+    assert [name for name, content in written.items() if b"sk-live" in content] == []
 
 
 def test_failing_check_leads_back_to_an_earlier_stage_and_asks_at_the_limit(tmp_path: Path) -> None:

@@ -23,8 +23,8 @@ BUGS = (
     Bug(
         "agentforge.engine.checks.outcome",
         "an error of a check that is expected to fail is a pass",
-        "        return _error(code, reading.problem, reading.reason)\n",
-        "        return _expected(_judged(reading, code or 1, output), expect)\n",
+        "        return _error(code, reading.problem, hide(reading.reason))\n",
+        "        return _expected(_judged(reading, code or 1, output, hide), expect)\n",
         OUTCOME,
     ),
     Bug(
@@ -37,8 +37,8 @@ BUGS = (
     Bug(
         "agentforge.engine.checks.pytest_output",
         "what a test printed counts as the counts of pytest",
-        "True, FailureList(), 0, None\n",
-        "True, FailureList(), 0, self._counts\n",
+        "True, FailureList(self._hide), 0, None\n",
+        "True, FailureList(self._hide), 0, self._counts\n",
         OUTCOME,
     ),
     Bug(

@@ -1,5 +1,7 @@
 """What a parser found."""
 
+from collections.abc import Callable
+
 from msgspec import Struct
 
 from agentforge.engine.checks.signature import MAX_MESSAGE_CHARS, first_row, one_row, signature
@@ -7,6 +9,10 @@ from agentforge.model.check import CheckCounts, CheckFailure, CheckProblem
 
 MAX_READ_FAILURES = 10_000
 """More are only counted."""
+
+Hide = Callable[[str], str]
+"""Replaces the secrets in a text. It is applied before anything is masked or cut: parts of a secret would not
+be recognised."""
 
 
 class CheckReading(Struct, frozen=True):
@@ -20,7 +26,8 @@ class CheckReading(Struct, frozen=True):
 class FailureList:
     """Failures as they are found: the first of them, and how many there are."""
 
-    def __init__(self) -> None:
+    def __init__(self, hide: Hide) -> None:
+        self._hide = hide
         self.kept: list[CheckFailure] = []
         self.count = 0
 
@@ -30,8 +37,8 @@ class FailureList:
         """`place`: what identifies the failure besides its message; the id by default, else file and rule."""
         self.count += 1
         if len(self.kept) < MAX_READ_FAILURES:
-            id, file, rule = (one_row(text[:MAX_MESSAGE_CHARS]) for text in (id, file, rule))
-            where = place or id or f"{file} {rule}"
+            id, file, rule = (one_row(self._hide(text)[:MAX_MESSAGE_CHARS]) for text in (id, file, rule))
+            where, message = place or id or f"{file} {rule}", self._hide(message)
             self.kept.append(
                 CheckFailure(signature(where, message), id, file, line, rule, first_row(message))
             )

@@ -6,7 +6,7 @@ A document type is refused, and with it every entity. Depth and size are limited
 from typing import Final
 from xml.parsers import expat
 
-from agentforge.engine.checks.failure_list import CheckReading, FailureList
+from agentforge.engine.checks.failure_list import CheckReading, FailureList, Hide
 from agentforge.engine.checks.signature import MAX_MESSAGE_CHARS
 from agentforge.model.check import CheckCounts
 
@@ -22,10 +22,10 @@ class _Refused(Exception):
     """The report isn't one that is read, with the reason."""
 
 
-def read_junit(report: bytes) -> CheckReading:
+def read_junit(report: bytes, hide: Hide = str) -> CheckReading:
     if len(report) > MAX_REPORT_BYTES:
         return unreadable_report(TOO_LARGE)
-    document = _Document()
+    document = _Document(hide)
     try:
         document.read(report)
     except _Refused as refused:
@@ -42,7 +42,7 @@ def unreadable_report(why: str) -> CheckReading:
 
 
 class _Document:
-    def __init__(self) -> None:
+    def __init__(self, hide: Hide) -> None:
         self._depth = 0
         self._suite = ""
         self._test: dict[str, str] | None = None
@@ -53,7 +53,7 @@ class _Document:
         self._text: list[str] = []
         self._text_chars = 0
         self._counted = {"passed": 0, "failure": 0, "error": 0, "skipped": 0}
-        self._failures = FailureList()
+        self._failures = FailureList(hide)
 
     def read(self, report: bytes) -> None:
         parser = expat.ParserCreate()

@@ -13,7 +13,7 @@ Notes are not failures, and warnings only if there is no error.
 
 import re
 
-from agentforge.engine.checks.failure_list import CheckReading, FailureList
+from agentforge.engine.checks.failure_list import CheckReading, FailureList, Hide
 from agentforge.engine.checks.rows import rows
 from agentforge.model.check import CheckCounts
 
@@ -29,9 +29,9 @@ _RULE_LAST = re.compile(r"(?P<text>.*\S)\s+\[(?P<rule>[A-Za-z@-][\w@/.,=-]{0,60}
 _NOTES = frozenset({"note", "info", "information", "hint", "help", "remark", "style"})
 
 
-def read_lines(output: bytes) -> CheckReading:
+def read_lines(output: bytes, hide: Hide = str) -> CheckReading:
     """The counts have no passes: linters don't name what is right."""
-    errors, warnings = FailureList(), FailureList()
+    errors, warnings = FailureList(hide), FailureList(hide)
     before = ""
     for row in rows(output):
         if found := _COLONS.match(row) or _BRACKETS.match(row):

@@ -13,7 +13,7 @@ and `fail`; an error stays an error.
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agentforge.engine.checks.failure_list import CheckReading, FailureList
+from agentforge.engine.checks.failure_list import CheckReading, FailureList, Hide
 from agentforge.engine.checks.junit import read_junit, unreadable_report
 from agentforge.engine.checks.lint_lines import read_lines
 from agentforge.engine.checks.pytest_output import read_pytest
@@ -53,53 +53,56 @@ def read_check(
     end: CheckEnd,
     output: bytes,
     report: bytes | UnreadReport | None = None,
+    *,
+    hide: Hide = str,
 ) -> ReadCheck:
-    """`report`: the content of the check's report, None if it is missing; only `junit` reads it."""
+    """`report`: the content of the check's report, None if it is missing; only `junit` reads it. `hide` is
+    applied to the failures and the reason."""
     if end.timed_out:
         return ReadCheck(CheckOutcome("timeout", end.exit_code, reason="it reached its time limit"))
     code = end.exit_code
     if end.not_started:
-        return _error(code, "not_started", f"it could not be started: {end.not_started}")
+        return _error(code, "not_started", hide(f"it could not be started: {end.not_started}"))
     if code is None:
         return _error(code, "terminated", "a signal ended it")
     if code in _SHELL_CANNOT_RUN:
-        return _error(code, "not_started", f"it could not be started: {last_row(output)}")
-    reading = _reading(parser, code, output, report)
+        return _error(code, "not_started", hide(f"it could not be started: {last_row(output)}"))
+    reading = _reading(parser, code, output, report, hide)
     if reading.problem is not None:
-        return _error(code, reading.problem, reading.reason)
+        return _error(code, reading.problem, hide(reading.reason))
     if parser in ("junit", "pytest") and not reading.counts.executed:
         return _error(code, "no_tests", "no test was executed", reading.counts)
-    return _expected(_judged(reading, code, output), expect)
+    return _expected(_judged(reading, code, output, hide), expect)
 
 
 def _reading(
-    parser: CheckParser, code: int, output: bytes, report: bytes | UnreadReport | None
+    parser: CheckParser, code: int, output: bytes, report: bytes | UnreadReport | None, hide: Hide
 ) -> CheckReading:
     match parser:
         case "exit":
             return CheckReading()
         case "pytest":
-            return read_pytest(output)
+            return read_pytest(output, hide)
         case "lines":
-            return read_lines(output) if code else CheckReading()
+            return read_lines(output, hide) if code else CheckReading()
         case "junit":  # exhaustive
             if report is None:
                 return CheckReading(problem="no_report", reason="it left no report")
             if isinstance(report, UnreadReport):
                 return unreadable_report(report.reason)
-            return read_junit(report)
+            return read_junit(report, hide)
 
 
 def _error(code: int | None, problem: CheckProblem, reason: str, counts: CheckCounts = _NOTHING) -> ReadCheck:
     return ReadCheck(CheckOutcome("error", code, counts, problem=problem, reason=reason))
 
 
-def _judged(reading: CheckReading, code: int, output: bytes) -> ReadCheck:
+def _judged(reading: CheckReading, code: int, output: bytes, hide: Hide) -> ReadCheck:
     counts = reading.counts
     if code == 0 and not reading.failure_count:
         return ReadCheck(CheckOutcome("pass", code, counts))
     if not reading.failure_count:
-        found = FailureList()
+        found = FailureList(hide)
         found.add(last_row(output), place=f"exit code {code}")
         reading = found.reading(counts)
     failures = reading.failures

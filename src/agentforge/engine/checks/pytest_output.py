@@ -5,7 +5,7 @@ What tests print can look like both; pytest prints its own last.
 
 import re
 
-from agentforge.engine.checks.failure_list import CheckReading, FailureList
+from agentforge.engine.checks.failure_list import CheckReading, FailureList, Hide
 from agentforge.engine.checks.rows import rows
 from agentforge.model.check import CheckCounts
 
@@ -27,25 +27,26 @@ _FIELDS = {
 }
 
 
-def read_pytest(output: bytes) -> CheckReading:
-    lines = _Summary()
+def read_pytest(output: bytes, hide: Hide = str) -> CheckReading:
+    lines = _Summary(hide)
     for row in rows(output):
         lines.add(row)
     return lines.reading()
 
 
 class _Summary:
-    def __init__(self) -> None:
+    def __init__(self, hide: Hide) -> None:
+        self._hide = hide
         self._counts: CheckCounts | None = None
         self._listed = False
-        self._failures = FailureList()
+        self._failures = FailureList(hide)
         self._failed = 0
         self._conftest = ""
         """The file of set-up that can't be imported: pytest then prints no counts."""
 
     def add(self, row: str) -> None:
         if _SUMMARY.fullmatch(row):
-            self._listed, self._failures, self._failed, self._counts = True, FailureList(), 0, None
+            self._listed, self._failures, self._failed, self._counts = True, FailureList(self._hide), 0, None
         elif counts := _COUNTS.fullmatch(row):
             self._counts = _counted(counts["counts"])
         elif self._listed and (found := _FAILURE.match(row)):

@@ -138,26 +138,25 @@ class CheckPerformer:
         self, task: CheckTask, end: CheckEnd, output: bytes, duration: int
     ) -> f.CheckCompleted:
         before, check = self._before(task), task.check
-        read = read_check(
-            check.parse, check.expect, end, output, self._reports.read(check.report, before.report)
-        )
+        hide, report = self._setting.redactor.text, self._reports.read(check.report, before.report)
+        read = read_check(check.parse, check.expect, end, output, report, hide=hide)
         after = await self._tree()
         if after is not None:
             await asyncio.to_thread(self._trees.keep, after, self._kept_name(task))
-        outcome, hide = read.outcome, self._setting.redactor.text
+        outcome = read.outcome
         self._keep_failures(task, read)
-        report = "" if outcome.status == "pass" else check_report([FailedCheck(check.name, outcome, output)])
+        failed = [FailedCheck(check.name, outcome, output)]
         return f.CheckCompleted(
             check.name,
             task.attempt,
             outcome.status,
             exit_code=outcome.exit_code,
             counts=outcome.counts,
-            signatures=tuple(map(hide, outcome.signatures)),
+            signatures=outcome.signatures,
             failures=outcome.failure_count,
             problem=outcome.problem,
-            reason=hide(outcome.reason),
-            feedback=hide(report),
+            reason=outcome.reason,
+            feedback="" if outcome.status == "pass" else hide(check_report(failed)),
             output=self._setting.layout.relative(self._place(task).output),
             tree_before=before.tree,
             tree_after=after,
@@ -171,10 +170,7 @@ class CheckPerformer:
 
     def _keep_failures(self, task: CheckTask, read: ReadCheck) -> None:
         if len(read.failures) > MAX_KEPT_FAILURES:
-            failures = (
-                replace(each, message=self._setting.redactor.text(each.message)) for each in read.failures
-            )
-            files.replace(f"{self._place(task).root}.failures.jsonl", failures_content(failures))
+            files.replace(f"{self._place(task).root}.failures.jsonl", failures_content(read.failures))
 
     async def _changed(self, check: Check, before: str | None, after: str | None) -> tuple[str, ...]:
         """The paths that changed meanwhile, apart from its report."""
