@@ -100,7 +100,9 @@ def wait_for_events() -> None:
 
 
 def fill_the_disk() -> None:
-    """Until there is only so much room left."""
+    """Until there is only so much room left, if that is asked for."""
+    if not wanted("AGENT_FILLS"):
+        return
     ballast = os.open(os.environ["AGENT_BALLAST"], os.O_WRONLY | os.O_CREAT)
     disk = os.fstatvfs(ballast)
     os.posix_fallocate(ballast, 0, disk.f_bavail * disk.f_frsize - int(os.environ["AGENT_LEAVES"]))
@@ -160,8 +162,7 @@ def work() -> None:
         change_files("done")
     write_result()
     note("end")
-    if wanted("AGENT_FILLS"):
-        fill_the_disk()
+    fill_the_disk()
     say(f"done with {PLACE}", state="done")
 
 
@@ -183,7 +184,10 @@ def verify() -> None:
     """A check fails or passes by its place."""
     take_time()
     note("end")
+    fill_the_disk()
     say(f"checked {PLACE}")
+    if wanted("AGENT_TALKS"):
+        say("\n".join(["it fails"] * 1000))
     sys.stdout.flush()
     os._exit(1 if wanted("AGENT_FAILS") else 0)
 

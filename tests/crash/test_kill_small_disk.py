@@ -41,5 +41,10 @@ def test_disk_full_in_the_middle_of_a_run(tmp_path: Path, pages: str) -> None:
     assert on_a_small_disk(tmp_path, "full", pages).startswith("Error: ")
 
 
+def test_disk_full_at_a_transition_leaves_the_run_where_it_was(tmp_path: Path) -> None:
+    """With room again, the check's outcome counts; visits and verdicts are those of an uninterrupted run."""
+    assert "can't write to the log" in on_a_small_disk(tmp_path, "checked", "3")
+
+
 def test_read_only_run_directory(tmp_path: Path) -> None:
     assert "Read-only file system" in on_a_small_disk(tmp_path, "readonly")
