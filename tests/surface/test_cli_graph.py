@@ -36,7 +36,7 @@ def test_graph_prints_the_routes_and_draws_them(project: Project) -> None:
         "    pass → done",
         "    fail → build (back, at most 3 cycles)",
         "    reject → the run fails",
-        "    cycles: at the limit a person is asked; also after 2 visits without progress, or 3 visits with"
+        "    cycles: a person is asked at the limit, after 2 visits without progress, or after 3 visits with"
         " the same failure",
     ]
     assert (project.root / "checked.svg").read_text().startswith("<svg ")

@@ -24,21 +24,21 @@ def asking(project: Project) -> Project:
     )
     done = project.call("run", "-p", "p.yaml", "-s", "auth")
     assert (done.code, project.state("auth")["status"]) == (0, "paused")
-    assert "  Approve: " in done.out
+    assert "  Continue: " in done.out
     return project
 
 
 def test_hooks_status_and_inbox_show_what_a_confirmation_asks(asking: Project) -> None:
     assert asking.call("hooks", "auth").lines == [
-        "auth: paused, 1 delivery of pipeline demo",
+        "auth: paused, pipeline demo, 1 hook call",
         "",
-        "‖ publish (build, iteration 1): waits for an answer",
+        "‖ publish (build, iteration 1): waiting for an answer",
         "    Hook:    confirm at stage_end",
         "    Request: hook_confirm-8: open",
     ]
     status = asking.call("status", "auth").lines
-    assert "Hook: publish (confirm at stage_end of build), waits for your answer" in status
-    assert "Pause reason: a hook asks whether to continue" in status
+    assert "Hook: publish (confirm at stage_end of build), waiting for an answer" in status
+    assert "Pause reason: a hook asks for confirmation" in status
     shown = asking.call("inbox", "show", "auth").out
     assert "  Hook:       publish\n  Question:   Publish it?\n" in shown
 
@@ -68,10 +68,10 @@ def test_rejected_confirmation_ends_the_run(asking: Project) -> None:
 
 def test_run_without_hooks_has_no_deliveries(project: Project) -> None:
     assert project.call("run", "-p", project.pipeline(f"a={WRITE_RESULT}"), "-s", "auth").code == 0
-    assert project.call("hooks", "auth").lines == ["auth: completed, 0 deliveries of pipeline demo"]
+    assert project.call("hooks", "auth").lines == ["auth: completed, pipeline demo, no hooks were called"]
 
 
-PROGRAM = "the program that has its hooks (iteration_end-review)"
+PROGRAM = "the program that registers its hooks (iteration_end-review)"
 
 
 def run_with_a_hook_of_this_program(project: Project, look: Callable[[], object] = lambda: None) -> None:
@@ -102,14 +102,14 @@ def test_answer_to_a_run_that_needs_hooks_of_a_program_waits_for_that_program(pr
     run_with_a_hook_of_this_program(project)
     answered = project.call("approve", "auth")
     assert (answered.code, answered.out) == (0, "")
-    said = f"Answered session 'auth': continue. Continue the run with {PROGRAM}: it calls `recover`.\n"
+    said = f"Answered session 'auth': continue. Run {PROGRAM} to continue; it calls `recover`.\n"
     assert answered.err == said
     shown = project.call("status", "auth").lines
     assert f"Resume: with {PROGRAM}" in shown
     assert not [line for line in shown if line.startswith(("Question:", "Answer:"))]
     inbox = project.call("inbox")
     assert inbox.out == "No run asks for anything.\n"
-    assert inbox.err == f"Session 'auth' was answered, and no engine runs it: {PROGRAM} continues it.\n"
+    assert inbox.err == f"Session 'auth' was answered but has no active engine; run {PROGRAM}.\n"
 
 
 def test_run_with_a_hook_can_be_followed(project: Project) -> None:
@@ -125,7 +125,7 @@ def test_run_with_a_hook_can_be_followed(project: Project) -> None:
         run_with_a_hook_of_this_program(project, look)
         done = attached[0].end()
     assert done.code == 0
-    assert "‖ pause: Continue? (continue, abort)\n" in done.out
+    assert "‖ pause: Continue? [continue, abort]\n" in done.out
     assert f"  Resume: with {PROGRAM}\n" in done.out
     tailed = project.call("tail", "auth", "--no-follow").lines
     assert [line.split()[1] for line in tailed[-4:]] == [

@@ -90,7 +90,7 @@ def test_inbox_names_a_run_whose_time_to_answer_is_over(project: Project) -> Non
     file = project.pipeline(f"plan={WRITE_RESULT}", extra="    approve: {timeout: 1, on_timeout: approve}\n")
     waits = project.call("run", "-p", file, "-s", "auth")
     assert "Awaiting approval" in waits.out
-    told = "Session 'auth' was answered, and no engine runs it: `agentforge recover auth` continues it.\n"
+    told = "Session 'auth' was answered but has no active engine; run `agentforge recover auth`.\n"
     wait_for(lambda: project.call("inbox").err == told, "the end of the time")
     assert project.call("recover", "auth").code == 0
     assert project.call("inbox").err == ""

@@ -258,7 +258,7 @@ def test_run_that_needs_hooks_of_another_program_is_left_to_it(project: Project)
         assert sdk.run("p.yaml", session="auth").status.value == "paused"
     done = project.call("approve", "auth")
     assert done.code == 0
-    left = "The program that has its hooks (iteration_end-review) continues the run."
+    left = "Run the program that registers its hooks (iteration_end-review) to continue; it calls `recover`."
     assert f"Answered session 'auth': continue. {left}" in done.err
     needs = "session 'auth' needs hooks that this program doesn't have: iteration_end-review"
     done = project.call("recover")

@@ -56,7 +56,7 @@ def _read(terminal: int) -> bytes:
 
 def test_show_lists_the_iterations_by_stage(project: Project) -> None:
     assert project.call("show", "auth").lines == [
-        "auth: completed, 1 iteration of pipeline demo",
+        "auth: completed, pipeline demo, 1 iteration",
         "",
         "plan",
         "  ✓   1  Ns  2 files +2 -0  did it",
@@ -120,7 +120,7 @@ def test_show_counts_completed_iterations_and_a_change_of_nothing_is_stated(tmp_
     file = project.pipeline(f"plan={WRITE_RESULT}", "build=exit 3")
     assert project.call("run", "-p", file, "-s", "auth").code == 1
     shown = project.call("show", "auth").lines
-    assert shown[0] == "auth: failed, 1 iteration of pipeline demo"
+    assert shown[0] == "auth: failed, pipeline demo, 1 iteration"
     assert sum(line.startswith("  ✗") for line in shown) == 1
     nothing = project.call("show", "auth", "plan", "--diff")
     assert (nothing.code, nothing.out, nothing.err) == (0, "", "plan, iteration 1, changed no files.\n")

@@ -38,12 +38,12 @@ HOOK_LINES: list[tuple[AnyFact, str, str | None]] = [
     (
         f.HookCompleted(*HOOK, action="abort", reason="hopeless"),
         f'{NAMED} attempt=1 action=abort reason="hopeless" delivery=d-1',
-        "build 2/3 hook review ends the run: hopeless",
+        "build 2/3 hook review asked to abort the run: hopeless",
     ),
     (
         f.HookCompleted(*HOOK, action="restart_stage"),
         f"{NAMED} attempt=1 action=restart_stage delivery=d-1",
-        "build 2/3 hook review starts the stage over",
+        "build 2/3 hook review asked to restart the stage",
     ),
     (
         f.HookCompleted("policy", "request", "d-1", action="answer", answer="approve"),
@@ -68,12 +68,12 @@ HOOK_LINES: list[tuple[AnyFact, str, str | None]] = [
     (
         f.HookLost(*HOOK),
         f"{NAMED} attempt=1 started=true delivery=d-1",
-        "build 2/3 hook review got no answer, as the engine or the call was stopped (try 1)",
+        "build 2/3 no answer from hook review: the engine or the call was stopped (try 1)",
     ),
     (
         f.HookLost(*HOOK, started=False),
         f"{NAMED} attempt=1 started=false delivery=d-1",
-        "build 2/3 hook review was not called, as the engine or the call was stopped (try 1)",
+        "build 2/3 hook review was not called: the engine or the call was stopped (try 1)",
     ),
     (
         f.HookEnding(*HOOK, reason="machine_shutdown"),
@@ -94,6 +94,11 @@ HOOK_LINES: list[tuple[AnyFact, str, str | None]] = [
         f.HookSkipped("review", "iteration_end", "the condition\nfailed"),
         f'{NAMED} reason="the condition failed"',
         "build 2/3 hook review was skipped: the condition failed",
+    ),
+    (
+        f.HookSkipped("review", "iteration_end", "not possible", answered=True),
+        f'{NAMED} reason="not possible"',
+        "build 2/3 the answer of hook review was ignored: not possible",
     ),
     (
         f.EffectIntended("d-1", "webhook", "http://localhost/a"),

@@ -58,7 +58,7 @@ def test_repeated_call_is_one_delivery_with_two_tries_and_one_key() -> None:
         "Hook: webhook at iteration_end",
         "Key: d-1",
         "Try 1: 2026-01-31 12:00:01, lost",
-        "Try 2: 2026-01-31 12:00:05, answered after 0.3s (200)",
+        "Try 2: 2026-01-31 12:00:05, answered after 0.3s (HTTP 200)",
         "Context: more tests",
     ]
 
@@ -116,7 +116,7 @@ def test_confirmation_shows_what_was_asked_and_answered() -> None:
     asked = f.RequestOpened("r-1", "pause", "k", "hook_confirm", "?", ("continue",), subject="review")
     facts = (f.HookStarted(*HOOK, action="confirm"), f.HookCompleted(*HOOK, action="pause"))
     text = shown(*facts, asked, run="paused")
-    assert (text.mark, text.title) == ("wait", "review (build, iteration 2): waits for an answer")
+    assert (text.mark, text.title) == ("wait", "review (build, iteration 2): waiting for an answer")
     assert rows(text) == ["Hook: confirm at iteration_end", "Request: r-1: open"]
     text = shown(*facts, asked, f.RequestAnswered("r-1", "continue", "person"))
     assert (text.mark, text.title) == ("ok", "review (build, iteration 2): continue")
@@ -163,6 +163,20 @@ def test_hook_that_was_not_called_has_no_key_and_no_tries() -> None:
     text = shown(f.HookSkipped("review", "iteration_end", "the condition failed"))
     assert (text.mark, text.title) == ("note", "review (build, iteration 2): skipped: the condition failed")
     assert rows(text) == ["Hook: iteration_end"]
+
+
+def test_answer_that_is_not_possible_is_shown_as_ignored() -> None:
+    text = shown(
+        CALL,
+        f.HookCompleted(*HOOK, action="restart_stage"),
+        f.HookSkipped("review", "iteration_end", "not possible", answered=True),
+    )
+    assert text.title == "review (build, iteration 2): restart_stage, ignored: not possible"
+
+
+def test_exit_status_of_a_script_is_named() -> None:
+    text = shown(f.HookStarted(*HOOK, action="script"), f.HookCompleted(*HOOK, status=0))
+    assert rows(text)[-1].endswith("answered after 0.0s (exit status 0)")
 
 
 def test_hook_of_the_run_names_no_stage() -> None:

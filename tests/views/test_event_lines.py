@@ -153,12 +153,12 @@ LINES: list[tuple[AnyFact, str, str | None]] = [
     (
         f.RequestOpened("r-1", "escalation", "k", "lost", "Retry?", ("resume", "cancel")),
         'node=1 run=1 id=r-1 kind=escalation of=person question="Retry?"',
-        "escalation: Retry? (resume, cancel)",
+        "escalation: Retry? [resume, cancel]",
     ),
     (
         f.RequestOpened("q-1", "question", "k", "q", "Which?", (), ("person", "agent"), due_at=SOON),
         f'node=1 run=1 id=q-1 kind=question of=person|agent due={SOON:%Y-%m-%dT%H:%M:%SZ} question="Which?"',
-        "question: Which? (any text)",
+        "question: Which? [any text]",
     ),
     (
         f.RequestAnswered("r-1", "reject", "person", "use a\nqueue"),

@@ -91,8 +91,8 @@ def test_the_graph_as_text() -> None:
         "      pass → done",
         "      fail → the run fails",
         "      reject → doubt (back, at most 3 cycles)",
-        "      cycles: at the limit a person is asked; also after 2 visits without progress, or 3 visits with"
-        " the same failure",
+        "      cycles: a person is asked at the limit, after 2 visits without progress, or after 3 visits"
+        " with the same failure",
         "",
         "    → done",
     ]
@@ -139,8 +139,8 @@ def test_a_dry_run_shows_checks_verdicts_and_limits() -> None:
         "- Verdict: blocking → a person is asked",
         "- Verdict: trivial → ship (skips docs)",
         "- Verdict: enough → the run ends",
-        "- Cycles: at the limit a person is asked; also after 2 visits without progress, or 3 visits with the"
-        " same failure",
+        "- Cycles: a person is asked at the limit, after 2 visits without progress, or after 3 visits"
+        " with the same failure",
     ]
     assert sum(line.startswith("- Verdict") for line in lines) == 6
 

@@ -51,7 +51,7 @@ def calls(*facts: AnyFact, at: Cursor | None = AT, of: Plan = PLAN) -> list[Hook
                 f.HookFailed(*HOOK, message="HTTP\n500", retry=True),
                 f.HookRetryScheduled(*HOOK, due_at=NOW + timedelta(seconds=2)),
             ],
-            "review (webhook at iteration_end of build), try 1 failed, again in 2.0s: HTTP 500",
+            "review (webhook at iteration_end of build), try 1 failed, next try in 2.0s: HTTP 500",
         ),
         (
             [
@@ -60,7 +60,7 @@ def calls(*facts: AnyFact, at: Cursor | None = AT, of: Plan = PLAN) -> list[Hook
                     "r-1", "pause", "k", "hook_webhook_failed", "?", ("continue",), subject="review"
                 ),
             ],
-            "review (webhook at iteration_end of build), waits for your answer",
+            "review (webhook at iteration_end of build), waiting for an answer",
         ),
     ],
 )
@@ -102,4 +102,4 @@ def test_hook_that_the_plan_does_not_have_is_named() -> None:
 def test_next_try_without_a_time_starts_in_a_moment() -> None:
     (call,) = calls(CALL)
     waiting = replace(call, status="waiting", until=None)
-    assert hook_call_text(waiting, NOW).endswith("try 1 failed, again in a moment")
+    assert hook_call_text(waiting, NOW).endswith("try 1 failed, next try in a moment")

@@ -42,18 +42,18 @@ def test_all_hooks_are_shown_with_their_conditions() -> None:
         "- When: session_end",
         "- Command: make �[31m",
         "- Variables: A, B",
-        "- Limits: 5.0s for a try, 1 try",
-        "- If it fails: pause; after a timeout: pause; if it is lost: repeat",
+        "- Limits: 5.0s per try, 1 try",
+        "- On failure: pause; on timeout: pause; if the engine dies during the call: repeat",
         "",
         "### stage_end-review: call",
         "- When: stage_end",
-        "- If it fails: continue; after a timeout: pause; if it is lost: repeat",
+        "- On failure: continue; on timeout: pause; if the engine dies during the call: repeat",
         "",
         "### n/iteration_end-1: webhook",
         "- When: iteration_end",
         "- Address: https://x/y, signed with S",
-        "- Limits: 1m 00s for a try, at most 3 tries",
-        "- If it fails: pause; after a timeout: pause; if it is lost: repeat",
+        "- Limits: 1m 00s per try, at most 3 tries",
+        "- On failure: pause; on timeout: pause; if the engine dies during the call: repeat",
     ]
 
 
@@ -64,9 +64,9 @@ def test_notifications_are_shown() -> None:
     ) == [
         "",
         "## Notifications",
-        "- If the run needs a person or failed or completed or was cancelled: on the desktop, by the command"
-        " ./tell.sh, to https://x",
-        "- If the run failed: to https://x, signed with S",
+        "- When the run needs a person, fails, completes or is cancelled: on the desktop; command"
+        " ./tell.sh; POST to https://x",
+        "- When the run fails: POST to https://x, signed with S",
     ]
 
 

@@ -195,7 +195,7 @@ def test_preview_shows_settings_of_a_wrong_type_and_a_plain_sandbox() -> None:
     lines = preview(plan_of(node), LAYOUT, {"claude": ("--skip-all",)})
     assert "- Permissions: those of the CLI's own settings" in lines
     assert "- Sandbox: bwrap, with network" in lines
-    assert "- Attempts: at_least_once, at most 5 per iteration, the stage is tried 2 more times" in lines
+    assert "- Attempts: at_least_once, at most 5 per iteration, 2 retries of the stage" in lines
 
 
 def test_preview_shows_approvals_checkpoints_and_views() -> None:

@@ -9,8 +9,8 @@ from tests.views.samples import NOON
 from agentforge.model.request import Request, RequestKind
 from agentforge.views.lines.requests import (
     answer_commands,
-    command_label,
     inspect_command,
+    labelled_commands,
     question_text,
     request_lines,
     waits_text,
@@ -63,9 +63,18 @@ def test_command_of_each_kind_can_be_pasted(asked: Request, commands: list[str])
     assert request_lines("auth", [asked], "forge") == [(question_text(asked), commands[0])]
 
 
-def test_label_of_a_command_is_its_verb() -> None:
-    commands = answer_commands("reject", [request("approval")], "forge -C /a/answer")
-    assert [command_label(one, "forge -C /a/answer") for one in commands] == ["Approve", "Reject"]
+@pytest.mark.parametrize(
+    ("asked", "labels"),
+    [
+        (request("approval"), ["Approve", "Reject"]),
+        (request("checkpoint"), ["Approve", "Abort"]),
+        (request("pause", options=("continue", "retry", "abort")), ["Continue", "Retry", "Abort"]),
+        (request("escalation"), ["Answer"]),
+        (request("question"), ["Answer"]),
+    ],
+)
+def test_commands_are_labelled_with_what_they_do(asked: Request, labels: list[str]) -> None:
+    assert [label for label, _ in labelled_commands("auth", asked, "forge", only=True)] == labels
 
 
 def test_commands_name_the_request_if_several_are_open() -> None:

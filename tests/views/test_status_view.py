@@ -188,7 +188,7 @@ def test_a_run_with_hooks_of_a_program_is_continued_by_that_program() -> None:
     view = seen(STARTED, NODE, status="interrupted", of=hooked)
     assert (view.resume_command, view.program_hooks) == (None, ("iteration_end-review",))
     (row,) = (row for row in status_rows(view, NOON, UTC) if row.label == "Resume")
-    assert row.value == "with the program that has its hooks (iteration_end-review)"
+    assert row.value == "with the program that registers its hooks (iteration_end-review)"
     assert seen(STARTED, NODE, status="running", of=hooked).program_hooks == ()
 
 

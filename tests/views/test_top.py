@@ -57,7 +57,7 @@ def test_row_of_a_run_that_can_not_be_read() -> None:
         (waits("failed", failure=FailureStatus("timeout", "late", 1)), "resume: timeout"),
         (waits("failed"), "resume"),
         *(
-            (waits(status, program_hooks=("h",)), "the program with its hooks")
+            (waits(status, program_hooks=("h",)), "the program that registers its hooks")
             for status in ("interrupted", "failed", "paused")
         ),
         (waits("paused", program_hooks=("h",), requests=(ASKED,)), "a person, 0.0s: Ship it?"),

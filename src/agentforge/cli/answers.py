@@ -86,7 +86,7 @@ def _next_step(call: Invocation, session: str) -> str:
     if info.driver_pid is not None:
         return f"Its engine (PID {info.driver_pid}) continues the run."
     if hooks := needed_hooks(info.plan, info.state):
-        return f"Continue the run with {program_text(hooks)}: it calls `recover`."
+        return f"Run {program_text(hooks)} to continue; it calls `recover`."
     if info.status == "interrupted":
         return f"It has no active engine; run `{command}`."
     if command is None:

@@ -18,7 +18,7 @@ from agentforge.cli.output import echo, ignore_closed_stdout, note, print_json, 
 from agentforge.model.errors import AgentForgeError
 from agentforge.model.event import Event
 from agentforge.model.facts import SessionStarted
-from agentforge.views.lines.requests import answer_commands, command_label, inspect_command, question_text
+from agentforge.views.lines.requests import inspect_command, labelled_commands, question_text
 from agentforge.views.lines.status import program_text
 from agentforge.views.run_model import RunModel
 from agentforge.views.status import resume_command
@@ -145,8 +145,10 @@ def conclusion(result: RunResult, program: str = "agentforge") -> list[str]:
 def _asked(result: RunResult, program: str) -> list[str]:
     """What is asked, and the commands that answer it."""
     lines = [f"  {question_text(request)}" for request in result.requests]
-    commands = answer_commands(result.session, result.requests, program)
-    lines += [f"  {command_label(command, program)}: {styled(command, 'busy')}" for command in commands]
+    only = len(result.requests) == 1
+    for request in result.requests:
+        commands = labelled_commands(result.session, request, program, only=only)
+        lines += [f"  {label}: {styled(command, 'busy')}" for label, command in commands]
     inspect = inspect_command(result.session, result.requests, program)
     return lines + ([f"  Inspect: {styled(inspect, 'busy')}"] if inspect else [])
 

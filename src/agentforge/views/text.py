@@ -108,11 +108,11 @@ REASONS = {
     "check_lost": "a check was lost repeatedly",
     "checkpoint": "a checkpoint needs an approval",
     "cycle_limit": "reached the maximum number of cycles",
-    "failure_cluster": "the same failure keeps coming back",
+    "failure_cluster": "the same failure occurred repeatedly",
     "judge_lost": "the judge was lost repeatedly",
     "machine_shutdown": "the machine was shut down",
     "max_iterations": "reached the maximum number of iterations",
-    "no_progress": "a stage makes no progress",
+    "no_progress": "a stage makes no progress between visits",
     "provider_limit": "a provider's limit resets too late",
     "question": "an agent has a question",
     "question_rounds": "an agent has asked repeatedly",
@@ -120,12 +120,12 @@ REASONS = {
     "requested": "on request",
     "runtime_limit": "reached the runtime limit",
     "signal_interrupt": "stopped by a signal, such as Ctrl-C",
-    "verdict": "the verdict of a stage needs a person",
+    "verdict": "the verdict of a stage needs a decision",
     "hook_pause": "a hook paused the run",
-    "hook_confirm": "a hook asks whether to continue",
+    "hook_confirm": "a hook asks for confirmation",
     "hook_webhook_failed": "a webhook failed",
     "hook_script_failed": "the script of a hook failed",
-    "hook_call_failed": "a hook of the program failed",
+    "hook_call_failed": "a hook function failed",
     "hook_lost": "the outcome of a hook is unknown",
     "hook_restarts": "hooks restarted a stage too often",
 }
@@ -145,6 +145,6 @@ def request_text(what: str, reason: str) -> str:
     return f"{what} requested" if reason == "requested" else f"{what} requested: {reason_text(reason)}"
 
 
-def counted(number: int, noun: str) -> str:
+def counted(number: int, noun: str, plural: str = "") -> str:
     """`1 iteration`, `2 iterations`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"

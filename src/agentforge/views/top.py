@@ -99,7 +99,7 @@ def waits_for(view: StatusView, now: datetime) -> str:
         case "paused" | "awaiting_approval" if question := _question(view, now):
             return question
         case _ if view.program_hooks:
-            return "the program with its hooks"
+            return "the program that registers its hooks"
         case "interrupted":
             return "recover"
         case "failed":

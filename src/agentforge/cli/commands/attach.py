@@ -62,7 +62,7 @@ def follow_run(call: Invocation, session: str) -> int:
     if not is_over and info.status == "interrupted":
         command = f"`{call.program} recover {session_argument(session)}`"
         then = program_text(hooks) if hooks else command
-        note(f"The engine of session '{session}' is gone: {then} continues the run.")
+        note(f"Session '{session}' has no active engine; run {then}.")
         return exit_codes.FAILED
     return conclude(call, DriveResult(info.result, None), hooks)
 

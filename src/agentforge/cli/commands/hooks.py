@@ -11,7 +11,7 @@ from agentforge.cli.output import echo, hanging, marked, print_json, styled
 from agentforge.model.status import status_text
 from agentforge.views.deliveries import deliveries_of
 from agentforge.views.lines.hooks import DeliveryText, delivery_text
-from agentforge.views.text import padded
+from agentforge.views.text import counted, padded
 
 if TYPE_CHECKING:
     from agentforge import RunInfo
@@ -23,10 +23,10 @@ LABEL = 8
 @click.argument("session", required=False)
 @project_options
 def hooks(session: str | None) -> None:
-    """List the calls of a run's hooks: keys, tries and answers.
+    """List the hook calls of a run, with keys, tries and answers.
 
-    A delivery is the call of one hook at one place of the run. Each of its tries has the same key, which a
-    webhook sends as Idempotency-Key. SESSION can be omitted if there is only one unfinished session.
+    A hook is called once at each place of the run. All tries of a call have the same key, which a webhook
+    sends as Idempotency-Key. SESSION can be omitted if there is only one unfinished session.
     """
     call = invocation()
     name = choose_session_to_show(call, session)
@@ -37,8 +37,8 @@ def hooks(session: str | None) -> None:
         return
     status, pipeline = status_text(info.status), info.plan.pipeline.name
     calls = sum(one.key is not None for one in found)
-    number = f"{calls:,} {'delivery' if calls == 1 else 'deliveries'}"
-    echo(f"{styled(name, 'strong')}: {status}, {number} of pipeline {pipeline}")
+    number = counted(calls, "hook call") if calls else "no hooks were called"
+    echo(f"{styled(name, 'strong')}: {status}, pipeline {pipeline}, {number}")
     zone = local_zone()
     for one in found:
         _show(delivery_text(one, status, zone))

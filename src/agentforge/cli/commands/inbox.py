@@ -19,7 +19,7 @@ from agentforge.cli.request_output import (
 )
 from agentforge.model.errors import UnknownRequest
 from agentforge.model.session_name import session_argument
-from agentforge.views.lines.requests import command_label, commands_of
+from agentforge.views.lines.requests import labelled_commands
 from agentforge.views.lines.status import program_text
 from agentforge.views.status import needed_hooks
 from agentforge.views.text import counted
@@ -63,7 +63,7 @@ def _note_answered(call: Invocation) -> None:
             hooks = needed_hooks(info.plan, info.state)
             command = f"`{call.program} recover {session_argument(session)}`"
             then = program_text(hooks) if hooks else command
-            note(f"Session '{session}' was answered, and no engine runs it: {then} continues it.")
+            note(f"Session '{session}' was answered but has no active engine; run {then}.")
 
 
 def _show_list(call: Invocation, found: "Sequence[OpenRequest]") -> int:
@@ -111,8 +111,8 @@ def show(session: str | None, request: str | None, verbose: bool) -> None:
         return
     show_request(call, subject, verbose=verbose)
     echo("")
-    for command in commands_of(one.session, one.request, call.program, only=len(found) == 1):
-        echo(f"  {command_label(command, call.program)}: {styled(command, 'busy')}")
+    for label, command in labelled_commands(one.session, one.request, call.program, only=len(found) == 1):
+        echo(f"  {label}: {styled(command, 'busy')}")
 
 
 inbox.add_command(answer)

@@ -124,7 +124,7 @@ class Watch:
         call = invocation()
         info = call.runs.info(self._session)
         if hooks := needed_hooks(info.plan, info.state):
-            return f"{program_text(hooks)} continues it"
+            return f"run {program_text(hooks)}"
         command = resume_command(self._session, info.status, call.program, by_person=not info.state.run_id)
         return f"run `{command}`"
 

@@ -23,9 +23,10 @@ LABEL = 9
 @click.option("--failures", is_flag=True, help="Also list what failed.")
 @project_options
 def checks(session: str | None, failures: bool) -> None:
-    """List the checks that a run made: outcomes, counts and trees.
+    """List the checks that a run executed, with outcomes and counts.
 
-    SESSION can be omitted if there is only one unfinished session.
+    A tree is the id of the project's files at that moment. SESSION can be omitted if there is only one
+    unfinished session.
     """
     call = invocation()
     info, visits = _read(call, session)
@@ -35,7 +36,7 @@ def checks(session: str | None, failures: bool) -> None:
         found = [{**{key: getattr(visit, key) for key in place}, **to_builtins(run)} for visit, run in runs]
         print_json({**_head(info), "checks": found})
         return
-    _show_head(info, counted(len(runs), "check"))
+    _show_head(info, counted(len(runs), "check run") if runs else "no checks ran")
     for visit, run in runs:
         _show(check_text(visit, run, info.run_dir, failures=failures))
 
@@ -45,10 +46,11 @@ def checks(session: str | None, failures: bool) -> None:
 @click.option("--cycles", is_flag=True, help="Also show checks, reasons and routes.")
 @project_options
 def history(session: str | None, cycles: bool) -> None:
-    """List the visits of a run to its stages: verdicts and trees.
+    """List each visit to a stage, with its verdict and trees.
 
     A stage is visited again when a route leads back to it, when its result is rejected, and when it is
-    restarted. SESSION can be omitted if there is only one unfinished session.
+    restarted. A tree is the id of the project's files at that moment. SESSION can be omitted if there is only
+    one unfinished session.
     """
     call = invocation()
     info, visits = _read(call, session)
@@ -76,7 +78,7 @@ def _head(info: "RunInfo") -> dict[str, Any]:
 
 def _show_head(info: "RunInfo", number: str) -> None:
     name = styled(info.session, "strong")
-    echo(f"{name}: {status_text(info.status)}, {number} of pipeline {info.plan.pipeline.name}", "")
+    echo(f"{name}: {status_text(info.status)}, pipeline {info.plan.pipeline.name}, {number}", "")
 
 
 def _show(visit: VisitText) -> None:

@@ -257,7 +257,7 @@ def _effect_closed(here: HookSite, hook: Hook, call: HookCall) -> f.EffectDone |
 
 def _answered(here: HookSite, hook: Hook, call: HookCall) -> Ruling:
     if refused := _refusal(here, call):
-        return _skip(here, hook.id, refused)
+        return _skip(here, hook.id, refused, answered=True)
     match call.outcome:
         case "pause":
             return Ruling(question=_pause(here, hook, call))
@@ -294,7 +294,7 @@ def _answer_refusal(here: HookSite, call: HookCall) -> str:
         return f"hooks have answered {MAX_HOOK_ANSWERS} requests in a row; a person must answer this one"
     limit = grant_limit(here.plan, request)
     if request.grants and call.answer.isdigit() and int(call.answer) > limit:
-        return f"{call.answer} {request.grants} exceed the {limit} of the plan"
+        return f"hooks may grant at most {limit} {request.grants}, got {call.answer}"
     return ""
 
 
@@ -333,13 +333,12 @@ def _restart(here: HookSite, hook: Hook, call: HookCall) -> Ruling:
         return Ruling(
             question=Question(
                 "hook_restarts",
-                f"Hooks have started stage {here.node.id!r} over {stage.hook_restarts} times."
-                " Start it over again?",
+                f"Hooks restarted stage {here.node.id!r} {stage.hook_restarts} times. Restart it again?",
                 at=here.at,
                 grants="rounds",
             )
         )
-    reason = call.reason or f"hook {hook.id} asked for it"
+    reason = call.reason or f"requested by hook {hook.id}"
     provider = here.at.provider if here.at else None
     return here.record(f.RestartRequested(reason, f"{BY}{hook.id}", provider, hook=hook.id))
 
@@ -389,8 +388,8 @@ def _lost(here: HookSite, hook: Hook, call: HookCall) -> Ruling:
     return Ruling(question=_question(here, hook, "hook_lost", text, (CONTINUE, RETRY, ABORT)))
 
 
-def _skip(here: HookSite, hook: str, reason: str) -> Ruling:
-    return here.record(f.HookSkipped(hook, here.point, reason, here.subject))
+def _skip(here: HookSite, hook: str, reason: str, *, answered: bool = False) -> Ruling:
+    return here.record(f.HookSkipped(hook, here.point, reason, here.subject, answered))
 
 
 # -- calls in flight, wherever they are

@@ -101,6 +101,8 @@ class HookSkipped(Fact, frozen=True):
     point: HookPoint
     reason: str
     subject: str = ""
+    answered: bool = False
+    """Whether it answered, but with something that isn't possible there."""
 
 
 EffectKind = Literal["webhook"]

@@ -97,15 +97,16 @@ def hook_words(fact: HookEvent, at: datetime) -> str:
         case f.HookTimedOut():
             return f"{hook} timed out after {span(fact.duration_ms / 1000)} (try {fact.attempt})"
         case f.HookLost():
-            what = "got no answer" if fact.started else "was not called"
-            return f"{hook} {what}, as the engine or the call was stopped (try {fact.attempt})"
+            what = f"no answer from {hook}" if fact.started else f"{hook} was not called"
+            return f"{what}: the engine or the call was stopped (try {fact.attempt})"
         case f.HookEnding():
             return f"stopping {hook}: {reason_text(fact.reason)}"
         case f.HookRetryScheduled():
             wait = f"in {span((fact.due_at - at).total_seconds())}" if fact.due_at else "now"
             return f"calling {hook} again {wait}"
         case f.HookSkipped():
-            return f"{hook} was skipped: {_text(fact.reason)}"
+            what = f"the answer of {hook} was ignored" if fact.answered else f"{hook} was skipped"
+            return f"{what}: {_text(fact.reason)}"
         case _:
             assert_never(fact)
 
@@ -121,9 +122,9 @@ def _completed(hook: str, fact: f.HookCompleted) -> str:
         case "modify_context":
             return f"{hook} answered in {after}{because}{_added(fact)}"
         case "abort":
-            return f"{hook} ends the run{because}"
+            return f"{hook} asked to abort the run{because}"
         case "restart_stage":
-            return f"{hook} starts the stage over{because}"
+            return f"{hook} asked to restart the stage{because}"
         case "answer":
             return f"{hook} answered the request: {_text(fact.answer)}"
         case _:
@@ -156,11 +157,11 @@ def hook_call_text(call: HookCallView, now: datetime, *, is_interrupted: bool = 
     named = f"{one_line(call.hook, ID_CHARS)} ({does}{of})"
     match call.status:
         case "asking":
-            return f"{named}, waits for your answer"
+            return f"{named}, waiting for an answer"
         case "waiting":
             left = span((call.until - now).total_seconds()) if call.until else "a moment"
             why = f": {one_line(call.message, MESSAGE_CHARS)}" if call.message else ""
-            return f"{named}, try {call.attempt} failed, again in {left}{why}"
+            return f"{named}, try {call.attempt} failed, next try in {left}{why}"
         case "running":
             again = f", try {call.attempt}" if call.attempt > 1 else ""
             if is_interrupted:
@@ -219,11 +220,12 @@ def _is_open(one: Delivery) -> bool:
 def _state(one: Delivery, run_status: str, zone: tzinfo) -> str:
     match one.status:
         case "completed" if one.action in QUIET:
-            return one_line(one.decision or "waits for an answer", ID_CHARS)
+            return one_line(one.decision or "waiting for an answer", ID_CHARS)
         case "completed":
             return f"{one.outcome} {one_line(one.answer)}".rstrip()
         case "skipped":
-            return f"skipped: {one_line(one.skipped or '', MESSAGE_CHARS)}"
+            what = f"{one.outcome}, ignored" if one.outcome else "skipped"
+            return f"{what}: {one_line(one.skipped or '', MESSAGE_CHARS)}"
         case "waiting" if one.due_at is not None:
             return f"next try at {_time(one.due_at, zone)}"
         case "running" if run_status != "running":
@@ -238,7 +240,7 @@ def _rows(one: Delivery, zone: tzinfo) -> Iterator[DeliveryRow]:
     if one.key and one.action not in QUIET:
         yield DeliveryRow("Key", one_line(one.key, ID_CHARS))
     for each in one.tries if one.action not in QUIET else ():
-        yield DeliveryRow(f"Try {each.number}", _try(each, zone))
+        yield DeliveryRow(f"Try {each.number}", _try(one.action, each, zone))
     if one.request:
         answer = (
             f"{one_line(one.decision, ID_CHARS)}, by {one_line(one.decided_by)}" if one.decision else "open"
@@ -250,10 +252,11 @@ def _rows(one: Delivery, zone: tzinfo) -> Iterator[DeliveryRow]:
             yield DeliveryRow(label, shown)
 
 
-def _try(one: HookTry, zone: tzinfo) -> str:
+def _try(action: HookAction | None, one: HookTry, zone: tzinfo) -> str:
     after = f" after {span(one.duration_seconds)}" if one.duration_seconds is not None else ""
     # The message of a failed try has its status.
-    returned = f" ({one.returned})" if one.returned is not None and one.status == "completed" else ""
+    has_status = one.returned is not None and one.status == "completed"
+    returned = f" ({'HTTP' if action == 'webhook' else 'exit status'} {one.returned})" if has_status else ""
     why = f": {one_line(one.message, MESSAGE_CHARS)}" if one.message else ""
     how = "answered" if one.status == "completed" else one.status.replace("_", " ")
     return f"{_time(one.started_at, zone)}, {how}{after}{returned}{why}"

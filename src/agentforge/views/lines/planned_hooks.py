@@ -44,9 +44,9 @@ def _hook(hook: Hook) -> Iterator[str]:
         return
     if hook.seconds is not None:
         tries = "1 try" if hook.max_tries == 1 else f"at most {hook.max_tries} tries"
-        yield f"- Limits: {span(hook.seconds)} for a try, {tries}"
-    after = f"after a timeout: {hook.on_timeout}; if it is lost: {hook.on_lost}"
-    yield f"- If it fails: {hook.on_failure}; {after}"
+        yield f"- Limits: {span(hook.seconds)} per try, {tries}"
+    after = f"on timeout: {hook.on_timeout}; if the engine dies during the call: {hook.on_lost}"
+    yield f"- On failure: {hook.on_failure}; {after}"
 
 
 def _point(hook: Hook) -> str:
@@ -59,13 +59,14 @@ def _address(url: str, secret: str | None) -> str:
 
 def _notification(one: Notification) -> str:
     ways = ["on the desktop"] if one.desktop else []
-    ways += [f"by the command {one_line(one.command, TEXT_CHARS)}"] if one.command else []
-    ways += [f"to {_address(one.url, one.secret)}"] if one.url else []
+    ways += [f"command {one_line(one.command, TEXT_CHARS)}"] if one.command else []
+    ways += [f"POST to {_address(one.url, one.secret)}"] if one.url else []
     texts = {
         "request": "needs a person",
-        "failed": "failed",
-        "completed": "completed",
-        "cancelled": "was cancelled",
+        "failed": "fails",
+        "completed": "completes",
+        "cancelled": "is cancelled",
     }
     when = [texts[occasion] for occasion in OCCASIONS if occasion in one.on]
-    return f"If the run {' or '.join(when)}: {', '.join(ways)}"
+    any_of = " or ".join(filter(None, (", ".join(when[:-1]), *when[-1:])))
+    return f"When the run {any_of}: {'; '.join(ways)}"

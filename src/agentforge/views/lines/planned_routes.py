@@ -81,8 +81,8 @@ def route_line(route: GraphRoute, limits: GraphLimits | None) -> str:
 
 def limits_line(limits: GraphLimits) -> str:
     same, failure = counted(limits.no_progress, "visit"), counted(limits.cluster, "visit")
-    early = f"{same} without progress, or {failure} with the same failure"
-    return f"at the limit a person is asked; also after {early}"
+    early = f"after {same} without progress, or after {failure} with the same failure"
+    return f"a person is asked at the limit, {early}"
 
 
 def _target(route: GraphRoute, limits: GraphLimits | None) -> str:

@@ -195,7 +195,7 @@ def _attempts(node: StageNode) -> str:
     if node.semantics == "at_most_once":
         return "at_most_once, a person decides whether a failed one is retried"
     policy = node.retry or RetryPolicy()
-    again = f", the stage is tried {policy.stage} more times" if policy.stage else ""
+    again = f", {counted(policy.stage, 'retry', 'retries')} of the stage" if policy.stage else ""
     return f"{node.semantics}, at most {policy.max_attempts} per iteration{again}"
 
 

@@ -2,7 +2,7 @@
 `tail` and on a terminal."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, assert_never
 
@@ -15,6 +15,12 @@ QUESTION_CHARS = 400
 OPTION_CHARS = 60
 APPROVED_WITH = {"approval": APPROVE, "checkpoint": APPROVE, "pause": CONTINUE}
 """The kinds of requests that `approve` and `reject` answer, with the answer of `approve`."""
+LABELS = {
+    "approval": ("Approve", "Reject"),
+    "checkpoint": ("Approve", "Abort"),
+    "pause": ("Continue", "Abort"),
+}
+"""What `approve` and `reject` do with each kind."""
 
 
 def answer_command(session: str, request: Request, program: str, *, only: bool) -> str:
@@ -61,13 +67,17 @@ def answer_commands(session: str, requests: Sequence[Request], program: str) -> 
 
 def commands_of(session: str, request: Request, program: str, *, only: bool) -> list[str]:
     """The command that answers the request, and, where they are offered, those that repeat and reject."""
-    commands = (answer_command, retry_command, reject_command)
-    return [text for command in commands if (text := command(session, request, program, only=only))]
+    return [command for _, command in labelled_commands(session, request, program, only=only)]
 
 
-def command_label(command: str, program: str) -> str:
-    """`Approve`, `Reject` or `Answer`."""
-    return command.removeprefix(program).split()[0].capitalize()
+def labelled_commands(
+    session: str, request: Request, program: str, *, only: bool
+) -> Iterator[tuple[str, str]]:
+    """`commands_of`, each with a label such as `Approve`, `Retry` or `Abort`."""
+    accept, refuse = LABELS.get(request.kind, ("Answer", ""))
+    for label, command in ((accept, answer_command), ("Retry", retry_command), (refuse, reject_command)):
+        if text := command(session, request, program, only=only):
+            yield label, text
 
 
 def inspect_command(session: str, requests: Sequence[Request], program: str) -> str | None:
@@ -160,7 +170,7 @@ def request_words(fact: RequestFact) -> str:
     match fact:
         case f.RequestOpened():
             options = ", ".join(one_line(option, ANSWER_CHARS) for option in _shown_options(fact.options))
-            return f"{fact.kind}: {one_line(fact.question, MESSAGE_CHARS)} ({options or 'any text'})"
+            return f"{fact.kind}: {one_line(fact.question, MESSAGE_CHARS)} [{options or 'any text'}]"
         case f.RequestAnswered():
             said = f" ({one_line(fact.text, MESSAGE_CHARS)})" if fact.text.strip() else ""
             return f"{one_line(fact.by)} answered: {one_line(fact.answer, MESSAGE_CHARS)}{said}"

@@ -74,7 +74,7 @@ def status_rows(view: StatusView, now: datetime, zone: tzinfo) -> list[StatusRow
 
 def program_text(hooks: Sequence[str]) -> str:
     """Who continues a run that has hooks of a program."""
-    return f"the program that has its hooks ({', '.join(map(one_line, hooks))})"
+    return f"the program that registers its hooks ({', '.join(map(one_line, hooks))})"
 
 
 def stage_text(stage: StageProgress) -> str:
