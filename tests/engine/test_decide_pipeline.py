@@ -7,7 +7,7 @@ import pytest
 from tests.engine.plans import plan_of, stage
 from tests.engine.playbook import Play, play
 
-from agentforge.engine.decide.routes import DEFAULT_CYCLES, MAX_CYCLES
+from agentforge.engine.decide.routes import DEFAULT_CYCLES
 from agentforge.engine.evolve.run import evolve
 from agentforge.model import facts as f
 from agentforge.model.check import Check
@@ -15,6 +15,7 @@ from agentforge.model.codec import decode, encode
 from agentforge.model.event import Event
 from agentforge.model.hook import Hook
 from agentforge.model.plan import CycleLimits, Plan, RetryPolicy, Route
+from agentforge.model.plan_limits import MAX_CYCLES
 from agentforge.model.state import RunState
 from agentforge.model.status import RunStatus
 
@@ -243,7 +244,7 @@ def test_failures_are_grouped_across_stages_and_visits() -> None:
         if outcome:
             conversation.happens(outcome)
     clusters = [(known.signature, known.stage, known.visits) for known in state_of(conversation).clusters]
-    assert clusters == [("one", "1", 1), ("same", "1", 2), ("two", "2", 1)]
+    assert clusters == [("test: one", "1", 1), ("test: same", "1", 2), ("test: two", "2", 1)]
 
 
 # -- what a later engine makes of the log

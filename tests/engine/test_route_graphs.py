@@ -5,7 +5,7 @@ The bounds are computed from the graph, the answers and the transitions, not fro
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from random import Random
 
 from hypothesis import assume, given
@@ -151,15 +151,18 @@ NO_ANSWERS = Answers(Counter(), Counter(), Counter())
 
 
 def most_visits(plan: Plan, answers: Answers = NO_ANSWERS) -> dict[Stop, int]:
-    """Of each node: a route is followed `cycles - 1` times, as often again after each route that contains it
-    and after each reset, and as often as it was granted."""
-    times = dict[Back, int]()
-    for back in backs(plan):
-        anew = 1 + sum(n for other, n in times.items() if other.contains(back)) + answers.resets[back.source]
-        times[back] = (back.cycles - 1) * anew + answers.granted[back.source]
+    """Of each node: a route is followed `cycles - 1` times, as often again in each round of its pipeline,
+    after each route that contains it and after each reset, and as often as it was granted. A reset allows
+    once at least."""
+    routes, times = backs(plan), dict[Back, int]()
     rounds, most = {(): 1}, dict[Stop, int]()
     for here, _, node in stops(plan):
-        own = [n for back, n in times.items() if _beside(back, here) and back.covers(here)]
+        beside = [back for back in routes if _beside(back, here)]
+        for back in beside:
+            anew = rounds[here.path[:-1]] + sum(times[other] for other in beside if other.contains(back))
+            people = max(1, back.cycles - 1) * answers.resets[back.source] + answers.granted[back.source]
+            times[back] = (back.cycles - 1) * anew + people
+        own = [times[back] for back in beside if back.covers(here)]
         most[here] = rounds[here.path[:-1]] + sum(own) + answers.again[here]
         if not isinstance(node, StageNode):
             rounds[here.path] = most[here] * (node.runs if isinstance(node, NestedNode) else 1)
@@ -268,15 +271,56 @@ def test_no_run_makes_more_visits_than_its_limits_allow_and_every_run_ends(plan:
         assert state.open_requests
 
 
+class Counts(Struct):
+    """The model: how often each route was followed, and its limit with what was granted."""
+
+    routes: dict[tuple[Stop, Stop], Back]
+    passes: Counter[Back]
+    limits: dict[Back, int]
+    granted: Counter[Stop]
+    """Passes that were granted to a stage, until it goes back."""
+    rounds: tuple[int, ...] = ()
+
+    def drop(self, is_dropped: Callable[[Back], bool]) -> None:
+        for back in self.routes.values():
+            if is_dropped(back):
+                self.passes.pop(back, None)
+                self.limits.pop(back, None)
+
+    def limit(self, back: Back) -> int:
+        return self.limits.get(back, back.cycles)
+
+    def entered(self, path: Path, rounds: tuple[int, ...]) -> None:
+        known = (*self.rounds, *(0 for _ in rounds))
+        if changed := [depth for depth, round in enumerate(rounds) if round != known[depth]]:
+            pipeline = path[: changed[0]]
+            self.drop(lambda back: back.source.path[: len(pipeline)] == pipeline)
+        self.rounds = rounds
+
+    def answered(self, here: Stop, effect: str, granted: int) -> None:
+        if effect == "reset":
+            self.drop(lambda back: back.source == here)
+        if effect in ("reset", "continue", "granted"):
+            self.granted[here] = granted or 1
+
+    def routed(self, here: Stop, target: Stop, cycle: int, of: int) -> None:
+        back = self.routes[here, target]
+        self.passes[back] += 1
+        granted = self.granted.pop(here, 0)
+        limit = max(self.limit(back), cycle - 1 + granted if granted else 0)
+        assert (cycle, of) == (self.passes[back] + 1, limit)
+        assert cycle <= of
+        self.limits[back] = limit
+        self.drop(back.contains)
+
+
 @given(route_graphs(), st.integers(0, 2**32))
 def test_an_outer_cycle_resets_exactly_the_inner_counters(plan: Plan, seed: int) -> None:
-    """Each transition has the number of its pass since the latest route that contains it, or since a person
-    reset it; beyond the limit, it uses up one of those that were granted since then. At the limit, none is
-    left."""
+    """Each transition has the number of its pass since the latest route that contains it, since its pipeline
+    began a round, or since a person reset it. At the limit, a person is asked."""
     assume(sum(most_visits(plan).values()) <= MAX_VISITS)
     conversation, _ = played(plan, Random(seed))
-    routes = {(back.source, back.target): back for back in backs(plan)}
-    passes, granted = Counter[Back](), Counter[Stop]()
+    counts = Counts({(back.source, back.target): back for back in backs(plan)}, Counter(), {}, Counter())
     asked = dict[str, f.RequestOpened]()
     for event in conversation.events:
         fact, at = event.fact, event.cursor
@@ -285,24 +329,17 @@ def test_an_outer_cycle_resets_exactly_the_inner_counters(plan: Plan, seed: int)
         if at is None:
             continue
         here = _stop(at.node_path, at.provider)
-        if isinstance(fact, f.RequestOpened) and fact.reason == "cycle_limit":
-            assert not granted[here]
-            assert any(passes[back] + 1 >= back.cycles for back in routes.values() if back.source == here)
-        if isinstance(fact, f.RequestResolved) and asked[fact.id].reason in LIMITS:
-            if fact.effect == "reset":
-                passes = Counter({back: n for back, n in passes.items() if back.source != here})
-                granted[here] = 0
-            elif fact.effect in ("continue", "granted"):
-                granted[here] += fact.granted or 1
-        if not isinstance(fact, f.StageRouted) or not fact.cycle:
-            continue
-        assert fact.next is not None
-        target = _stop(fact.next.path, at.provider).path[: len(here.path)]
-        back = routes[here, Stop(target, at.provider)]
-        passes[back] += 1
-        assert (fact.cycle, fact.of) == (passes[back] + 1, back.cycles)
-        if fact.cycle > fact.of:
-            granted[here] -= 1
-            assert granted[here] >= 0
-        passes = Counter({other: n for other, n in passes.items() if not back.contains(other)})
-        granted = Counter({s: n for s, n in granted.items() if s == here or not back.covers(s)})
+        match fact:
+            case f.NodeStarted() if at.provider is None:
+                counts.entered(here.path, fact.rounds)
+            case f.RequestOpened(reason="cycle_limit"):
+                own = [back for back in counts.routes.values() if back.source == here]
+                assert any(counts.passes[back] + 1 >= counts.limit(back) for back in own)
+            case f.RequestResolved() if asked[fact.id].reason in LIMITS:
+                counts.answered(here, fact.effect, fact.granted)
+            case f.StageRouted() if fact.cycle:
+                assert fact.next is not None
+                path = _stop(fact.next.path, at.provider).path[: len(here.path)]
+                counts.routed(here, Stop(path, at.provider), fact.cycle, fact.of)
+            case _:
+                pass

@@ -63,7 +63,7 @@ def test_cycle_limit_asks_with_its_own_exit_code(repository: Project) -> None:
     done = repository.call_program("bash", "-c", LIMITED)
     assert done.code == 21, done
     assert "reached the maximum number of cycles" in done.out
-    assert "stage 'verify' was not passed in 2 of 2 cycles" in done.out
+    assert "stage 'verify' did not pass in cycle 2 of 2" in done.out
     assert "Answer: agentforge answer short retry" in done.out
     retried = repository.call_program("bash", "-c", RETRY)
     assert "✓ Completed" in retried.out, retried

@@ -16,7 +16,7 @@ from agentforge.model.hook import Hook
 from agentforge.model.plan import Plan
 from agentforge.model.request import Request
 from agentforge.model.result import Decision, Result, Usage
-from agentforge.model.state import RunState
+from agentforge.model.state import CycleCount, RunState
 from agentforge.model.status import RunStatus
 from agentforge.model.stop_reason import StopReason
 from agentforge.ports.event_log import BufferHealth
@@ -395,7 +395,7 @@ def test_status_shows_the_latest_checks_and_cycles() -> None:
 
 def test_cycles_are_counted_up_to_the_limit_with_what_was_granted() -> None:
     states = (evolve(None, event) for event in history(STARTED))
-    state = replace(next(states), cycles={"1>0": 1, "1+": 2, "7>0": 1})
+    state = replace(next(states), cycles={"1>0": CycleCount(1, 5), "7>0": CycleCount(1, 3)})
     view = status_view(
         plan(),
         state,

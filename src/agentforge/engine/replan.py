@@ -21,6 +21,7 @@ from agentforge.model.state import (
     Between,
     BlockState,
     BranchState,
+    Cluster,
     HookProgress,
     Position,
     RunState,
@@ -70,6 +71,7 @@ def apply_plan_change(state: RunState, fact: f.PlanChanged) -> RunState:
         visits={path: count for path, count in visits if path is not None},
         requests=tuple(_asked_in(request, paths) for request in state.requests),
         cycles={_counted(key, paths): count for key, count in state.cycles.items()},
+        clusters=tuple(_clustered(known, paths) for known in state.clusters),
         failing={_visited_key(key, paths): known for key, known in state.failing.items()},
         hooks=tuple(_called_in(progress, paths) for progress in state.hooks),
         recompiled=True,
@@ -104,10 +106,13 @@ def _asked_in(request: Request, paths: dict[str, str | None]) -> Request:
 
 def _counted(key: str, paths: dict[str, str | None]) -> str:
     """The counter of a route, by the new paths of its nodes."""
-    if key.endswith("+"):
-        return f"{_visited_key(key[:-1], paths)}+"
     source, _, target = key.partition(">")
     return f"{_visited_key(source, paths)}>{paths.get(target) or target}"
+
+
+def _clustered(known: Cluster, paths: dict[str, str | None]) -> Cluster:
+    latest, run = known.latest
+    return replace(known, stage=_visited_key(known.stage, paths), latest=(_visited_key(latest, paths), run))
 
 
 def _visited_key(key: str, paths: dict[str, str | None]) -> str:

@@ -157,6 +157,10 @@ class Verdict(Struct, frozen=True):
     """Why the stage is over."""
     accepted_by: str = ""
     """Who accepted the result despite it."""
+    is_checked: bool = False
+    """Whether failing checks led to it, not the agent's own conclusion."""
+    resumed: bool = False
+    """Whether a person resumed the run since."""
 
 
 class Waiver(Struct, frozen=True):
@@ -167,12 +171,23 @@ class Waiver(Struct, frozen=True):
     by: str
 
 
+class CycleCount(Struct, frozen=True):
+    """How often a route back to an earlier node was taken."""
+
+    taken: int
+    limit: int
+    """The limit at that time, with what a person granted."""
+
+
 class Cluster(Struct, frozen=True):
-    """The visits that ended with the same failure."""
+    """The visits that ended with the same failure, of whatever stages."""
 
     signature: str
     stage: str
+    """The first stage that ended with it."""
     visits: int
+    latest: tuple[str, int]
+    """The latest stage and visit; a visit that ends again after a resume counts once."""
 
 
 class Failing(Struct, frozen=True):
@@ -180,7 +195,10 @@ class Failing(Struct, frozen=True):
 
     tree: str
     signatures: tuple[str, ...]
+    """Sorted."""
     visits: int
+    run: int
+    """The latest visit."""
 
 
 MAX_CLUSTERS = 100
@@ -329,6 +347,8 @@ class StageState(Struct, frozen=True, tag="stage"):
     """The verdict in the latest result, or None."""
     verdict: Verdict | None = None
     """Recorded when the stage is over."""
+    granted: int = 0
+    """How many passes a person granted, from the one that is about to begin."""
     transition: "Transition | None" = None
     """Where a route leads, once that is recorded."""
 
@@ -584,8 +604,8 @@ class RunState(Struct, frozen=True):
     """Notes that people added to the context; bounded in size."""
     waivers: tuple[Waiver, ...] = ()
     """At most one for each check of the plan."""
-    cycles: dict[str, int] = field(default_factory=dict)
-    """How often each route back to an earlier node was taken; a person may grant more."""
+    cycles: dict[str, CycleCount] = field(default_factory=dict)
+    """The routes back to earlier nodes."""
     clusters: tuple[Cluster, ...] = ()
     """The latest failures, by signature; at most MAX_CLUSTERS."""
     failing: dict[str, Failing] = field(default_factory=dict)

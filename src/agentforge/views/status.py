@@ -5,8 +5,6 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from agentforge.engine.decide.routes import DEFAULT_CYCLES
-from agentforge.engine.evolve.checks import grant_key
 from agentforge.model.plan import Mode, Plan, ProviderChoice, StageNode, Step
 from agentforge.model.request import Request
 from agentforge.model.session_name import session_argument
@@ -229,10 +227,7 @@ def _cycles(plan: Plan, state: RunState) -> Iterator[CycleStatus]:
         path, _, branch = place.partition("@")
         stage = plan.stage(path, branch or None)
         if route and stage is not None:
-            limits = [known.cycles for known in (stage.limits, plan.pipeline.limits) if known]
-            limit = next((number for number in limits if number), DEFAULT_CYCLES)
-            granted = state.cycles.get(grant_key(path, branch or None), 0)
-            yield CycleStatus(stage.id, count + 1, max(limit, count + 1) + granted)
+            yield CycleStatus(stage.id, count.taken + 1, count.limit)
 
 
 def duration(state: RunState, status: str, now: datetime) -> float:

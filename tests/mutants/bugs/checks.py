@@ -72,22 +72,22 @@ BUGS = (
     Bug(
         "agentforge.engine.decide.routes",
         "one cycle more than the limit",
-        "    if cycle > limit and not",
-        "    if cycle > limit + 1 and not",
+        "    if cycle > limit:",
+        "    if cycle > limit + 1:",
         ROUTES,
     ),
     Bug(
         "agentforge.engine.evolve.checks",
         "an outer cycle keeps the counters inside it",
-        "        if key == own or not _is_inside(key, target, source, provider)\n",
+        " if not _is_inside(key, target, source, provider)",
         "",
         ROUTES,
     ),
     Bug(
         "agentforge.engine.evolve.checks",
         "a cycle resets every counter",
-        "{**kept, route_key(source, provider, target): fact.cycle - 1}",
-        "{route_key(source, provider, target): fact.cycle - 1}",
+        "{**outside, route_key(source, provider, target): count}",
+        "{route_key(source, provider, target): count}",
         ROUTES,
     ),
     Bug(

@@ -83,7 +83,7 @@ def checked_before(here: StageAt) -> Ruling | None:
         return None
     if ruling := run_checks(here, "start"):
         return ruling
-    return concluded(here, "its checks fail before the first iteration") if here.failing else None
+    return concluded(here, "checks failed before the first iteration") if here.failing else None
 
 
 def concluded(here: StageAt, ended: str) -> Ruling | None:
@@ -100,9 +100,14 @@ def concluded(here: StageAt, ended: str) -> Ruling | None:
             ended,
             failing=tuple(each.check for each in failed),
             waived=tuple(check.name for check in here.node.checks if here.is_waived(check.name)),
-            signatures=tuple(dict.fromkeys(s for each in failed for s in each.signatures)),
-            tree=next(
-                (each.tree for each in here.at.checks if each.iteration != OUTDATED and each.tree), None
-            ),
+            signatures=tuple(f"{each.check}: {text}" for each in failed for text in each.signatures),
+            tree=_tree(here),
         )
     )
+
+
+def _tree(here: StageAt) -> str | None:
+    """The files that the verdict is about, as the latest checks saw them; failing ones come first."""
+    seen = (known for known in here.at.checks if known.iteration != OUTDATED and known.tree)
+    latest = sorted(seen, key=lambda known: (known.iteration, known.fails), reverse=True)
+    return latest[0].tree if latest else None

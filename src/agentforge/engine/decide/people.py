@@ -2,12 +2,13 @@
 
 from msgspec.structs import replace
 
+from agentforge.engine.decide.checks import PASS
 from agentforge.engine.decide.hooks import calls_in_flight
 from agentforge.engine.decide.requests import Question, Ruling
-from agentforge.engine.decide.stage_at import StageAt, ended, in_flight
+from agentforge.engine.decide.routes import follow_verdict, verdict_feedback
+from agentforge.engine.decide.stage_at import StageAt, ended, in_flight, visit_again
 from agentforge.engine.questions import words_of
 from agentforge.model import facts as f
-from agentforge.model.cursor import Destination
 from agentforge.model.event import Draft
 from agentforge.model.layout import iteration_dir
 from agentforge.model.plan import Approval
@@ -31,7 +32,7 @@ def awaits_approval(here: StageAt) -> Ruling | None:
     """A result that was shown stays as it is: the stage waits for the answer, and is over when it is
     approved, even if the run was recompiled since."""
     if here.at.approved:
-        return Ruling(done=APPROVED)
+        return follow_verdict(here) or Ruling(done=APPROVED)
     asked = next((request for request in requests_of(here) if request.kind == "approval"), None)
     if asked is None:
         return None
@@ -83,17 +84,9 @@ def rejected(here: StageAt) -> Ruling | None:
         )
     folder = iteration_dir(here.place.folder, here.at.completed)
     shown = (f"{folder}/output.md", f"{folder}/result.json") if here.at.completed else ()
+    told = Feedback(feedback.text, feedback.by, shown)
     return here.record(
-        f.NodeRestarted(
-            here.node.id,
-            cause="rejected",
-            reason=feedback.text,
-            by=feedback.by,
-            iterations=here.at.completed,
-            round=here.at.round + 1,
-            feedback=Feedback(feedback.text, feedback.by, shown),
-            next=_itself(here),
-        )
+        visit_again(here, "rejected", feedback.text, by=feedback.by, round=here.at.round + 1, feedback=told)
     )
 
 
@@ -159,22 +152,13 @@ def restarted(here: StageAt) -> Ruling | None:
         ends = ended(flight, restart.reason)
         return Ruling((ends,)) if ends else Ruling(work=(flight[0],))
     withdrawn = (Draft(f.RequestResolved(r.id, "withdrawn"), r.at) for r in requests_of(here))
-    again = f.NodeRestarted(
-        here.node.id,
-        cause="requested",
-        reason=restart.reason,
-        by=restart.by,
-        iterations=here.at.completed,
-        round=here.at.round,
-        feedback=here.at.feedback,
-        next=_itself(here),
+    verdict, feedback = here.at.verdict, here.at.feedback
+    if verdict is not None and verdict.word != PASS:
+        feedback = verdict_feedback(here, verdict, restart.reason)
+    again = visit_again(
+        here, "requested", restart.reason, by=restart.by, round=here.at.round, feedback=feedback
     )
     return Ruling((*withdrawn, *here.record(again).facts))
-
-
-def _itself(here: StageAt) -> Destination | None:
-    """Where the run goes to visit the stage again; a branch has no destination of its own."""
-    return Destination(here.place.path, here.state.rounds) if here.place.branch is None else None
 
 
 def requests_of(here: StageAt) -> list[Request]:

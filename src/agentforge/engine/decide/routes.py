@@ -3,11 +3,11 @@
 Going back to an earlier node is a cycle. Cycles are limited; at the limit, a person decides.
 """
 
-from agentforge.engine.decide.checks import FAIL, PASS
+from agentforge.engine.decide.checks import PASS
 from agentforge.engine.decide.requests import Question, Ruling
-from agentforge.engine.decide.routing import entry, siblings
-from agentforge.engine.decide.stage_at import StageAt
-from agentforge.engine.evolve.checks import grant_key, route_key
+from agentforge.engine.decide.routing import entry, next_node, siblings
+from agentforge.engine.decide.stage_at import StageAt, visit_again
+from agentforge.engine.evolve.checks import route_key
 from agentforge.model import facts as f
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.layout import iteration_dir
@@ -17,7 +17,8 @@ from agentforge.model.request import ACCEPT, CANCEL, RESUME, RETRY, Feedback
 from agentforge.model.state import Verdict
 
 DEFAULT_CYCLES, DEFAULT_NO_PROGRESS, DEFAULT_CLUSTER = 3, 2, 3
-MAX_CYCLES = 10
+MAX_NAMED = 5
+"""Failures that a question names."""
 GRANT = (RETRY, ACCEPT, RESUME, CANCEL)
 
 
@@ -29,39 +30,50 @@ def follow_verdict(here: StageAt) -> Ruling | None:
     word = PASS if verdict.accepted_by else verdict.word
     route = here.node.route(word)
     if route is None:
-        return None if word == PASS else _failed(verdict)
+        return None if word == PASS else _failed(here, verdict)
     match route.action:
         case "go":
             return _go(here, verdict, route)
         case "ask":
             return Ruling(question=_ask(here, verdict))
         case "fail":
-            return _failed(verdict)
+            return _failed(here, verdict)
         case "end":  # exhaustive
-            return here.record(_end(here, verdict))
+            return _end(here, verdict)
 
 
-def _end(here: StageAt, verdict: Verdict) -> f.StageRouted:
-    order = siblings(here.plan, here.place.path, here.place.branch)
-    skipped = tuple(order[order.index(here.node.id) + 1 :])
-    return f.StageRouted(here.node.id, "", verdict.word, verdict.reason, skipped=skipped)
-
-
-def _failed(verdict: Verdict) -> Ruling:
-    kind = FailureKind.CHECKS_FAILED if verdict.word == FAIL else FailureKind.REJECTED
+def _failed(here: StageAt, verdict: Verdict) -> Ruling:
+    """The run fails. If a person resumes it nevertheless, the agent gets another visit: it would conclude the
+    same from the same work."""
+    if verdict.resumed:
+        feedback = verdict_feedback(here, verdict)
+        return here.record(
+            visit_again(
+                here, "requested", verdict.reason, by="person", round=here.at.round, feedback=feedback
+            )
+        )
+    kind = FailureKind.CHECKS_FAILED if verdict.is_checked else FailureKind.REJECTED
     return Ruling(failure=Failure(kind, verdict.reason or f"the verdict is {verdict.word!r}"))
 
 
 def _ask(here: StageAt, verdict: Verdict) -> Question:
-    why = f": {verdict.reason}" if verdict.reason else ""
-    text = (
-        f"stage {here.node.id!r} ended with {verdict.word!r}{why}. Accept the result ({ACCEPT}),"
-        f" run the stage again ({RETRY}), or cancel the run ({CANCEL})?"
-    )
+    text = f"stage {here.node.id!r} ended with {verdict.word!r}{_why(verdict)}."
+    text += " Accept the result, run the stage again, or cancel the run?"
     return Question("verdict", text, (ACCEPT, RETRY, CANCEL), at=here.place.cursor(here.at.completed))
 
 
-def _go(here: StageAt, verdict: Verdict, route: Route) -> Ruling:
+def _end(here: StageAt, verdict: Verdict) -> Ruling:
+    """The pipeline ends, or the branch: with a nested one, the run continues after it."""
+    place, order = here.place, siblings(here.plan, here.place.path, here.place.branch)
+    skipped = tuple(order[order.index(here.node.id) + 1 :])
+    outer = place.path.rpartition(".")[0] if place.branch is None else ""
+    to = next_node(here.plan, outer, here.state.rounds[:-1]) if outer else None
+    return here.record(
+        f.StageRouted(here.node.id, "", verdict.word, verdict.reason, skipped=skipped, next=to)
+    )
+
+
+def _go(here: StageAt, verdict: Verdict, route: Route) -> Ruling | None:
     place = here.place
     order = siblings(here.plan, place.path, place.branch)
     source, target = order.index(here.node.id), order.index(route.to)
@@ -70,9 +82,14 @@ def _go(here: StageAt, verdict: Verdict, route: Route) -> Ruling:
         skipped = tuple(order[source + 1 : target])
         routed = f.StageRouted(here.node.id, route.to, verdict.word, verdict.reason, skipped=skipped, next=to)
         return here.record(routed)
-    key = route_key(place.path, place.branch, path)
-    cycle, limit = here.state.cycles.get(key, 0) + 2, limits_of(here).cycles or DEFAULT_CYCLES
-    if question := _exhausted(here, verdict, cycle, limit):
+    if verdict.accepted_by:
+        return None  # Whoever accepts the result doesn't want to go back.
+    known = here.state.cycles.get(route_key(place.path, place.branch, path))
+    cycle = known.taken + 2 if known else 2
+    limit = max(limits_of(here).cycles or DEFAULT_CYCLES, known.limit if known else 0)
+    if here.at.granted:
+        limit = max(limit, cycle - 1 + here.at.granted)
+    elif question := _exhausted(here, verdict, cycle, limit):
         return Ruling(question=question)
     return here.record(
         f.StageRouted(
@@ -83,7 +100,7 @@ def _go(here: StageAt, verdict: Verdict, route: Route) -> Ruling:
             cycle=cycle,
             of=limit,
             next=to,
-            feedback=_feedback(here, verdict),
+            feedback=verdict_feedback(here, verdict),
         )
     )
 
@@ -91,33 +108,42 @@ def _go(here: StageAt, verdict: Verdict, route: Route) -> Ruling:
 def _exhausted(here: StageAt, verdict: Verdict, cycle: int, limit: int) -> Question | None:
     """Why a person is asked instead of going back. The cycle limit is reported first, then a failure that
     keeps coming back, then a stage that makes no progress."""
-    limits, at = limits_of(here), here.place.cursor(here.at.completed)
-    if cycle > limit and not here.state.cycles.get(grant_key(here.place.path, here.place.branch)):
-        allowed = max(limit, cycle - 1)
-        text = f"stage {here.node.id!r} was not passed in {cycle - 1} of {allowed} cycles"
-        return Question("cycle_limit", _question(text, verdict), GRANT, at=at, grants="cycles")
-    found = {signature for each in here.failing for signature in each.signatures}
-    known_here = (cluster for cluster in here.state.clusters if cluster.signature in found)
-    most = max(known_here, key=lambda cluster: cluster.visits, default=None)
+    limits, place = limits_of(here), visits_key(here.place.path, here.place.branch)
+    if cycle > limit:
+        text = f"stage {here.node.id!r} did not pass in cycle {limit} of {limit}"
+        return _question(here, verdict, "cycle_limit", text)
+    clusters = (known for known in here.state.clusters if known.latest == (place, here.at.run))
+    most = max(clusters, key=lambda cluster: cluster.visits, default=None)
     if most is not None and most.visits >= (limits.cluster or DEFAULT_CLUSTER):
-        text = f"the same failure has ended {most.visits} visits: {most.signature}"
-        return Question("failure_cluster", _question(text, verdict), GRANT, at=at, grants="cycles")
-    known = here.state.failing.get(visits_key(here.place.path, here.place.branch))
+        text = f"the same failure ended {most.visits} visits: {most.signature}"
+        return _question(here, verdict, "failure_cluster", text)
+    known = here.state.failing.get(place)
     if known is not None and known.visits >= (limits.no_progress or DEFAULT_NO_PROGRESS):
-        text = f"stage {here.node.id!r} failed {known.visits} times in the same way, on the same files"
-        return Question("no_progress", _question(text, verdict), GRANT, at=at, grants="cycles")
+        failures = "; ".join(known.signatures[:MAX_NAMED])
+        more = f" and {len(known.signatures) - MAX_NAMED} more" if len(known.signatures) > MAX_NAMED else ""
+        text = (
+            f"stage {here.node.id!r} failed {known.visits} times in a row with the same failures"
+            f" and no changed files: {failures}{more}"
+        )
+        return _question(here, verdict, "no_progress", text)
     return None
 
 
-def _question(text: str, verdict: Verdict) -> str:
-    why = f" The verdict is {verdict.word!r}: {verdict.reason}." if verdict.reason else ""
-    return f"{text}.{why} Go back once more ({RETRY}), accept the result ({ACCEPT}), or cancel ({CANCEL})?"
+def _question(here: StageAt, verdict: Verdict, reason: str, text: str) -> Question:
+    text = f"{text}. The verdict is {verdict.word!r}{_why(verdict)}."
+    text += " Go back once more, accept the result, or cancel the run?"
+    return Question(reason, text, GRANT, at=here.place.cursor(here.at.completed), grants="cycles")
 
 
-def _feedback(here: StageAt, verdict: Verdict) -> Feedback:
+def _why(verdict: Verdict) -> str:
+    return f": {verdict.reason}" if verdict.reason else ""
+
+
+def verdict_feedback(here: StageAt, verdict: Verdict, said: str = "") -> Feedback:
+    """What the next visit is told. `said`: by the person who decided on it."""
     folder = iteration_dir(here.place.folder, here.at.completed)
     files = (f"{folder}/output.md", f"{folder}/result.json") if here.at.completed else ()
-    told = [verdict.reason or f"The verdict is {verdict.word!r}."]
+    told = [*([said] if said else []), verdict.reason or f"The verdict is {verdict.word!r}."]
     told += [f"Check {each.check!r}:\n{each.feedback}" for each in here.failing if each.feedback]
     return Feedback("\n\n".join(told), f"stage {here.node.id}", files)
 

@@ -156,10 +156,9 @@ def _judged(here: StageAt) -> Ruling | None:
     verdict = here.at.verdict
     if verdict is None:
         return None
-    if followed := follow_verdict(here):
-        return followed
-    asks = verdict.word == PASS and here.at.transition is None
-    return (approval(here) if asks else None) or Ruling(done=verdict.ended)
+    if verdict.word == PASS and here.at.transition is None and (asked := approval(here)):
+        return asked
+    return follow_verdict(here) or Ruling(done=verdict.ended)
 
 
 def _iteration_checks(here: StageAt) -> Ruling | None:

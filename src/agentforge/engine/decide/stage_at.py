@@ -1,11 +1,12 @@
 """A stage in progress, as the gates see it: its plan, its state, its limits and its tasks."""
 
-from typing import assert_never
+from typing import Literal, assert_never
 
 from msgspec import Struct
 
 from agentforge.engine.decide.requests import Ruling
 from agentforge.model import facts as f
+from agentforge.model.cursor import Destination
 from agentforge.model.event import Draft
 from agentforge.model.failure import FailureKind
 from agentforge.model.place import Place, place_of
@@ -58,6 +59,20 @@ class StageAt(Struct, frozen=True):
         room = MAX_CHECK_FEEDBACK // len(failed)
         told = (f"Check {each.check!r} fails: {each.reason}\n{each.feedback[-room:]}" for each in failed)
         return Feedback("\n\n".join(told), BY_CHECKS)
+
+
+def visit_again(
+    here: StageAt,
+    cause: Literal["rejected", "requested"],
+    reason: str,
+    *,
+    by: str,
+    round: int,
+    feedback: Feedback | None,
+) -> f.NodeRestarted:
+    """End this visit and begin another; a branch has no destination of its own."""
+    to = Destination(here.place.path, here.state.rounds) if here.place.branch is None else None
+    return f.NodeRestarted(here.node.id, cause, reason, by, here.at.completed, round, feedback, to)
 
 
 Flight = tuple[AgentTask | JudgeTask | HookTask | CheckTask, TaskState]

@@ -1,6 +1,6 @@
 """Applies events to checks, verdicts and routes."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import assert_never
 
 from msgspec.structs import replace
@@ -15,6 +15,7 @@ from agentforge.model.state import (
     CheckCall,
     CheckRecord,
     Cluster,
+    CycleCount,
     Failing,
     Restart,
     RunState,
@@ -45,7 +46,8 @@ def evolve_checks(at: StageState, event: Event, fact: CheckFact) -> StageState:
             others = (known for known in at.checks if known.check != fact.check)
             return replace(at, check=None, checks=(*others, _record(at, fact)))
         case f.StageJudged():
-            return replace(at, verdict=Verdict(fact.verdict, fact.reason, fact.ended))
+            verdict = Verdict(fact.verdict, fact.reason, fact.ended, is_checked=bool(fact.failing))
+            return replace(at, verdict=verdict)
         case f.StageRouted():
             return replace(at, transition=Transition(fact.next, fact.feedback, fact.skipped))
         case _:
@@ -81,20 +83,44 @@ def _record(at: StageState, fact: f.CheckCompleted) -> CheckRecord:
 
 def judged(state: RunState, event: Event, fact: f.StageJudged) -> RunState:
     """Count a failing visit: by its signatures, and as one that changed nothing."""
-    path = visits_key(event.cursor.node_path, event.cursor.provider) if event.cursor else ""
+    at = event.cursor
+    path, run = (visits_key(at.node_path, at.provider), at.node_run) if at else ("", 0)
     if not fact.failing:
         return replace(state, failing={key: known for key, known in state.failing.items() if key != path})
     counts = {known.signature: known for known in state.clusters}
     for signature in fact.signatures:
-        known = counts.pop(signature, Cluster(signature, path, 0))
-        counts[signature] = replace(known, visits=known.visits + 1)
+        known = counts.pop(signature, Cluster(signature, path, 0, ("", 0)))
+        visits = known.visits + (known.latest != (path, run))
+        counts[signature] = replace(known, visits=visits, latest=(path, run))
     clusters = tuple(counts.values())[-MAX_CLUSTERS:]
-    before = state.failing.get(path)
-    is_same = before is not None and (before.tree, before.signatures) == (fact.tree, fact.signatures)
-    now = Failing(fact.tree or "", fact.signatures, before.visits + 1 if before and is_same else 1)
     # Without a tree, it is unknown whether anything changed.
-    failing = {**state.failing, path: now} if fact.tree else state.failing
-    return replace(state, clusters=clusters, failing=failing)
+    failing = {**state.failing, path: _failing(state.failing.get(path), fact, run)} if fact.tree else None
+    return replace(state, clusters=clusters, failing=state.failing if failing is None else failing)
+
+
+def _failing(before: Failing | None, fact: f.StageJudged, run: int) -> Failing:
+    now = Failing(fact.tree or "", tuple(sorted(fact.signatures)), 1, run)
+    if before is None or (before.tree, before.signatures) != (now.tree, now.signatures):
+        return now
+    return replace(now, visits=before.visits + (before.run != run))
+
+
+def new_round(state: RunState, path: str, rounds: tuple[int, ...]) -> RunState:
+    """A pipeline starts to count again in each of its rounds."""
+    before = (*state.rounds, *(0 for _ in rounds))
+    depth = next((n for n, round in enumerate(rounds) if round != before[n]), None)
+    if depth is None:
+        return state
+    pipeline = "".join(f"{name}." for name in path.split(".")[:depth])
+    return _without(state, lambda place: place.startswith(pipeline))
+
+
+def _without(state: RunState, is_dropped: Callable[[str], bool]) -> RunState:
+    """Without the counters of some stages, by the keys of their visits."""
+    cycles = {key: count for key, count in state.cycles.items() if not is_dropped(key.partition(">")[0])}
+    failing = {key: known for key, known in state.failing.items() if not is_dropped(key)}
+    clusters = tuple(known for known in state.clusters if not is_dropped(known.latest[0]))
+    return replace(state, cycles=cycles, failing=failing, clusters=clusters)
 
 
 def routed(state: RunState, event: Event, fact: f.StageRouted) -> RunState:
@@ -103,15 +129,12 @@ def routed(state: RunState, event: Event, fact: f.StageRouted) -> RunState:
     if not fact.cycle or event.cursor is None or fact.next is None:
         return state
     source, provider = event.cursor.node_path, event.cursor.provider
-    target, own = _level(fact.next.path, source), grant_key(source, provider)
-    kept = {
-        key: count
-        for key, count in state.cycles.items()
-        if key == own or not _is_inside(key, target, source, provider)
+    target = _level(fact.next.path, source)
+    outside = {
+        key: count for key, count in state.cycles.items() if not _is_inside(key, target, source, provider)
     }
-    if fact.cycle > fact.of and (left := kept.pop(own, 0) - 1) > 0:
-        kept[own] = left
-    return replace(state, cycles={**kept, route_key(source, provider, target): fact.cycle - 1})
+    count = CycleCount(fact.cycle - 1, fact.of)
+    return replace(state, cycles={**outside, route_key(source, provider, target): count})
 
 
 def passed_over(source: str, transition: Transition) -> Iterator[str]:
@@ -128,12 +151,12 @@ def _level(path: str, other: str) -> str:
 
 def _is_inside(key: str, first: str, last: str, provider: str | None) -> bool:
     """Whether a counter belongs to a route that lies between two nodes of one pipeline or branch."""
-    place, _, target = key.removesuffix("+").partition(">")
+    place, _, target = key.partition(">")
     source, _, branch = place.partition("@")
     if provider is not None and branch != provider:
         return False
     pipeline = first.rpartition(".")[0]
-    levels = [_level(path, first) for path in (source, target or source)]
+    levels = [_level(path, first) for path in (source, target)]
     return all(
         level.rpartition(".")[0] == pipeline and position_of(first) <= position_of(level) <= position_of(last)
         for level in levels
@@ -141,21 +164,11 @@ def _is_inside(key: str, first: str, last: str, provider: str | None) -> bool:
 
 
 def answered(state: RunState, stage: StageState, request: Request, fact: f.RequestResolved) -> RunState:
-    """The run may go back more often, or continues despite a verdict. The stage itself is returned by
-    `answered_stage`."""
-    if request.reason not in ROUTE_REASONS or fact.effect == "accepted":
-        return state
-    provider = request.at.provider if request.at else None
-    key, prefix = grant_key(stage.path, provider), route_key(stage.path, provider, "")
-    if fact.effect == "reset":
-        cycles = {
-            known: n for known, n in state.cycles.items() if not known.startswith(prefix) and known != key
-        }
-    else:
-        cycles = {**state.cycles, key: state.cycles.get(key, 0) + (fact.granted or 1)}
-    here = visits_key(stage.path, provider)
-    failing = {path: known for path, known in state.failing.items() if path != here}
-    return replace(state, cycles=cycles, failing=failing, clusters=())
+    """The failures of the stage are counted from here, and its cycles if the answer resets them. What it
+    means for the visit itself: `answered_stage`."""
+    here = visits_key(stage.path, request.at.provider if request.at else None)
+    fresh = _without(state, lambda place: place == here)
+    return fresh if fact.effect == "reset" else replace(fresh, cycles=state.cycles)
 
 
 def answered_stage(stage: StageState, request: Request, fact: f.RequestResolved) -> StageState:
@@ -163,7 +176,7 @@ def answered_stage(stage: StageState, request: Request, fact: f.RequestResolved)
         return replace(stage, verdict=replace(stage.verdict, accepted_by=request.answered_by))
     if request.reason == "verdict":
         return replace(stage, restart=Restart(request.text or "asked for another visit", request.answered_by))
-    return stage
+    return replace(stage, granted=fact.granted or 1)
 
 
 def checks_on_resume(at: StageState) -> StageState:
@@ -173,14 +186,11 @@ def checks_on_resume(at: StageState) -> StageState:
         return at
     check = replace(at.check, lost=0) if at.check else None
     void = tuple(replace(known, iteration=OUTDATED) for known in at.checks)
-    return replace(at, verdict=None, checks=void, check=check)
+    # The agent's own conclusion stays as it is.
+    kept = None if verdict is None or verdict.is_checked else replace(verdict, resumed=True)
+    return replace(at, verdict=kept, checks=void, check=check)
 
 
 def route_key(path: str, provider: str | None, to: str) -> str:
     """The counter of a route back to an earlier node."""
     return f"{visits_key(path, provider)}>{to}"
-
-
-def grant_key(path: str, provider: str | None) -> str:
-    """The counter of the cycles that a person granted to a stage, and that it hasn't used up."""
-    return f"{visits_key(path, provider)}+"

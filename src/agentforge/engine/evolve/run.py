@@ -252,7 +252,7 @@ def _apply_node(
             if isinstance(at, StageState) and isinstance(state.at, Between):
                 at = entered_again(at, state.at.reentry)
             skipped = {path: when for path, when in state.skipped.items() if not is_within(at.path, path)}
-            visited = _visited(state, at.path, at.run)
+            visited = checks.new_round(_visited(state, at.path, at.run), at.path, fact.rounds)
             return replace(visited, at=at, rounds=fact.rounds, skipped=skipped)
         case f.NodeRestarted():
             left = _node(state, event)

@@ -91,7 +91,7 @@ class StageJudged(Fact, frozen=True):
     tree: str | None = None
 
 
-class StageRouted(Fact, frozen=True):
+class StageRouted(Fact, frozen=True, rename={"source": "from"}):
     """A verdict leads to another node than the next."""
 
     TYPE = "stage_transition"
@@ -105,6 +105,7 @@ class StageRouted(Fact, frozen=True):
     cycle: int = 0
     """The pass that begins, on the way back to an earlier node; from 2."""
     of: int = 0
+    """The limit of passes, with what a person granted."""
     skipped: tuple[str, ...] = ()
     """The nodes that are passed over, on the way forward or to the end."""
     next: Destination | None = None
