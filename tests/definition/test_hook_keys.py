@@ -206,7 +206,7 @@ def test_hooks_of_nested_pipelines_carry_the_ids_of_their_nodes() -> None:
         (
             "session_start: {action: pause, stage: refine}",
             "conflict 2:34",
-            "`stage` has no meaning at session_start: the hook is called once in a run",
+            "`stage` has no effect at session_start, which belongs to the whole run",
         ),
         ("stage_end: {action: pause, stage: refin}", "unknown-stage 2:37", "no node has the id `refin`"),
         (
@@ -273,7 +273,7 @@ def test_unknown_points_and_stages_come_with_suggestions() -> None:
     (point,) = found(hooks("stage_ends: []"))
     assert point.hint.startswith("did you mean `stage_end`?")
     (program,) = found(hooks("request: []"))
-    assert program.hint == "only programs have it: `engine.on_request`, see docs/sdk.md"
+    assert program.hint == "`request` is only available to functions: `engine.on_request`, see docs/sdk.md"
     (node,) = found(hooks("stage_end: {action: pause, stage: refin}"))
     assert node.hint == "did you mean `refine`? stages: refine, research"
 

@@ -123,8 +123,8 @@ def test_output_that_isnt_of_pytest_is_an_error() -> None:
 def test_passed_tests_with_an_exit_code_are_a_failure() -> None:
     output = b"FAIL Required test coverage of 90% not reached\n3 passed in 61.00s (0:01:01)\n"
     outcome = read_check("pytest", "pass", CheckEnd(1), output).outcome
-    assert (outcome.status, outcome.counts.passed, outcome.reason) == ("fail", 3, "exit code 1")
-    assert outcome.signatures == ("exit code 1: <n> passed in <time> (<time>)",)
+    assert (outcome.status, outcome.counts.passed, outcome.reason) == ("fail", 3, "exit status 1")
+    assert outcome.signatures == ("exit status 1: <n> passed in <time> (<time>)",)
 
 
 def test_subtests() -> None:
@@ -178,7 +178,7 @@ def test_a_report_of_node() -> None:
 
 def test_a_report_outranks_the_exit_code_and_the_exit_code_a_passing_report() -> None:
     assert of_junit(recorded("mixed.xml"), 0).status == "fail"
-    assert of_junit(recorded("passed.xml"), 3).reason == "exit code 3"
+    assert of_junit(recorded("passed.xml"), 3).reason == "exit status 3"
 
 
 def test_a_missing_report_is_an_error() -> None:
@@ -305,7 +305,7 @@ def test_one_line(line: str, signature: str) -> None:
 
 def test_notes_and_times_are_no_failures_and_warnings_only_without_errors() -> None:
     noise = " --> nowhere:1:2\na.c:1:2: note: declared here\n12:30:45: tick\n"
-    assert of_lines(noise).outcome.signatures == ("exit code 1: <time>: tick",)
+    assert of_lines(noise).outcome.signatures == ("exit status 1: <time>: tick",)
     warned = of_lines(f"{noise}a.c:1:2: warning: unused\na.c:1:2: error: wrong\n")
     assert (warned.outcome.signatures, warned.outcome.counts.failed) == (("a.c: wrong",), 1)
 
@@ -314,15 +314,15 @@ def test_lines_of_a_linter_that_accepts_them_are_no_failures() -> None:
     assert of_lines("a.c:1:2: warning: unused", 0).outcome == CheckOutcome("pass", 0)
 
 
-# -- the exit code, expectations, limits
+# -- the exit status, expectations, limits
 
 
 def test_the_exit_code_alone() -> None:
     assert read_check("exit", "pass", CheckEnd(0), b"text").outcome == CheckOutcome("pass", 0)
     failed = read_check("exit", "pass", CheckEnd(2), b"building\nmake: *** [all] Error 1\n\n").outcome
-    assert (failed.status, failed.exit_code, failed.reason) == ("fail", 2, "exit code 2")
-    assert failed.signatures == ("exit code 2: make: *** [all] Error <n>",)
-    assert read_check("exit", "pass", CheckEnd(2), b"").outcome.signatures == ("exit code 2",)
+    assert (failed.status, failed.exit_code, failed.reason) == ("fail", 2, "exit status 2")
+    assert failed.signatures == ("exit status 2: make: *** [all] Error <n>",)
+    assert read_check("exit", "pass", CheckEnd(2), b"").outcome.signatures == ("exit status 2",)
 
 
 @pytest.mark.parametrize("expect", ["pass", "fail"])

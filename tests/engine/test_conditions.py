@@ -62,7 +62,7 @@ def test_the_operators(condition: Condition, expected: bool) -> None:
         (op("!", ITERATION), "`iteration` is not true or false"),
         (op("<", STAGE, number(1)), "`stage` is not an integer"),
         (op("<", ConstantTerm(True), number(1)), "`true` is not an integer"),
-        (op("in", ITERATION, STAGE), "`iteration` is not a text"),
+        (op("in", ITERATION, STAGE), "`iteration` is not a string"),
         (op("==", ITERATION, STAGE), "`iteration` and `stage` have different types"),
         (op("==", ListTerm((number(1),)), number(1)), "`[1]` is a list, which only `in` accepts"),
         (op("!"), "`!` has the wrong number of operands"),

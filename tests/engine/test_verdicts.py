@@ -55,7 +55,7 @@ def test_undeclared_verdict_makes_the_result_invalid(given: object) -> None:
 def test_stage_without_verdicts_accepts_those_of_every_stage() -> None:
     failure = normalise_result('{"verdict": "blocking"}', None)
     assert isinstance(failure, Failure)
-    assert "not one of pass, fail, reject;" in failure.message
+    assert "one of pass, fail, reject, got" in failure.message
     older = normalise_result(None, '{"decision": "stop", "verdict": "reject"}')
     assert isinstance(older, Result)
     assert older.verdict == "reject"

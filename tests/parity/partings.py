@@ -1,4 +1,4 @@
-"""Why the two sides went different ways: in the order of events, in exit codes, in which sessions exist."""
+"""Why the two sides went different ways: by the order of events, exit statuses, and which sessions exist."""
 
 import re
 from collections.abc import Callable

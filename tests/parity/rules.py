@@ -155,7 +155,7 @@ RULES = [
         "failure-fails",
         SPECIFIED,
         "an agent that exits with or reports an error, or writes no result, fails the run after its retries",
-        "The shell engine ignored exit codes outside of blocks, and continued with an empty result.",
+        "The shell engine ignored exit statuses outside of blocks, and continued with an empty result.",
     ),
     Rule(
         "finished-is-finished",
@@ -210,7 +210,7 @@ RULES = [
         "exit-codes",
         DECIDED,
         "usage and definition errors exit 2",
-        "All commands share one table of exit codes; 1 means a failed run.",
+        "All commands share one table of exit statuses; 1 means a failed run.",
     ),
     Rule(
         "named-inputs-exist",

@@ -95,7 +95,7 @@ def test_many_notices_at_once_are_bounded(caplog: pytest.LogCaptureFixture) -> N
     with caplog.at_level(logging.WARNING):
         asyncio.run(main())
     assert len(seen) == MAX_PENDING
-    assert caplog.messages == ["session 'auth': no notification by pigeon: too many are being sent"]
+    assert caplog.messages == ["session 'auth': notification by pigeon failed: too many are being sent"]
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_error_of_one_channel_does_not_keep_another_from_sending(
     with caplog.at_level(logging.WARNING):
         asyncio.run(main())
     assert seen == ["r1"]
-    assert caplog.messages == [f"session 'auth': no notification by pigeon: {why}"]
+    assert caplog.messages == [f"session 'auth': notification by pigeon failed: {why}"]
 
 
 def test_notice_of_a_request_that_was_answered_meanwhile_is_not_sent() -> None:

@@ -54,10 +54,10 @@ def test_script_that_can_run_is_no_warning(line: str, environ: dict[str, str], t
 @pytest.mark.parametrize(
     ("line", "warning"),
     [
-        ("nothing --fast", "nothing was not found, or can't be run"),
+        ("nothing --fast", "nothing was not found or is not executable"),
         (
             "A=1 ./plain.sh",
-            "./plain.sh was not found, or can't be run",
+            "./plain.sh was not found or is not executable",
         ),
         ("sh missing.sh", "missing.sh is not a file of the project"),
     ],
@@ -77,8 +77,8 @@ def test_missing_secret_and_variables_are_warnings(environ: dict[str, str], tmp_
     webhook = Hook("review", "stage_end", "webhook", url="http://localhost/", secret="SECRET")
     check = Hook("check", "stage_end", "script", script="review", environment=("KEY", "OTHER"))
     assert hook_warnings(hooked(webhook, check), environ, str(tmp_path)) == (
-        "hook 'review': SECRET is not set: its webhook can't be signed, and fails",
-        "hook 'check': OTHER is not set: its script doesn't get it",
+        "hook 'review': SECRET is not set: the webhook will fail, because it can't be signed",
+        "hook 'check': OTHER is not set: the script runs without it",
     )
     assert hook_warnings(hooked(webhook), {"SECRET": "s"}, str(tmp_path)) == ()
 
@@ -93,8 +93,8 @@ def test_notification_needs_its_program_and_its_secret(environ: dict[str, str], 
     notify = (Notification(command="nothing", secret="SECRET"), Notification(desktop=True))
     found = hook_warnings(hooked(notify=notify), environ, str(tmp_path))
     assert found[:2] == (
-        "notification: nothing was not found, or can't be run",
-        "notification: SECRET is not set: it can't be signed, and is not sent",
+        "notification: nothing was not found or is not executable",
+        "notification: SECRET is not set: it will not be sent, because it can't be signed",
     )
 
 
@@ -111,7 +111,7 @@ def test_doctor_probes_the_hooks_of_each_pipeline(environ: dict[str, str], tmp_p
     )
     assert [(probe.name, probe.level, probe.found) for probe in hook_probes(str(tmp_path), environ)] == [
         ("notes", "ok", f"hook 'check': {tmp_path / 'bin/review'}"),
-        ("notes", "warning", "hook 'check': OTHER is not set: its script doesn't get it"),
+        ("notes", "warning", "hook 'check': OTHER is not set: the script runs without it"),
     ]
 
 

@@ -99,7 +99,7 @@ def test_program_can_t_use_the_id_of_a_hook_of_the_file(tmp_path: Path) -> None:
     sdk = engine(tmp_path)
     sdk.on_stage_end(name="check")(lambda _: None)
     hooks = {"stage_end": [{"id": "stage_end-check", "action": "script", "script": "true"}]}
-    with pytest.raises(AgentForgeError, match="the pipeline has a hook 'stage_end-check', too"):
+    with pytest.raises(AgentForgeError, match="the pipeline already has a hook 'stage_end-check'"):
         sdk.compile(pipeline(hooks=hooks), session="s")
 
 

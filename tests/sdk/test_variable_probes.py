@@ -1,5 +1,6 @@
 """`doctor` checks the value of every environment variable, as the reader of the variable would."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -33,8 +34,13 @@ INVALID = [
     ("AGENT_PIPELINES_EVENT_FLUSH_MS", "soon", "broken", ""),
     ("AGENT_PIPELINES_LOG_LEVEL", "loud", "broken", "'loud' is not allowed"),
     ("EVENTS_TAIL_LINES", "-3", "warning", "'-3' is not a whole number; 50 is used"),
-    ("AGENTFORGE_NOTIFY", "http://x y", "broken", "'http://x y' is not an address: nothing is sent"),
-    ("AGENTFORGE_NOTIFY", "desktpo", "warning", "desktpo was not found, or can't be run"),
+    (
+        "AGENTFORGE_NOTIFY",
+        "http://x y",
+        "warning",
+        "AGENTFORGE_NOTIFY must be an http or https URL without user and password; no notifications are sent",
+    ),
+    ("AGENTFORGE_NOTIFY", "desktpo", "warning", "desktpo was not found or is not executable"),
     ("MOCK_MODE", "1", "warning", "'1' has no effect"),
     ("AGENTFORGE_DEBUG", "yes", "warning", "'yes' has no effect"),
     ("AGENTFORGE_TRUST_PROJECT", "true", "warning", "'true' has no effect"),
@@ -98,6 +104,20 @@ def test_claude_refuses_root_in_a_sandbox_with_another_name(
 
 def test_no_secret_is_shown(tmp_path: Path) -> None:
     assert probed(tmp_path, ANTHROPIC_API_KEY=SECRET)["ANTHROPIC_API_KEY"] == ("ok", "set", "")
+
+
+@pytest.mark.parametrize(
+    ("value", "level"),
+    [
+        (f"https://me:{SECRET}@example.com/", "warning"),
+        (f"https://example.com/{SECRET}", "ok"),
+        (f"true {SECRET}", "ok"),
+    ],
+)
+def test_value_of_the_notification_variable_is_not_shown(value: str, level: str, tmp_path: Path) -> None:
+    found = probed(tmp_path, AGENTFORGE_NOTIFY=value, PATH=os.defpath)["AGENTFORGE_NOTIFY"]
+    assert found[0] == level
+    assert SECRET not in "".join(found)
 
 
 def test_without_variables_there_is_one_line(tmp_path: Path) -> None:

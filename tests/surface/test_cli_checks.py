@@ -17,7 +17,7 @@ def test_lint_prints_every_diagnostic_and_a_summary(project: Project) -> None:
     done = project.call("lint")
     assert done.code == 2
     assert done.out.startswith("  bad\n    [FAIL] Validation failed\n    [ERROR] ")
-    assert "  good\n    [PASS] All checks passed\n" in done.out
+    assert "  good\n    [PASS] No problems found\n" in done.out
     assert done.lines[-1] == "Summary: 2 targets, 1 passed, 1 failed"
     assert "^" in done.out
     as_json = project.call("lint", "--json")
@@ -32,7 +32,7 @@ def test_lint_takes_a_kind_a_name_or_a_file(project: Project) -> None:
     assert project.call("lint", "loop").lines[-1] == "Summary: 1 target, 1 passed, 0 failed"
     assert project.call("lint", "pipeline", file).lines == [
         "  p.yaml",
-        "    [PASS] All checks passed",
+        "    [PASS] No problems found",
         "Summary: 1 target, 1 passed, 0 failed",
     ]
     assert project.call("lint", file).code == 0
@@ -57,7 +57,7 @@ def test_lint_and_dry_run_show_the_hooks(project: Project) -> None:
     shown = "hook iteration_end-1: script at iteration_end of build, if iteration % 3 == 0"
     assert project.call("lint", "hooked.yaml").lines == [
         "  hooked.yaml",
-        "    [PASS] All checks passed",
+        "    [PASS] No problems found",
         f"    {shown}",
         "Summary: 1 target, 1 passed, 0 failed",
     ]

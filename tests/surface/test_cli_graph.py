@@ -66,5 +66,5 @@ def test_a_place_that_cannot_hold_a_picture_is_refused(plan: Plan, tmp_path: Pat
     (tmp_path / "folder").mkdir()
     with pytest.raises(StorageFailed) as refused:
         write_graph(plan, tmp_path / name)
-    assert refused.value.hint == "choose another file, in a folder that exists"
+    assert refused.value.hint == "choose a file in a folder that exists and that you may write to"
     assert (tmp_path / "folder").is_dir()

@@ -257,7 +257,7 @@ def test_without_arguments_the_help_is_shown(project: Project) -> None:
     done = project.call()
     assert done.code == 2
     assert "Usage: agentforge" in done.out
-    assert "Exit codes:" in done.out
+    assert "Exit status:" in done.out
 
 
 def test_version(project: Project) -> None:

@@ -39,7 +39,7 @@ def test_counts_signatures_and_the_end_of_the_output_are_quoted() -> None:
     mark = lines[3].split()[2]
     assert lines[3:] == [
         f"----- checks {mark} -----",
-        "test: fail, 1 passed, 1 failed, exit code 1",
+        "test: fail, 1 passed, 1 failed, exit status 1",
         "- tests/test_a.py::test_b: AssertionError: <n> != <n>",
         "",
         "End of the output:",
@@ -73,7 +73,7 @@ def test_many_checks_share_the_room_and_the_rest_is_counted() -> None:
     text = check_feedback([many(50, "x" * 200, b"out\n" * 9000, f"check-{number}") for number in range(40)])
     assert text.startswith("The engine ran 40 checks, ")
     assert "further checks failed." in text
-    assert "check-0: fail, 50 failed, exit code 1" in text
+    assert "check-0: fail, 50 failed, exit status 1" in text
     assert len(text.encode()) <= MAX_FEEDBACK_BYTES
 
 
@@ -115,9 +115,10 @@ def test_one_line_for_each_status() -> None:
     late = CheckOutcome("timeout", reason="it reached its time limit")
     none = CheckOutcome("error", 5, CheckCounts(skipped=3), problem="no_tests", reason="no test was executed")
     assert outcome_line("a", late) == "a: timeout, it reached its time limit"
-    assert outcome_line("a", none) == "a: error, no test was executed, 3 skipped, exit code 5"
+    assert outcome_line("a", none) == "a: error, no test was executed, 3 skipped, exit status 5"
     assert (
-        outcome_line("a", CheckOutcome("pass", 0, CheckCounts(1200))) == "a: pass, 1,200 passed, exit code 0"
+        outcome_line("a", CheckOutcome("pass", 0, CheckCounts(1200)))
+        == "a: pass, 1,200 passed, exit status 0"
     )
 
 

@@ -145,14 +145,14 @@ RUN = CheckRun("test", 1, 1, NOON)
             replace(
                 RUN,
                 status="fail",
-                reason="exit code 1",
+                reason="exit status 1",
                 output="o.log",
                 failures=3,
                 signatures=("a", "b\x1b"),
             ),
             True,
             "failed",
-            "build, visit 2, iteration 1: test failed: exit code 1",
+            "build, visit 2, iteration 1: test failed: exit status 1",
             [
                 "Output: /runs/s/o.log",
                 "Failure: a",

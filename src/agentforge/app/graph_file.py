@@ -8,7 +8,8 @@ from agentforge.system import files
 from agentforge.views.graph_picture import graph_svg
 
 SVG = b"<svg"
-HINT = "choose another file, in a folder that exists"
+OTHER_KIND = "choose a new file, or an SVG file that begins with `<svg`"
+UNWRITABLE = "choose a file in a folder that exists and that you may write to"
 
 
 def write_graph(plan: Plan, path: str | os.PathLike[str]) -> str:
@@ -19,8 +20,8 @@ def write_graph(plan: Plan, path: str | os.PathLike[str]) -> str:
     try:
         known = files.read_named(place, len(SVG), cut=True)
         if known is not None and known != SVG:
-            raise InvalidRequest(f"{place} exists and is not an SVG file", hint=HINT)
+            raise InvalidRequest(f"{place} exists and is not an SVG file", hint=OTHER_KIND)
         files.replace(place, graph_svg(plan).encode())
     except StorageFailed as error:
-        raise type(error)(error.message, hint=HINT) from error
+        raise type(error)(error.message, hint=UNWRITABLE) from error
     return place

@@ -68,9 +68,9 @@ def hook_needs(plan: Plan, environ: Mapping[str, str], project: str) -> Iterator
         if hook.script is not None:
             yield _program(owner, hook.script, environ, project)
         if hook.secret is not None:
-            yield _variable(owner, hook.secret, "its webhook can't be signed, and fails", environ)
+            yield _variable(owner, hook.secret, "the webhook will fail, because it can't be signed", environ)
         for name in hook.environment:
-            yield _variable(owner, name, "its script doesn't get it", environ)
+            yield _variable(owner, name, "the script runs without it", environ)
     for notification in plan.pipeline.notify:
         yield from notification_needs(notification, environ, project)
 
@@ -80,11 +80,11 @@ def notification_needs(one: Notification, environ: Mapping[str, str], project: s
     if one.command is not None:
         yield _program(owner, one.command, environ, project)
     if one.secret is not None:
-        yield _variable(owner, one.secret, "it can't be signed, and is not sent", environ)
+        yield _variable(owner, one.secret, "it will not be sent, because it can't be signed", environ)
     if one.desktop:
         tool = find_tool("osascript", environ, project) or find_tool("notify-send", environ, project)
         fix = "" if tool else "sudo apt-get install libnotify-bin"
-        yield HookNeed(owner, tool or "notify-send was not found: no desktop notifications", fix)
+        yield HookNeed(owner, tool or "notify-send was not found: desktop notifications are off", fix)
 
 
 def _variable(owner: str, name: str, otherwise: str, environ: Mapping[str, str]) -> HookNeed:
@@ -96,13 +96,13 @@ def _variable(owner: str, name: str, otherwise: str, environ: Mapping[str, str])
 def _program(owner: str, line: str, environ: Mapping[str, str], project: str) -> HookNeed:
     words = _words(line)
     if not words or words[0] in SHELL_WORDS or "$" in words[0]:
-        return HookNeed(owner, "run by sh")
+        return HookNeed(owner, "runs in sh")
     program, *rest = words
     place = find_program(program, project, environ)
     if place is None:
         create = f"create {program}, or make it executable"
         fix = create if "/" in program else f"install {program}, or correct the command"
-        return HookNeed(owner, f"{program} was not found, or can't be run", fix)
+        return HookNeed(owner, f"{program} was not found or is not executable", fix)
     script = rest[0] if rest and os.path.basename(program) in INTERPRETERS else ""
     if (
         script

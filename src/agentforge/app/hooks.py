@@ -39,7 +39,8 @@ class HookRegistry:
         """`errors`: what follows an exception in a hook, or a hook that takes too long."""
         if errors not in ("continue", "pause", "fail"):
             raise InvalidRequest(
-                f"hook_errors must be one of continue, pause, fail, got {errors!r}", hint="pass one of them"
+                f"hook_errors must be one of continue, pause, fail, got {errors!r}",
+                hint='pass `hook_errors="pause"`, for example',
             )
         self._errors = errors
         self._hooks: dict[str, Hook] = {}
@@ -64,7 +65,10 @@ class HookRegistry:
         if id in self._hooks:
             raise InvalidRequest(f"hook {id!r} is already registered", hint="pass another `name`")
         if stage is not None and point not in OF_STAGES:
-            raise InvalidRequest(f"{point} belongs to no stage", hint=f"register hook {id!r} without `stage`")
+            others = ", ".join(sorted(OF_STAGES))
+            raise InvalidRequest(
+                f"{point} belongs to no stage", hint=f"register hook {id!r} without `stage`, or at {others}"
+            )
         if timeout is not None and not 0 < timeout <= MAX_SECONDS:
             raise InvalidRequest(
                 f"the timeout of hook {id!r} must be positive, at most a year", hint="pass seconds, or None"
@@ -74,7 +78,10 @@ class HookRegistry:
                 f"an engine has at most {len(self._hooks)} hooks", hint="call several functions from one hook"
             )
         if on_lost not in ("repeat", "pause"):
-            raise InvalidRequest(f"on_lost of hook {id!r} must be repeat or pause", hint="pass one of them")
+            raise InvalidRequest(
+                f"on_lost of hook {id!r} must be repeat or pause, got {on_lost!r}",
+                hint='pass `on_lost="repeat"` or `on_lost="pause"`',
+            )
         self._functions[id] = function
         self._hooks[id] = Hook(
             id,
@@ -94,7 +101,7 @@ class HookRegistry:
         ids = set(_ids(plan))
         found = [hook for hook in self._hooks.values() if hook.stage is None or hook.stage in ids]
         for id in sorted({hook.id for hook in plan.all_hooks} & {hook.id for hook in found}):
-            raise InvalidRequest(f"the pipeline has a hook {id!r}, too", hint="pass another `name`")
+            raise InvalidRequest(f"the pipeline already has a hook {id!r}", hint="pass another `name`")
         info = plan.pipeline
         return replace(plan, pipeline=replace(info, hooks=(*info.hooks, *found))) if found else plan
 

@@ -124,7 +124,7 @@ class Machine:
             return ""
         value = self._environ.get(name)
         if not value:
-            raise RuntimeError(f"the environment variable {name} with its secret is not set")
+            raise RuntimeError(f"{name}, which holds the secret, is not set")
         return value
 
     def _resolved(self, text: str) -> str:

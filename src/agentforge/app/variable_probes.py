@@ -107,13 +107,17 @@ class _Checks:
         return "warning", f"{value!r} has no effect", "set it to true, or unset it"
 
     def _notify(self, value: str) -> CheckedValue | None:
+        """The value is never shown: commands and URLs may contain secrets."""
         for wanted in of_user(value):
             if wanted.url is not None and not is_address(wanted.url):
-                fix = "use an address such as https://example.com/notices, without a user and a password"
-                return "broken", f"{value!r} is not an address: nothing is sent", fix
+                found = f"{NOTIFY} must be an http or https URL without user and password"
+                fix = f"set {NOTIFY} to a URL such as https://example.com/notices"
+                return "warning", f"{found}; no notifications are sent", fix
             for need in notification_needs(wanted, self._environ, self._project):
                 if need.fix:
                     return "warning", need.found, need.fix
+            if not wanted.desktop:
+                return "ok", "a URL" if wanted.url else "a command", ""
         return None
 
     def _legacy(self, value: str) -> CheckedValue | None:  # noqa: ARG002 - any value

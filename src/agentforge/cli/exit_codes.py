@@ -1,4 +1,4 @@
-"""The exit codes of all commands: one table."""
+"""The exit statuses of all commands: one table."""
 
 from collections.abc import Iterable, Mapping
 from signal import Signals
@@ -22,8 +22,8 @@ MEANINGS: Mapping[int, str] = {
     FAILED: "failed",
     USAGE: "usage or definition error",
     STAGE_TIMEOUT: "stopped by a stage timeout",
-    CYCLE_LIMIT: "stopped by a cycle limit; needs a person's answer",
-    PERSON_NEEDED: "needs a person's answer for another reason",
+    CYCLE_LIMIT: "stopped at a cycle limit; needs an answer",
+    PERSON_NEEDED: "needs an answer (question or other escalation)",
     CANCELLED: "cancelled",
     SIGNAL + Signals.SIGHUP: "stopped because the terminal was closed; can be resumed",
     SIGNAL + Signals.SIGINT: "stopped by Ctrl-C; can be resumed",
@@ -58,10 +58,10 @@ BY_ERROR: Mapping[str, int] = {
     "provider_unusable": FAILED,
     "missing_key": FAILED,
 }
-"""Exit code by the stable code of every AgentForgeError."""
+"""Exit status by the stable code of every AgentForgeError."""
 
 AS_ASKED = frozenset({"approval", "checkpoint", "pause"})
-"""Kinds of requests that the pipeline or the user asked for: exit code 0."""
+"""Kinds of requests that the pipeline or the user asked for: exit status 0."""
 
 TIMEOUTS = frozenset({"iteration_timeout", "provider_timeout"})
 
@@ -74,7 +74,7 @@ def of_signal(signal: Signals) -> int:
 
 
 def of_result(result: "RunResult", signal: Signals | None = None) -> int:
-    """The exit code of a run that was driven here. `signal` is the signal that stopped it, or None."""
+    """The exit status of a run that was driven here. `signal` is the signal that stopped it, or None."""
     match result.status.value:
         case "completed":
             return COMPLETED
@@ -93,6 +93,6 @@ def of_result(result: "RunResult", signal: Signals | None = None) -> int:
 
 
 def worst(codes: Iterable[int]) -> int:
-    """The exit code for several runs: a signal outranks a failure, a failure everything else."""
+    """The exit status for several runs: a signal outranks a failure, a failure everything else."""
     order = (143, 130, 129, FAILED, USAGE, STAGE_TIMEOUT, CYCLE_LIMIT, PERSON_NEEDED, CANCELLED, COMPLETED)
     return min(codes, key=order.index, default=COMPLETED)

@@ -95,7 +95,7 @@ imported only when its command is used or described."""
 COMMANDS = {name: place for group in GROUPS.values() for name, place in group.items()}
 ALIASES = {"runs": "list"}
 SHELL_ENGINE_NAME = "agent-pipelines"
-EPILOG = "\b\nExit codes:\n" + "\n".join(
+EPILOG = "\b\nExit status:\n" + "\n".join(
     f"  {code:>3}  {words}" for code, words in exit_codes.MEANINGS.items()
 )
 

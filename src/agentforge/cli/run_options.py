@@ -31,7 +31,9 @@ override_options = options_of(
         help="Provider setting (overrides the definition). The value is YAML; a.b=1 sets b within a.",
     ),
     click.option("--context", metavar="TEXT", help="Text for ${CONTEXT} in every prompt."),
-    click.option("--command", "commands", multiple=True, metavar="KEY=CMD", help="Command for the agents."),
+    click.option(
+        "--command", "commands", multiple=True, metavar="KEY=CMD", help="Command for agents and checks."
+    ),
 )
 
 
@@ -41,9 +43,9 @@ skip_check_options = options_of(
         "skipped",
         multiple=True,
         metavar="NAME",
-        help="Continue without this check of the pipeline; needs --reason.",
+        help="Skip this check; requires --reason.",
     ),
-    click.option("--reason", metavar="TEXT", help="With --skip-check: why. The log records it."),
+    click.option("--reason", metavar="TEXT", help="Why the checks are skipped; recorded in the log."),
 )
 
 

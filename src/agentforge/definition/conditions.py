@@ -52,15 +52,15 @@ STRING: /"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'/s
 """
 
 Kind = Literal["integer", "text", "boolean", "list", "unknown"]
-_NOUNS: dict[Kind, str] = {"integer": "an integer", "text": "a text", "boolean": "true or false"}
+_NOUNS: dict[Kind, str] = {"integer": "an integer", "text": "a string", "boolean": "true or false"}
 _ESCAPE = re.compile(r"""\\(["'\\])""")
 _HINTS = {
     "=": "compare with `==`",
     **dict.fromkeys(("and", "&"), "write `&&`"),
     **dict.fromkeys(("or", "|"), "write `||`"),
     "not": "write `!`",
-    '"': 'close the text with `"`',
-    "'": "close the text with `'`",
+    '"': 'close the string with `"`',
+    "'": "close the string with `'`",
     ".": "numbers are integers, and variables have no attributes",
     **dict.fromkeys("+-*/", "the only arithmetic operator is `%`"),
     **dict.fromkeys(("==", "!=", "<", "<=", ">", ">=", "in", "matches"), "combine comparisons with `&&`"),
@@ -218,7 +218,7 @@ class _TypeCheck:
         for other in others:
             if other.kind != first.kind and "unknown" not in (other.kind, first.kind):
                 found, wanted = _NOUNS.get(other.kind, "a list"), _NOUNS[first.kind]
-                message = f"{what} compares {wanted} with {found}"
+                message = f"{what} can't compare {wanted} with {found}"
                 self._error("bad-type", other.offset, message, hint="both sides need the same type")
 
     def _check_pattern(self, operand: _Typed) -> None:

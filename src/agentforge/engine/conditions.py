@@ -98,7 +98,7 @@ def _text(term: Condition, values: Values) -> str:
     value = _value(term, values)
     if isinstance(value, str):
         return value
-    raise _Undefined(f"{_quoted(term)} is not a text")
+    raise _Undefined(f"{_quoted(term)} is not a string")
 
 
 def _equal(left: Condition, right: Condition, values: Values) -> bool:

@@ -37,8 +37,8 @@ def claimed_verdict(written: JSONObject, allowed: AllowedVerdicts) -> Claimed | 
     word = next((word for word in allowed.words if word.lower() == wanted), None)
     if word is None:
         known = ", ".join(allowed.words)
-        message = f"the verdict {_shown(given)} in the result is not one of {known}"
-        hint = "declare other words with `verdicts` of the stage"
+        message = f"verdict must be one of {known}, got {_shown(given)}"
+        hint = "to allow it, add it to the stage's `verdicts`"
         return Failure(FailureKind.RESULT_INVALID, f"{message}; {hint}")
     to = written.get("next")
     agrees = not isinstance(to, str) or not to or (to.strip(), word) in allowed.targets

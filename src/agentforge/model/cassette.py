@@ -80,9 +80,9 @@ class Delete(ExchangeStep, frozen=True, tag="delete"):
 class Run(ExchangeStep, frozen=True, tag="run"):
     argv: Annotated[tuple[str, ...], Meta(min_length=1)]
     exit_code: int | None = None
-    """The recorded exit code."""
+    """The recorded exit status."""
     enforce: bool = True
-    """Whether a replay must produce the same exit code."""
+    """Whether a replay must produce the same exit status."""
 
 
 class WriteResult(ExchangeStep, frozen=True, tag="result"):
@@ -105,7 +105,7 @@ class End(ExchangeStep, frozen=True, tag="exit"):
 
 
 class Fail(ExchangeStep, frozen=True, tag="fail"):
-    """Ends with a failure of that kind, regardless of exit code."""
+    """Ends with a failure of that kind, regardless of exit status."""
 
     kind: FailureKind
     message: str

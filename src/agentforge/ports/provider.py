@@ -63,7 +63,7 @@ class ExecuteResult(Struct, frozen=True):
     duration_ms: int = 0
     usage: Usage | None = None
     failure: Failure | None = None
-    """Set when the provider knows more than the exit code about why the attempt failed."""
+    """Set when the provider knows more than the exit status about why the attempt failed."""
     result: JSONObject | None = None
     """The content of result.json, returned by an in-process provider."""
 

@@ -70,7 +70,7 @@ def _deliver(channel: Channel, notice: Notice, until: float) -> None:
 
 
 def _warn(channel: Channel, notice: Notice, why: object) -> None:
-    log.warning("session %r: no notification by %s: %s", notice.session, channel.name, why)
+    log.warning("session %r: notification by %s failed: %s", notice.session, channel.name, why)
 
 
 class Notifier:

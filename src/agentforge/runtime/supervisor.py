@@ -659,7 +659,7 @@ class Attempt:
         self.lease = Lease(spec.lease, spec.orphan_grace)
         self.agent: int | None = None
         self.code: int | None = None
-        """The agent's exit code once it has exited; negative for a signal."""
+        """The agent's exit status once it has exited; negative for a signal."""
         self.childless = False
         self.ended: set[int] = set()
         self.started_at, self.started = timestamp(), time.monotonic()

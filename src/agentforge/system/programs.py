@@ -46,7 +46,7 @@ class Program(Struct, frozen=True):
 
 
 class NoExit(Enum):
-    """Why a program has no exit code."""
+    """Why a program has no exit status."""
 
     MISSING = "missing"
     NOT_PERMITTED = "not permitted"

@@ -68,7 +68,7 @@ def _check(failed: FailedCheck, room: int) -> str:
 
 
 def outcome_line(name: str, outcome: CheckOutcome) -> str:
-    """`test: fail, 5 passed, 2 failed, exit code 1`."""
+    """`test: fail, 5 passed, 2 failed, exit status 1`."""
     counts = outcome.counts
     numbers = [
         f"{number:,} {word}"
@@ -80,7 +80,7 @@ def outcome_line(name: str, outcome: CheckOutcome) -> str:
         )
         if number
     ]
-    code = [] if outcome.exit_code is None else [f"exit code {outcome.exit_code}"]
+    code = [] if outcome.exit_code is None else [f"exit status {outcome.exit_code}"]
     reason = [one_line(outcome.reason, 200)] if outcome.status in ("error", "timeout") else []
     return ", ".join((f"{_name(name)}: {outcome.status}", *reason, *numbers, *code))
 

@@ -15,7 +15,7 @@ BUGS = (
     ),
     Bug(
         "agentforge.engine.checks.outcome",
-        "a report outranks the exit code",
+        "a report outranks the exit status",
         "    if code == 0 and not reading.failure_count:\n",
         "    if not reading.failure_count:\n",
         OUTCOME,

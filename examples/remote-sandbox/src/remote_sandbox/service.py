@@ -44,7 +44,7 @@ class Service:
         self._request("PUT", f"/sandboxes/{name}/files", {"files": files})
 
     def run(self, name: str, argv: list[str], env: dict[str, str], stdin: str) -> Iterator[dict[str, Any]]:
-        """Stream the agent's output; the last message has its exit code."""
+        """Stream the agent's output; the last message has its exit status."""
         body = {"argv": argv, "env": env, "stdin": stdin}
         with self._call("POST", f"/sandboxes/{name}/run", body, timeout=None) as response:
             for line in response:

@@ -16,7 +16,7 @@ from agentforge.views.text import one_line
 @reply_options
 @engine_options
 def approve(session: str | None, request: str | None, detach: bool, trust: bool) -> int:
-    """Approve the result of a stage, a checkpoint or a pause of a hook.
+    """Approve a stage's result, a checkpoint, or a hook's pause.
 
     The run continues. The result is accepted as it was shown: the stage doesn't run again. `agentforge inbox
     show` shows it. SESSION can be omitted if only one request is open.

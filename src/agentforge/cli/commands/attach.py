@@ -33,7 +33,7 @@ HINT = "Ctrl-C detaches; the run continues."
 def attach(session: str | None) -> int:
     """Follow a running session with the live display.
 
-    Ctrl-C detaches: the run continues. When the run stops, prints how, with the exit code of the run.
+    Ctrl-C detaches: the run continues. When the run stops, prints how, with the exit status of the run.
     SESSION can be omitted if only one session is running.
     """
     call = invocation()

@@ -13,13 +13,13 @@ SESSION = "preview"
 
 @click.command()
 @click.argument("pipeline")
-@click.option("--svg", metavar="FILE", help="Also draw them into this SVG file.")
+@click.option("--svg", metavar="FILE", help="Also write the graph to this SVG file.")
 @project_options
 def graph(pipeline: str, svg: str | None) -> None:
     """Show the nodes of a pipeline with their routes.
 
-    Shows each node with its checks and with what follows each verdict: the next node, an earlier or a later
-    one, a person's decision, or the end of the run. PIPELINE is a file or the name of a pipeline. Nothing is
+    Lists the checks of each node and where the run goes after each verdict: to the next node, to an earlier
+    or a later one, to a person, or to its end. PIPELINE is a file or the name of a pipeline. Nothing is
     started.
 
     \b
@@ -47,4 +47,4 @@ def graph(pipeline: str, svg: str | None) -> None:
     for line in graph_lines(plan):
         echo(*wrapped(line, 8))
     if drawn:
-        note(f"Drawn: {drawn}")
+        note(f"Wrote {drawn}")

@@ -75,7 +75,7 @@ def _print(linted: "LintResult", *, passed: bool) -> None:
     from agentforge.model.diagnostic import render_one
 
     echo(f"  {linted.name}")
-    result = "Passed, with warnings" if linted.diagnostics else "All checks passed"
+    result = "Passed, with warnings" if linted.diagnostics else "No problems found"
     outcome = f"{styled('[PASS]', 'good')} {result}"
     echo(f"    {outcome if passed else styled('[FAIL]', 'bad') + ' Validation failed'}")
     for hook in linted.plan.all_hooks if linted.plan else ():

@@ -40,12 +40,12 @@ class Recovered(Struct, frozen=True):
 def recover(session: str | None, accept_damage: bool, detach: bool) -> int:
     """Recover interrupted runs.
 
-    A run is interrupted if its engine died or the machine went down; a run that was paused by a shutdown of
-    the machine counts, too, and one that waits although its request was answered or timed out. Recovery
-    reattaches to agents that are still running. Without SESSION, recovers all these runs of the project
-    concurrently. Runs that a person paused or cancelled are not affected.
+    A run is interrupted if its engine died or the machine went down. So is a run that a shutdown paused, or
+    one whose request was answered or timed out. Recovery reattaches to agents that are still running. Without
+    SESSION, recovers all these runs of the project concurrently. Runs that a person paused or cancelled are
+    not affected.
     Runs that were not started on this machine by you are skipped: `agentforge resume SESSION --trust`
-    continues one. So are runs that need hooks of the program that started them: that program continues them.
+    continues one. Runs that need hook functions of another program are skipped, too; run that program.
     """
     from agentforge import Engine
     from agentforge.cli.attached import drive

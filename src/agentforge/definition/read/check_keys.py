@@ -47,7 +47,7 @@ CHECK = Table(
     _check,
     name="check",
     prefix="checks.",
-    required=(Required(("name",), "a check has no `name`", "add `name: test` or another"),),
+    required=(Required(("name",), "a check has no `name`", "add a name, for example `name: test`"),),
 )
 
 _CYCLES = Number(1, MAX_CYCLES, "a whole number", whole=True)

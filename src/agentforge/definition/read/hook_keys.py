@@ -127,7 +127,7 @@ def _hook(point: HookPoint, entries: Entries) -> HookSpec | None:
 def _validate_point(point: HookPoint, action: Written[str], entries: Entries) -> None:
     report, stage = entries.report, entries.get("stage")
     if stage and point in ("session_start", "session_end"):
-        message = f"`stage` has no meaning at {point}: the hook is called once in a run"
+        message = f"`stage` has no effect at {point}, which belongs to the whole run"
         report.error("conflict", entries.written["stage"].key.at, message, "remove it, or use `stage_end`")
     if point != "session_end":
         return
@@ -138,7 +138,7 @@ def _validate_point(point: HookPoint, action: Written[str], entries: Entries) ->
         value = entries.get(name)
         if value and value.value == "pause":
             message = f"`{name}: pause` is not possible at session_end"
-            report.error("conflict", value.at, message, hint="the run has ended: use `continue` or `fail`")
+            report.error("conflict", value.at, message, hint="use `continue` or `fail`")
 
 
 def _lowered(point: HookPoint, action: HookAction, entries: Entries) -> Hook:
@@ -195,7 +195,7 @@ class HooksKind(Struct, frozen=True):
         for key in unknown:
             hint = choice(key.text, "points", YAML_POINTS)
             if key.text in CALL_POINTS:
-                hint = f"only programs have it: `engine.on_{key.text}`, see docs/sdk.md"
+                hint = f"`{key.text}` is only available to functions: `engine.on_{key.text}`, see docs/sdk.md"
             report.error("unknown-point", key.at, f"unknown hook point {shown(key.text)}", hint)
         return POINTS.read(keyed, report, skipped=[key.text for key in unknown])
 

@@ -28,7 +28,7 @@ def _notification(entries: Entries) -> Written[Notification]:
 
 _WAYS = Required(
     ("desktop", "command", "url"),
-    "the notification has no way to be sent",
+    "the notification has no receiver",
     "add `desktop: true`, `command: …` or `url: …`",
 )
 _OCCASIONS = Required(("on",), "`on` is an empty list", f"name some of {', '.join(OCCASIONS)}, or omit it")

@@ -1,4 +1,4 @@
-"""Reads what the program of a check left: its exit code, its output and its report.
+"""Reads what the program of a check left: its exit status, its output and its report.
 
 - `outcome`: one outcome from all of them, by the check's parser and expectation.
 - `junit`, `pytest_output`, `lint_lines`: the parsers. Their input comes from programs that agents can change:

@@ -3,11 +3,11 @@
 - `timeout`: it was ended at its time limit.
 - `error`: it says nothing about the work. It didn't start, a signal ended it, no test was executed, its
   report is missing, or its report or output can't be read.
-- `fail`: a test failed, or the exit code isn't 0.
+- `fail`: a test failed, or the exit status isn't 0.
 - `pass`: none of these.
 
-For `lines`, the exit code alone decides: linters also print what they accept. `expect: fail` exchanges `pass`
-and `fail`; an error stays an error.
+For `lines`, the exit status alone decides: linters also print what they accept. `expect: fail` exchanges
+`pass` and `fail`; an error stays an error.
 """
 
 from msgspec import Struct
@@ -30,7 +30,7 @@ from agentforge.model.check import (
 )
 
 _SHELL_CANNOT_RUN = frozenset({126, 127})
-"""Exit codes of a shell that can't execute the command, or doesn't find it."""
+"""Exit statuses of a shell that can't execute the command, or doesn't find it."""
 _NOTHING = CheckCounts()
 _PASSED = "it passed, although it is expected to fail"
 
@@ -103,10 +103,10 @@ def _judged(reading: CheckReading, code: int, output: bytes, hide: Hide) -> Read
         return ReadCheck(CheckOutcome("pass", code, counts))
     if not reading.failure_count:
         found = FailureList(hide)
-        found.add(last_row(output), place=f"exit code {code}")
+        found.add(last_row(output), place=f"exit status {code}")
         reading = found.reading(counts)
     failures = reading.failures
-    reason = _counted(counts) or f"exit code {code}"
+    reason = _counted(counts) or f"exit status {code}"
     kept = failures[:MAX_KEPT_FAILURES]
     outcome = CheckOutcome("fail", code, counts, kept, reading.failure_count, reason=reason)
     return ReadCheck(outcome, failures)

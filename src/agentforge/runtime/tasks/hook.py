@@ -110,7 +110,7 @@ class HookPerformer:
         began, name = self._clock.monotonic(), task.hook.secret
         secret = self._environ.get(name, "") if name else ""
         if name and not secret:
-            why = f"the variable {name}, which has the secret of its signature, is not set"
+            why = f"{name}, which holds the signing secret, is not set"
             return self._failed(task, why, began=began)
         body = msgspec.json.encode(self._payload(task))
         sent_at = int(self._clock.now().timestamp())
