@@ -269,6 +269,8 @@ def test_resume_is_offered_beside_an_approval_if_there_is_an_escalation() -> Non
     asked = Request("r-1", "escalation", "k", "lost", "Retry?", ("resume", "cancel"), NOON)
     command = "agentforge resume auth"
     assert resume_command("auth", "awaiting_approval", requests=(asked,)) == command
+    assert resume_command("auth", "paused", requests=(asked,), reason=asked.reason) == command
+    assert resume_command("auth", "paused", requests=(asked,), reason="interrupted") is not None
 
 
 def test_a_name_that_looks_like_an_option_is_set_apart() -> None:

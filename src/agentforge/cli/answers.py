@@ -82,7 +82,8 @@ def _show_answered(call: Invocation, reply: TargetAnswer) -> int:
 
 def _next_step(call: Invocation, session: str) -> str:
     info = call.runs.info(session)
-    command = resume_command(session, info.status, call.program, requests=info.state.open_requests)
+    requests, reason = info.state.open_requests, info.state.pause_reason
+    command = resume_command(session, info.status, call.program, requests=requests, reason=reason)
     if info.driver_pid is not None:
         return f"Its engine (PID {info.driver_pid}) continues the run."
     if hooks := needed_hooks(info.plan, info.state):

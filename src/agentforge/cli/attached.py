@@ -95,7 +95,9 @@ def conclude(call: Invocation, driven: DriveResult, hooks: Sequence[str] = ()) -
         note("Stopped before any run started.")
         return exit_codes.of_signal(driven.signal)
     status = exit_codes.of_result(result, driven.signal)
-    command = resume_command(result.session, result.status.value, call.program, requests=result.requests)
+    command = resume_command(
+        result.session, result.status.value, call.program, requests=result.requests, reason=result.reason
+    )
     then = styled(command, "busy") if command else ""
     if command and hooks:
         command, then = None, f"with {program_text(hooks)}"

@@ -183,7 +183,8 @@ def resume_attached(
 
     trusted = ask_for_trust(call, session, given=trust)
     info = call.runs.info(session)
-    asks_only = resume_command(session, info.status, requests=info.state.open_requests) is None
+    requests, reason = info.state.open_requests, info.state.pause_reason
+    asks_only = resume_command(session, info.status, requests=requests, reason=reason) is None
     is_continued = info.state.status not in FINAL and (not asks_only or restart_stage or approve)
 
     async def work(engine: "Engine") -> "RunResult":

@@ -203,7 +203,12 @@ def status_view(
         resume_command=None
         if hooks
         else resume_command(
-            state.session, status, program, by_person=not state.run_id, requests=state.open_requests
+            state.session,
+            status,
+            program,
+            by_person=not state.run_id,
+            requests=state.open_requests,
+            reason=state.pause_reason,
         ),
         program_hooks=hooks,
         waiting=tuple(waiting(plan, state)) if state.status is RunStatus.RUNNING else (),
@@ -248,12 +253,14 @@ def resume_command(
     *,
     by_person: bool = False,
     requests: Sequence[Request] = (),
+    reason: str | None = None,
 ) -> str | None:
     """The command that continues a run in that status, or None; `by_person`: never recover automatically.
-    `requests`: the open ones. `resume` doesn't answer approvals and questions."""
+    `requests`: the open ones. `resume` doesn't answer approvals and questions. `reason`: why it is paused."""
     if status not in RESUMABLE:
         return None
-    if status == "awaiting_approval" and not any(request.resumes_with for request in requests):
+    asks = status == "awaiting_approval" or reason in {request.reason for request in requests}
+    if asks and not any(request.resumes_with for request in requests):
         return None
     command = "recover" if status == "interrupted" and not by_person else "resume"
     # A name that begins with a dash would read as an option.
