@@ -388,7 +388,11 @@ def test_hook_restart_stage_starts_at_iteration_one_with_its_context() -> None:
     assert state_of(conversation).visits == {"0": 2}
 
 
-def test_stage_that_hooks_start_over_too_often_is_asked_about() -> None:
+@pytest.mark.parametrize(
+    ("answer", "effect"),
+    [("1", "granted"), ("retry", "continue"), ("resume", "reset"), ("accept", "accepted")],
+)
+def test_stage_that_hooks_start_over_too_often_is_asked_about(answer: str, effect: str) -> None:
     again = """
         > prepared
         < attempt_start 1
@@ -412,10 +416,10 @@ def test_stage_that_hooks_start_over_too_often_is_asked_about() -> None:
         < request_opened hook_restarts-88
         < session_paused hook_restarts
         = paused
-        > answer hook_restarts-88 1
+        > answer hook_restarts-88 {answer}
         < session_continued hook_restarts-88
-        < request_resolved hook_restarts-88 granted
-        {restarts}
+        < request_resolved hook_restarts-88 {effect}
+        {restarts if answer != "accept" else "? prepare plan 2"}
         """,
     )
     assert state_of(asked).node is not None
@@ -618,7 +622,7 @@ def test_webhook_that_cannot_be_reached_is_retried_with_the_same_key() -> None:
         """,
     )
     keys = {e.fact.key for e in conversation.events if isinstance(e.fact, f.EffectIntended | f.EffectDone)}
-    assert keys == {delivery_id(RUN_ID, Cursor("0", 1, 0), "h", "stage_start")}
+    assert keys == {delivery_id(RUN_ID, "stage-plan/plan/1/0/", "h", "stage_start")}
 
 
 def test_webhook_is_tried_as_often_as_its_hook_says() -> None:
@@ -910,6 +914,29 @@ def test_lost_calls_at_the_end_of_the_session_are_left_out() -> None:
     )
 
 
+def test_effect_of_a_call_that_is_left_out_is_closed() -> None:
+    lost = "\n".join(
+        f"""
+        < hook_start h {number}
+        < effect_intended {number} u
+        ? hook h {number}
+        > hook lost
+        < effect_reconciled {number} unknown {then}
+        """
+        for number, then in ((1, "repeat"), (2, "repeat"), (3, "skip"))
+    )
+    play(
+        one(hook("session_end", action="webhook", url="u")),
+        f"""{BEGIN}
+        > completed stop
+        < node_complete plan: Agent requested stop at iteration 1
+        {lost}
+        < hook_skipped h: 3 calls were lost in a row
+        < session_complete all_loops_complete
+        """,
+    )
+
+
 def test_stopped_call_is_repeated_after_a_resume() -> None:
     play(
         one(hook("stage_start", action="script")),
@@ -1180,6 +1207,99 @@ def test_hook_that_the_plan_no_longer_has_is_left_out_and_moved_stages_keep_thei
     assert conversation.answer() == ["< hook_skipped gone: the plan no longer has it", "? prepare plan 1"]
 
 
+def recompile(conversation: Play, new: Plan) -> list[str]:
+    """What follows from it."""
+    change = plan_change(new, conversation.plan, state_of(conversation))
+    conversation.record(change, state_of(conversation).cursor)
+    return conversation.answer()
+
+
+def test_effect_of_a_webhook_that_the_plan_no_longer_has_is_closed() -> None:
+    conversation = play(
+        one(hook("stage_start", "gone", "webhook", url="u"), hook("stage_start")),
+        """
+        > start
+        < node_start plan
+        < hook_start gone 1
+        < effect_intended 1 u
+        ? hook gone 1
+        """,
+    )
+    assert recompile(conversation, one(hook("stage_start"))) == [
+        "< effect_reconciled 1 unknown skip",
+        "< hook_skipped gone: the plan no longer has it",
+        "< hook_start h 1",
+        "? hook h 1",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kept", "is_refused"),
+    [
+        (hook("stage_start", "s", "script", script="other"), False),
+        (hook("stage_start", "s", "webhook", url="u"), True),
+        (hook("stage_end", "s", "script", script="x"), True),
+        (hook("stage_start", "s", "script", script="x", stage="first"), True),
+    ],
+)
+def test_plan_keeps_the_hook_of_a_script_that_may_be_running(kept: Hook, is_refused: bool) -> None:
+    conversation = play(
+        one(hook("stage_start", "s", "script", script="x")),
+        """
+        > start
+        < node_start plan
+        < hook_start s 1
+        ? hook s 1
+        """,
+    )
+    new = plan_of(stage("first"), stage("plan"), hooks=(kept,))
+    if is_refused:
+        with pytest.raises(IllegalMove, match="the script of hook 's' may still be running") as refused:
+            recompile(conversation, new)
+        assert refused.value.hint.startswith("resume without --recompile, pause after the hook")
+    else:
+        assert recompile(conversation, new) == ["? hook s 1"]
+
+
+def test_hooks_of_the_start_are_called_after_a_recompilation() -> None:
+    conversation = play(
+        one(hook("session_start", "first", "pause"), hook("session_start")),
+        """
+        > start
+        < hook_start first 1
+        < hook_complete first pause
+        < request_opened hook_pause-4
+        < session_paused hook_pause
+        > answer hook_pause-4 continue
+        < session_continued hook_pause-4
+        < request_resolved hook_pause-4 continue
+        < hook_start h 1
+        ? hook h 1
+        """,
+    )
+    assert recompile(conversation, one(hook("session_start", "first", "pause"), hook("session_start"))) == [
+        "? hook h 1"
+    ]
+
+
+def test_repeat_of_a_moved_call_has_its_key_and_other_nodes_have_others() -> None:
+    conversation = play(
+        one(hook("stage_start", tries=2, action="webhook", url="u")),
+        """
+        > start
+        < node_start plan
+        < hook_start h 1
+        < effect_intended 1 u
+        ? hook h 1
+        """,
+    )
+    first = task_of(conversation)
+    recompile(conversation, plan_of(stage("other"), stage("plan"), hooks=conversation.plan.pipeline.hooks))
+    conversation.happens("hook lost")
+    repeated = task_of(conversation)
+    assert (repeated.place.path, repeated.attempt, repeated.delivery) == ("1", 2, first.delivery)
+
+
 def test_plan_without_hooks_at_the_point_has_no_call_in_flight() -> None:
     plan = plan_of(stage("plan"), hooks=(hook("stage_start", "gone"),))
     conversation = play(
@@ -1240,14 +1360,49 @@ def test_task_of_a_hook_in_a_branch_names_the_folder_of_the_branch() -> None:
     assert scopes == [f"{folder}/providers/claude", f"{folder}/providers/codex"]
 
 
+def test_calls_at_different_iterations_and_branches_have_different_keys() -> None:
+    conversation = play(
+        one(hook("iteration_start"), runs=2),
+        """
+        > start
+        < node_start plan
+        < hook_start h 1
+        ? hook h 1
+        > hook continue
+        ? prepare plan 1
+        > prepared
+        < attempt_start 1
+        ? execute plan 1 attempt 1
+        > completed
+        < hook_start h 1
+        ? hook h 1
+        """,
+    )
+    keys = {e.fact.delivery for e in conversation.events if isinstance(e.fact, f.HookStarted)}
+    assert len(keys) == 2
+    branches = play(
+        plan_of(block("claude codex", stage("draft")), hooks=(hook("parallel_provider_start"),)),
+        """
+        > start
+        < node_start duel
+        < claude: parallel_provider_start
+        < codex: parallel_provider_start
+        < claude: hook_start h 1
+        < codex: hook_start h 1
+        ? claude: hook h 1
+        ? codex: hook h 1
+        """,
+    )
+    assert len({work.delivery for work in branches.work if isinstance(work, HookTask)}) == 2
+
+
 def test_delivery_ids_differ_by_place_hook_and_run() -> None:
-    at = Cursor("0", 1, 2)
     ids = {
-        delivery_id("r", at, "h", "iteration_end"),
-        delivery_id("r2", at, "h", "iteration_end"),
-        delivery_id("r", replace(at, iteration=3), "h", "iteration_end"),
-        delivery_id("r", replace(at, provider="codex"), "h", "iteration_end"),
-        delivery_id("r", at, "h2", "iteration_end"),
-        delivery_id("r", None, "h", "request", "approval-4"),
+        delivery_id("r", "a", "h", "iteration_end"),
+        delivery_id("r2", "a", "h", "iteration_end"),
+        delivery_id("r", "b", "h", "iteration_end"),
+        delivery_id("r", "a", "h2", "iteration_end"),
+        delivery_id("r", "a", "h", "request"),
+        delivery_id("r", "a", "h", "request", "approval-4"),
     }
     assert len(ids) == 6

@@ -37,6 +37,7 @@ _HINT = "restore it, resume without --recompile, or start over with --force"
 def plan_change(new: Plan, old: Plan, state: RunState) -> f.PlanChanged:
     """The fact for continuing with the new plan; raises IllegalMove if the current node was removed."""
     paths, now = moved_paths(old, new), dict(_places(new))
+    _refuse_other_scripts(new, old, state, paths)
     back: dict[str, str | None] = {name: now[name] for name in state.visits if name in now}
     gone = {step.path: key_of(step) for step in old.steps if paths[step.path] is None}
     return f.PlanChanged(new, _destination(new, old, state, paths), paths | back, gone)
@@ -129,7 +130,7 @@ def _called_in(progress: HookProgress, paths: dict[str, str | None]) -> HookProg
 def _position(at: Position, fact: f.PlanChanged) -> Position:
     match at:
         case Start():
-            return Between(fact.at)
+            return at
         case Between():
             return Between(fact.at, at.reentry)
         case StageState():
@@ -210,6 +211,19 @@ def _refuse_other_checks(new: Plan, old: Plan, state: RunState, paths: dict[str,
             raise IllegalMove(
                 f"check {name!r} of node {before.id!r} may still be running, but it changed in the new plan",
                 hint="resume without --recompile, pause after the check, then recompile",
+            )
+
+
+def _refuse_other_scripts(new: Plan, old: Plan, state: RunState, paths: dict[str, str | None]) -> None:
+    """A running script is awaited and ended by its hook, so that must stay where it is."""
+    for progress in state.hooks:
+        call, path = progress.call, progress.at.node_path if progress.at else ""
+        before, now = old.hooks(progress.point, path), new.hooks(progress.point, paths.get(path) or "")
+        scripts, kept = ({hook.id for hook in at if hook.action == "script"} for at in (before, now))
+        if call is not None and call.in_flight and call.hook in scripts - kept:
+            raise IllegalMove(
+                f"the script of hook {call.hook!r} may still be running, but the new plan has no such script",
+                hint="resume without --recompile, pause after the hook, then recompile",
             )
 
 

@@ -6,7 +6,6 @@ from typing import Literal, get_args
 from msgspec import Struct
 
 from agentforge.model.condition import Condition
-from agentforge.model.cursor import Cursor
 
 HookPoint = Literal[
     "session_start",
@@ -92,10 +91,9 @@ class HookResult(Struct, frozen=True):
     """What is said with that answer, such as the feedback of a rejection."""
 
 
-def delivery_id(run_id: str, at: Cursor | None, hook: str, point: HookPoint, subject: str = "") -> str:
+def delivery_id(run_id: str, place: str, hook: str, point: HookPoint, subject: str = "") -> str:
     """Identifies the call of a hook at one place: the same for every try, also after a crash."""
-    where = f"{at.node_path}/{at.node_run}/{at.iteration}/{at.provider or ''}" if at else ""
-    return str(uuid.uuid5(uuid.NAMESPACE_URL, f"agentforge:{run_id}:{where}:{point}:{hook}:{subject}"))
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, f"agentforge:{run_id}:{place}:{point}:{hook}:{subject}"))
 
 
 Occasion = Literal["request", "failed", "completed", "cancelled"]

@@ -38,7 +38,13 @@ MEANINGS = {
     },
 }
 _BACK = {RETRY: "go back once more", RESUME: "go back; cycles are counted from the start"}
+_AGAIN = {
+    RETRY: "restart the stage once more",
+    ACCEPT: "continue without a restart",
+    RESUME: "restart it; restarts are counted from the start",
+}
 BY_REASON = {
+    "hook_restarts": _AGAIN,
     "verdict": {RETRY: "run the stage again"},
     "cycle_limit": _BACK,
     "failure_cluster": _BACK,

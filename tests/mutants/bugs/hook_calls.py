@@ -3,10 +3,10 @@
 from tests.mutants.mutation import Mutation as Bug
 
 DECIDE = "agentforge.engine.decide.hooks"
+SITE = "agentforge.engine.decide.hook_site"
 EVOLVE = "agentforge.engine.evolve.hooks"
 RUN = "agentforge.engine.decide.run"
 STATE = "agentforge.model.state"
-MODEL = "agentforge.model.hook"
 LEGAL = "agentforge.engine.legal"
 PERFORMER = "agentforge.runtime.tasks.hook"
 WEBHOOKS = "agentforge.adapters.httpx_webhooks"
@@ -26,7 +26,7 @@ BUGS = (
     Bug(
         DECIDE,
         "the effect of a webhook stays open",
-        "    if call.effect:\n        return here.record(_effect_closed(here, hook, call))\n",
+        "    if call.effect:\n        return here.record(_effect_closed(call, _then(here, hook, call)))\n",
         "",
         PLAYBOOKS,
     ),
@@ -40,8 +40,8 @@ BUGS = (
     Bug(
         DECIDE,
         "every try has another key",
-        "hook.id, here.point, _named(here))",
-        "hook.id, here.point, f'{_named(here)}{number}')",
+        "delivery = before.delivery if before else new_delivery(here, hook)",
+        "delivery = f'{before.delivery}+' if before else new_delivery(here, hook)",
         PLAYBOOKS,
     ),
     Bug(
@@ -61,15 +61,15 @@ BUGS = (
     Bug(
         DECIDE,
         "a lost call is repeated although a person is to be asked",
-        'return (call.started and hook.on_lost == "pause") or call.lost >= MAX_LOST_CALLS',
-        "return call.lost >= MAX_LOST_CALLS",
+        'return "ask" if is_often or (call.started and hook.on_lost == "pause") else "repeat"',
+        'return "ask" if is_often else "repeat"',
         PLAYBOOKS,
     ),
     Bug(
         DECIDE,
         "lost calls are repeated forever",
-        'return (call.started and hook.on_lost == "pause") or call.lost >= MAX_LOST_CALLS',
-        'return call.started and hook.on_lost == "pause"',
+        'return "ask" if is_often or (call.started and hook.on_lost == "pause") else "repeat"',
+        'return "ask" if call.started and hook.on_lost == "pause" else "repeat"',
         PLAYBOOKS,
     ),
     Bug(
@@ -151,10 +151,10 @@ BUGS = (
         PLAYBOOKS,
     ),
     Bug(
-        MODEL,
+        SITE,
         "calls at different iterations have the same key",
-        "{at.node_path}/{at.node_run}/{at.iteration}/",
-        "{at.node_path}/{at.node_run}/",
+        "/{at.node_run}/{at.iteration}/",
+        "/{at.node_run}/",
         PLAYBOOKS,
     ),
     Bug(

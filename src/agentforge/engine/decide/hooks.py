@@ -6,25 +6,22 @@ is called again that has answered. What follows from an answer is decided here.
 
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import assert_never
-
-from msgspec import Struct
+from typing import Literal, assert_never
 
 from agentforge.engine.conditions import ConditionError, Values, evaluate
+from agentforge.engine.decide.hook_site import HookSite, hook_task, new_delivery, site
 from agentforge.engine.decide.requests import Question, Ruling
 from agentforge.engine.decide.stage_at import Flight
 from agentforge.engine.evolve.hooks import BY, TIMER
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
-from agentforge.model.event import Draft
 from agentforge.model.failure import Failure, FailureKind
-from agentforge.model.hook import CALL_POINTS, Hook, HookPoint, delivery_id
-from agentforge.model.place import Place, branch_folder
-from agentforge.model.plan import ParallelNode, Plan, SandboxChoice, StageNode
-from agentforge.model.request import ABORT, CONTINUE, RETRY, Request
-from agentforge.model.state import HookCall, HookProgress, RunState, StageState, hook_host
+from agentforge.model.hook import Hook, HookPoint
+from agentforge.model.plan import Plan
+from agentforge.model.request import ABORT, ACCEPT, CANCEL, CONTINUE, RESUME, RETRY, Request
+from agentforge.model.state import HookCall, HookProgress, RunState, hook_host
 from agentforge.model.status import TaskStatus
-from agentforge.model.task import HookTask, Wait
+from agentforge.model.task import Wait
 
 MAX_LOST_CALLS = 3
 MAX_HOOK_RESTARTS = 10
@@ -43,58 +40,7 @@ _ORDER: dict[HookPoint, int] = {
 """At the same iteration; all other points come first."""
 
 
-class HookSite(Struct, frozen=True):
-    """A hook point of the run, a block, a branch or a stage, with everything that a call depends on."""
-
-    plan: Plan
-    state: RunState
-    point: HookPoint
-    at: Cursor | None
-    hooks: tuple[Hook, ...]
-    subject: str = ""
-
-    @property
-    def progress(self) -> HookProgress | None:
-        return self.state.hook_progress(hook_host(self.point, self.at, self.subject))
-
-    @property
-    def node(self) -> StageNode | ParallelNode | None:
-        if self.at is None:
-            return None
-        return self.plan.stage(self.at.node_path, self.at.provider) or self.plan.by_path.get(
-            self.at.node_path
-        )
-
-    @property
-    def provider(self) -> str:
-        """The branch, or who runs the stage; empty outside of both."""
-        branch = self.at.provider if self.at else None
-        return branch or (self.node.provider.type if isinstance(self.node, StageNode) else "")
-
-    @property
-    def stage(self) -> StageState | None:
-        """The stage that has completed iterations here, or None."""
-        known = self.state.stage(self.at.provider) if self.at else None
-        is_here = known and self.at and (known.path, known.run) == (self.at.node_path, self.at.node_run)
-        return known if is_here else None
-
-    @property
-    def request(self) -> Request | None:
-        if self.point != "request":
-            return None
-        return next((request for request in self.state.requests if request.id == self.subject), None)
-
-    def record(self, *facts: f.AnyFact) -> Ruling:
-        return Ruling(tuple(Draft(fact, self.at) for fact in facts))
-
-
-def site(
-    plan: Plan, state: RunState, point: HookPoint, at: Cursor | None = None, subject: str = ""
-) -> HookSite | None:
-    """None if there are no hooks."""
-    path = at.node_path if at and point not in CALL_POINTS else ""
-    hooks = plan.hooks(point, path)
-    return HookSite(plan, state, point, at, hooks, subject) if hooks else None
+LostThen = Literal["repeat", "ask", "skip"]
 
 
 def call_hooks(
@@ -117,7 +63,7 @@ def call_hooks(
         if isinstance(holds, ConditionError):
             return _skip(here, hook.id, f"its condition has no value: {holds.message}")
         if holds:
-            return _call(here, hook, 1)
+            return _call(here, hook)
     return None
 
 
@@ -154,8 +100,10 @@ def end_reason(state: RunState, at: Cursor) -> str | None:
 # -- calling
 
 
-def _call(here: HookSite, hook: Hook, number: int) -> Ruling:
-    delivery = delivery_id(here.state.run_id, here.at, hook.id, here.point, _named(here))
+def _call(here: HookSite, hook: Hook, before: HookCall | None = None) -> Ruling:
+    """`before`: its latest try."""
+    number = before.number + 1 if before else 1
+    delivery = before.delivery if before else new_delivery(here, hook)
     started = f.HookStarted(
         hook.id,
         here.point,
@@ -173,19 +121,16 @@ def _call(here: HookSite, hook: Hook, number: int) -> Ruling:
     return here.record(started, f.EffectIntended(delivery, "webhook", hook.url or "", number))
 
 
-def _named(here: HookSite) -> str:
-    """What tells calls at one place apart; a stage is over only once."""
-    return "" if here.point == "stage_end" else here.subject
-
-
 def _calling(here: HookSite, call: HookCall) -> Ruling:
-    hook = next((hook for hook in here.hooks if hook.id == call.hook), None)
+    hook = here.hook(call.hook)
     if hook is None:
-        return _skip(here, call.hook, "the plan no longer has it")
+        # A recompiled plan has the hooks whose scripts are running: nothing goes on behind it.
+        closed = _effect_closed(call, "skip") if call.effect else None
+        return here.record(closed) if closed else _skip(here, call.hook, "the plan no longer has it")
     if call.in_flight:
-        return Ruling(work=(_task(here, hook, call),))
+        return Ruling(work=(hook_task(here, hook, call),))
     if call.effect:
-        return here.record(_effect_closed(here, hook, call))
+        return here.record(_effect_closed(call, _then(here, hook, call)))
     match call.status:
         case TaskStatus.SUCCEEDED:
             return _answered(here, hook, call)
@@ -196,60 +141,16 @@ def _calling(here: HookSite, call: HookCall) -> Ruling:
         case TaskStatus.LOST | TaskStatus.CANCELLED:
             return _lost(here, hook, call)
         case _:
-            return _call(here, hook, call.number + 1)
+            return _call(here, hook, call)
 
 
-def _task(here: HookSite, hook: Hook, call: HookCall) -> HookTask:
-    at, node = here.at or Cursor("", 1, 0), here.node
-    resumption = here.state.resumption if here.point == "resume" else None
-    return HookTask(
-        Place(at.node_path, at.node_run, "", at.provider, _scope(here)),
-        node.id if node else "",
-        at.iteration,
-        call.number,
-        call.status is TaskStatus.ENDING,
-        hook=hook,
-        delivery=call.delivery,
-        started_at=call.started_at,
-        at=here.at,
-        provider=here.provider,
-        notes=here.state.note_texts,
-        request=here.request,
-        text=resumption.text if resumption else "",
-        sandbox=_sandbox(here),
-    )
-
-
-def _scope(here: HookSite) -> str:
-    """The folder of the branch, or empty outside of a block."""
-    block, provider = here.state.block, here.at.provider if here.at else None
-    if block is None or provider is None or block.path not in here.plan.places:
-        return ""
-    return branch_folder(here.plan, block, provider)
-
-
-def _sandbox(here: HookSite) -> SandboxChoice | None:
-    """That of the stage; outside of stages, that of the stage before or after it."""
-    if isinstance(here.node, StageNode):
-        return here.node.sandbox
-    stages = [stage for step in here.plan.steps for stage in step.stages]
-    path = here.at.node_path if here.at else None
-    if path in here.plan.places:
-        stages = list(here.plan.places[path].stages)
-    return stages[-1 if here.point == "session_end" else 0].sandbox
-
-
-def _effect_closed(here: HookSite, hook: Hook, call: HookCall) -> f.EffectDone | f.EffectReconciled:
-    if call.status in (TaskStatus.LOST, TaskStatus.CANCELLED):
-        return f.EffectReconciled(
-            call.delivery,
-            "webhook",
-            call.number,
-            found="unknown" if call.started else "absent",
-            then="ask" if _asks(here, hook, call) else "repeat",
-        )
-    is_done = call.status is TaskStatus.SUCCEEDED
-    return f.EffectDone(call.delivery, "webhook", call.number, outcome="done" if is_done else "failed")
+def _effect_closed(call: HookCall, then: LostThen) -> f.EffectDone | f.EffectReconciled:
+    """`then`: what follows if its outcome was lost."""
+    if call.status in (TaskStatus.SUCCEEDED, TaskStatus.FAILED):
+        is_done = call.status is TaskStatus.SUCCEEDED
+        return f.EffectDone(call.delivery, "webhook", call.number, outcome="done" if is_done else "failed")
+    found: Literal["unknown", "absent"] = "unknown" if call.started else "absent"
+    return f.EffectReconciled(call.delivery, "webhook", call.number, found=found, then=then)
 
 
 # -- what follows
@@ -330,13 +231,11 @@ def _question(here: HookSite, hook: Hook, reason: str, text: str, options: tuple
 def _restart(here: HookSite, hook: Hook, call: HookCall) -> Ruling:
     stage = here.stage
     if stage is not None and here.node is not None and stage.hook_restarts >= MAX_HOOK_RESTARTS:
+        text = f"Hooks restarted stage {here.node.id!r} {stage.hook_restarts} times. Restart it once more"
+        text += f" ({RETRY}), continue without that ({ACCEPT}), or cancel ({CANCEL})?"
+        options = (RETRY, ACCEPT, RESUME, CANCEL)
         return Ruling(
-            question=Question(
-                "hook_restarts",
-                f"Hooks restarted stage {here.node.id!r} {stage.hook_restarts} times. Restart it again?",
-                at=here.at,
-                grants="rounds",
-            )
+            question=Question("hook_restarts", text, options, at=here.at, subject=hook.id, grants="rounds")
         )
     reason = call.reason or f"requested by hook {hook.id}"
     provider = here.at.provider if here.at else None
@@ -368,24 +267,30 @@ def _failed(here: HookSite, hook: Hook, call: HookCall) -> Ruling:
             assert_never(policy)
 
 
-def _asks(here: HookSite, hook: Hook, call: HookCall) -> bool:
-    """Whether a person decides about a lost call."""
+def _then(here: HookSite, hook: Hook, call: HookCall) -> LostThen:
+    """What follows a lost call."""
+    is_often = call.lost >= MAX_LOST_CALLS
     if here.point in ("session_end", "request"):
-        return False
-    return (call.started and hook.on_lost == "pause") or call.lost >= MAX_LOST_CALLS
+        return "skip" if is_often else "repeat"
+    return "ask" if is_often or (call.started and hook.on_lost == "pause") else "repeat"
 
 
 def _lost(here: HookSite, hook: Hook, call: HookCall) -> Ruling:
-    if not _asks(here, hook, call):
-        if call.lost < MAX_LOST_CALLS:
-            return _call(here, hook, call.number + 1)
+    then = _then(here, hook, call)
+    if then == "ask":
+        return Ruling(question=_lost_question(here, hook, call))
+    if then == "skip":
         return _skip(here, hook.id, f"{call.lost} calls were lost in a row")
+    return _call(here, hook, call)
+
+
+def _lost_question(here: HookSite, hook: Hook, call: HookCall) -> Question:
     why = "the run was stopped" if call.status is TaskStatus.CANCELLED else "the engine or the machine died"
     text = (
         f"The answer of hook {hook.id!r} was lost, because {why}. Its effect is unknown."
         " Continue without it, retry, or abort?"
     )
-    return Ruling(question=_question(here, hook, "hook_lost", text, (CONTINUE, RETRY, ABORT)))
+    return _question(here, hook, "hook_lost", text, (CONTINUE, RETRY, ABORT))
 
 
 def _skip(here: HookSite, hook: str, reason: str, *, answered: bool = False) -> Ruling:
@@ -404,6 +309,6 @@ def calls_in_flight(plan: Plan, state: RunState, at: Cursor | None = None) -> It
         if at is not None and progress.host != hook_host(progress.point, at):
             continue
         here = site(plan, state, progress.point, progress.at, progress.subject)
-        hook = next((hook for hook in here.hooks if hook.id == call.hook), None) if here else None
+        hook = here.hook(call.hook) if here else None
         if here is not None and hook is not None:
-            yield _task(here, hook, call), call
+            yield hook_task(here, hook, call), call

@@ -369,6 +369,8 @@ def _allow_escalated(state: RunState, event: Event, fact: f.RequestResolved, req
     if request.reason in checks.ROUTE_REASONS or request.reason == "verdict":
         changed = checks.answered(state, stage, request, fact)
         return _with_stage(changed, request.at, checks.answered_stage(stage, request, fact))
+    if request.reason == "hook_restarts" and fact.effect == "accepted":
+        return hooks.request_resolved(state, request, "continue")
     more = fact.granted if fact.effect == "granted" else 1 if fact.effect == "continue" else 0
     match request.reason:
         case "approval_rounds":

@@ -141,4 +141,4 @@ class EffectReconciled(Fact, frozen=True):
     attempt: int = written(1)
     found: Literal["unknown", "absent"] = written("unknown")
     """`absent`: it had not begun."""
-    then: Literal["repeat", "ask"] = written("repeat")
+    then: Literal["repeat", "ask", "skip"] = written("repeat")
