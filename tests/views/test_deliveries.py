@@ -63,6 +63,30 @@ def test_repeated_call_is_one_delivery_with_two_tries_and_one_key() -> None:
     ]
 
 
+def test_call_that_is_repeated_under_a_new_plan_is_the_same_delivery() -> None:
+    again = f.HookStarted(*HOOK, 2, action="webhook")
+    opened = f.RequestOpened("hook_lost-5", "pause", "k", "hook_lost", "?", ("continue",), subject="review")
+    start = f.HookStarted("begin", "session_start", "d-0", action="script")
+    gone = f.HookStarted("review", "iteration_end", "d-2", action="webhook")
+    found = deliveries_of(
+        history(
+            (START, None),
+            (start, None),
+            (gone, Cursor("0", 1, 2)),
+            (CALL, AT),
+            (f.PlanChanged(plan(), None, {"0": None, "1": "0"}), AT),
+            (f.HookLost(*HOOK), Cursor("0", 1, 2)),
+            (again, Cursor("0", 1, 2)),
+            (opened, Cursor("0", 1, 2)),
+        )
+    )
+    assert [(one.key, len(one.tries), one.request) for one in found] == [
+        ("d-0", 1, None),
+        ("d-2", 1, None),
+        ("d-1", 2, "hook_lost-5"),
+    ]
+
+
 def test_same_hook_at_two_places_has_two_deliveries() -> None:
     other = f.HookStarted("review", "iteration_end", "d-2", action="webhook")
     both = deliveries_of(history((START, None), (CALL, AT), (other, Cursor("1", 1, 3))))

@@ -12,6 +12,7 @@ from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
 from agentforge.model.hook import HookAction, HookOutcome, HookPoint
 from agentforge.model.plan import Plan
+from agentforge.views.hook_calls import asks_about_hook
 from agentforge.views.run_model import CARRIES_PLAN
 
 TryStatus = Literal["running", "completed", "failed", "timed_out", "lost"]
@@ -98,6 +99,8 @@ class DeliveryFold:
         match event.fact:
             case fact if isinstance(fact, CARRIES_PLAN):
                 self._plan = fact.plan
+                if isinstance(fact, f.PlanChanged):
+                    self._move(fact.paths)
             case f.HookStarted() as fact:
                 self._start(event, fact)
             case f.HookSkipped() as fact:
@@ -118,7 +121,7 @@ class DeliveryFold:
                 self._end(event, fact.delivery, "lost", None, message=why)
             case f.HookRetryScheduled() as fact:
                 self._change(fact.delivery, due_at=fact.due_at)
-            case f.RequestOpened(kind="pause") as fact:
+            case f.RequestOpened() as fact if asks_about_hook(fact):
                 self._ask(event, fact)
             case f.RequestAnswered() as fact if fact.id in self._asked:
                 self._change(self._asked[fact.id], decision=fact.answer, decided_by=fact.by)
@@ -129,6 +132,12 @@ class DeliveryFold:
         tries = (*known.tries, HookTry(fact.attempt, event.at))
         self._found[place] = replace(known, tries=tries, due_at=None)
         self._places[fact.delivery] = place
+
+    def _move(self, paths: dict[str, str | None]) -> None:
+        """Calls that continue under the new plan are at the new place of their node."""
+        moved = {place: _moved(place, paths) for place in self._found}
+        self._found = {moved[place]: one for place, one in self._found.items()}
+        self._places = {key: moved[place] for key, place in self._places.items()}
 
     def _ask(self, event: Event, fact: f.RequestOpened) -> None:
         """The latest call of the hook at that place led to the request."""
@@ -165,6 +174,14 @@ class DeliveryFold:
         place = self._places.get(key)
         if place is not None:
             self._found[place] = replace(self._found[place], **changes)
+
+
+def _moved(place: _Place, paths: dict[str, str | None]) -> _Place:
+    hook, point, at, subject = place
+    if at is None:
+        return place
+    path = paths.get(at.node_path, at.node_path) or f"removed {at.node_path}"
+    return hook, point, replace(at, node_path=path), subject
 
 
 def deliveries_of(events: Iterable[Event]) -> tuple[Delivery, ...]:

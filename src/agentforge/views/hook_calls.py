@@ -6,8 +6,10 @@ from typing import Literal
 
 from msgspec import Struct
 
+from agentforge.model.facts import RequestOpened
 from agentforge.model.hook import CALL_POINTS, Hook, HookAction, HookPoint
 from agentforge.model.plan import Plan
+from agentforge.model.request import Request
 from agentforge.model.state import HookCall, HookProgress, RunState
 from agentforge.model.status import RunStatus, TaskStatus
 
@@ -34,6 +36,11 @@ class HookCallView(Struct, frozen=True):
     """When the try times out, or the next one starts."""
     message: str = ""
     """Why the previous try failed."""
+
+
+def asks_about_hook(request: Request | RequestOpened) -> bool:
+    """Whether its subject is a hook."""
+    return request.kind == "pause" or request.reason == "hook_restarts"
 
 
 def hook_calls(plan: Plan, state: RunState) -> Iterator[HookCallView]:
@@ -68,7 +75,7 @@ def _view(plan: Plan, progress: HookProgress, call: HookCall, status: HookCallSt
 def _status(state: RunState, progress: HookProgress, call: HookCall) -> HookCallStatus | None:
     """None if nothing is awaited."""
     asked = any(
-        request.kind == "pause" and (request.subject, request.at) == (call.hook, progress.at)
+        asks_about_hook(request) and (request.subject, request.at) == (call.hook, progress.at)
         for request in state.open_requests
     )
     if asked:
