@@ -50,7 +50,7 @@ CHECK_LINES: list[tuple[AnyFact, str, str | None]] = [
     (
         f.StageJudged("fail", "2 failed", failing=("test",), tree="abc"),
         f'{PLACE} verdict=fail failing=test reason="2 failed" tree=abc',
-        "build verdict fail on tree abc: 2 failed",
+        "build verdict fail on tree abc",
     ),
     (
         f.StageRouted("verify", "build", "fail", "2 failed", cycle=2, of=3),

@@ -300,6 +300,48 @@ def test_events_of_a_branch_name_its_provider() -> None:
     assert done.words == "claude: build is done"
 
 
+@pytest.mark.parametrize(
+    ("fact", "mark", "words"),
+    [
+        (f.StageJudged("pass"), "done", "build verdict pass"),
+        (f.StageJudged("fail"), "failed", "build verdict fail"),
+        (f.StageJudged("reject"), "failed", "build verdict reject"),
+        (f.StageJudged("large"), "note", "build verdict large"),
+        (
+            f.StageRouted("build", "plan", "fail", cycle=2, of=3),
+            "back",
+            "build goes back to plan (cycle 2 of 3)",
+        ),
+        (f.StageRouted("build", "last", "large"), "onward", "build continues with last"),
+        (f.NodeCompleted("build", "enough", 1, verdict="pass"), "done", "build is done: enough"),
+        (
+            f.NodeCompleted("build", "enough", 1, verdict="fail", overridden_by="Ada"),
+            "warning",
+            "build was accepted by Ada despite verdict fail",
+        ),
+    ],
+)
+def test_marks_of_verdicts(fact: AnyFact, mark: str, words: str) -> None:
+    line = run_line(event(fact, AT), plan())
+    assert line is not None
+    assert (line.mark, line.words) == (mark, words)
+
+
+@pytest.mark.parametrize("verdict", ["fail", "reject", "large"])
+def test_stage_that_a_route_leaves_is_not_called_done(verdict: str) -> None:
+    """The lines of its verdict and its route say how it ended."""
+    assert run_line(event(f.NodeCompleted("build", "enough", 1, verdict=verdict), AT), plan()) is None
+    at = Cursor("1.0", 1, 2, "codex")
+    assert run_line(event(f.StageCompleted("build", "enough", 2, verdict), at), plan()) is None
+
+
+def test_route_to_the_end_ends_a_branch_or_the_run() -> None:
+    fact = f.StageRouted("build", "", "large")
+    line = run_line(event(fact, Cursor("1", 1, 2, "codex")), plan())
+    assert line is not None
+    assert line.words == "codex: build ends its branch (verdict large)"
+
+
 def test_hook_of_a_whole_stage_names_no_iteration() -> None:
     started = event(f.HookStarted("review", "stage_start", "d-1", action="script"), Cursor("1", 1, 0))
     line = run_line(started, plan())

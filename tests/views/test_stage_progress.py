@@ -1,5 +1,7 @@
 """The progress of stages when routes pass over some of them, or lead back."""
 
+import pytest
+from msgspec.structs import replace
 from tests.engine.plans import block, nested, plan_of, stage
 from tests.engine.playbook import Play, play
 
@@ -70,12 +72,30 @@ BACK = f"""{SKIPPED}{work("last", "verdict=reject")}
 def test_stage_that_a_route_passes_over_is_skipped() -> None:
     conversation = play(plan_of(SKIPS, stage("build"), GOES_BACK), f"{SKIPPED}? prepare last 1")
     assert marks(conversation) == [("plan", "done"), ("build", "skipped"), ("last", "current")]
-    assert [stage_text(row) for row in progress(conversation)] == ["1/1", "skipped", "0/1"]
+    assert [stage_text(row) for row in progress(conversation)] == ["1/1  small", "skipped", "0/1"]
     assert [(entry.name, entry.status) for entry in entries(conversation)] == [
         ("plan", "completed"),
         ("build", "skipped"),
         ("last", "running"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "by", "mark", "text"),
+    [
+        ("pass", "", "done", "1/1"),
+        ("large", "", "done", "1/1  large"),
+        ("fail", "", "failed", "1/1  fail"),
+        ("reject", "Ada", "warning", "1/1  reject, accepted by Ada"),
+    ],
+)
+def test_stage_that_ended_with_a_verdict(verdict: str, by: str, mark: str, text: str) -> None:
+    conversation = play(plan_of(SKIPS, stage("build"), GOES_BACK), f"{SKIPPED}? prepare last 1")
+    state = state_of(conversation)
+    (record,) = state.stages
+    judged = replace(state, stages=(replace(record, verdict=verdict, accepted_by=by),))
+    row = stage_progress(conversation.plan, judged)[0]
+    assert (row.mark, stage_text(row)) == (mark, text)
 
 
 def test_stage_that_ended_early_says_why() -> None:

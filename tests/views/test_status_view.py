@@ -382,6 +382,7 @@ def test_status_shows_the_latest_checks_and_cycles() -> None:
     run = CheckRun("test", 1, 1, NOON, "fail", counts=CheckCounts(3, 1), tree="a" * 40)
     passed = CheckRun("lint", 1, 1, NOON, "pass")
     judged = StageVisit("build", "1", None, 1, NOON, verdict="fail", waived=("lint",), checks=(run, passed))
+    judged = replace(judged, accepted_by="Ada")
     started = StageVisit("plan", "0", None, 1, NOON, checks=(passed,))
     rows = status_rows(
         replace(view, visits=(judged, started), cycles=(CycleStatus("build", 2, 3),)), NOON, UTC
@@ -390,7 +391,7 @@ def test_status_shows_the_latest_checks_and_cycles() -> None:
         "build: 2 of 3",
         "build: test failed: 1 failed, 3 passed, tree aaaaaaaaaaaa",
         "build: lint passed",
-        "build: fail (waived: lint)",
+        "build: fail, accepted by Ada (waived: lint)",
         "plan: lint passed",
     ]
 

@@ -203,9 +203,9 @@ def test_every_outcome_has_a_text(status: CheckRunStatus) -> None:
         ),
         (
             replace(VISIT, verdict="reject", accepted_by="me", to="", checks=(RUN,)),
-            "done",
-            "build, visit 2: reject",
-            ["Check: test is running", "Accepted: by me", "Route: the run ends"],
+            "warning",
+            "build, visit 2: reject, accepted by me",
+            ["Check: test is running", "Route: the run ends"],
         ),
         (replace(VISIT, verdict="pass", to="next"), "done", "build, visit 2: pass", ["Route: on to next"]),
     ],

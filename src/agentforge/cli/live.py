@@ -22,7 +22,7 @@ from agentforge.views.lines.live import RunLine, header_lines, run_line
 from agentforge.views.lines.requests import QUESTION_CHARS, answer_command, waits_text
 from agentforge.views.lines.status import branch_text, stage_text
 from agentforge.views.run_model import RunModel
-from agentforge.views.stage_progress import BranchProgress, StageProgress, stage_progress
+from agentforge.views.stage_progress import BranchProgress, StageMark, StageProgress, stage_progress
 from agentforge.views.status import running_check, waiting
 from agentforge.views.summary import Summary
 from agentforge.views.text import cost, counted, one_line, printable, span
@@ -211,7 +211,7 @@ def _bar(row: StageProgress | BranchProgress) -> RenderableType:
     if row.mark in ("waiting", "skipped") or not row.total:
         return shown("")
     # A stage that ended early is complete.
-    completed = row.total if row.mark == "done" else row.completed
+    completed = row.total if row.mark in ("done", "warning") else row.completed
     filled = min(BAR_COLUMNS, BAR_COLUMNS * completed // row.total)
     # Two characters, so that the bar can be read without colours.
     bar = shown("━" * filled, STYLES[MARKS[row.mark][1]])
@@ -222,7 +222,8 @@ def _window(rows: tuple[StageProgress, ...]) -> tuple[StageProgress, ...]:
     """The rows around the current stage if there are too many to show."""
     if len(rows) <= MAX_STAGES:
         return rows
-    passed = ("done", "waiting", "skipped")
-    current = next((i for i, row in enumerate(rows) if row.mark not in passed), len(rows) - 1)
+    marks = [row.mark for row in rows]
+    wanted: tuple[StageMark, ...] = ("current", "stopped", "failed")
+    current = next((marks.index(mark) for mark in wanted if mark in marks), len(rows) - 1)
     first = min(max(0, current - MAX_STAGES // 2), len(rows) - MAX_STAGES)
     return rows[first : first + MAX_STAGES]

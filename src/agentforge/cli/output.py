@@ -33,6 +33,8 @@ MARKS = {
     **dict.fromkeys(("note", "waiting"), ("·", "dim")),
     "skipped": ("–", "dim"),
     "warning": ("!", "warn"),
+    "back": ("←", "warn"),
+    "onward": ("→", "dim"),
 }
 """The mark and its tone, by the status of a run, a stage or a probe."""
 

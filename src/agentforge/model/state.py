@@ -402,6 +402,9 @@ class StageRecord(Struct, frozen=True):
     """The round of each enclosing pipeline."""
     judge_failures: int = 0
     """Consecutive failures of the judge, at the end of the stage."""
+    verdict: str = ""
+    accepted_by: str = ""
+    """Who accepted the result despite its verdict."""
 
 
 class BranchState(Struct, frozen=True):

@@ -18,8 +18,9 @@ from agentforge.model.state import (
     position_of,
 )
 from agentforge.model.status import NodeStatus, RunStatus
+from agentforge.views.visits import verdict_mark
 
-StageMark = Literal["done", "current", "failed", "stopped", "waiting", "skipped"]
+StageMark = Literal["done", "current", "failed", "stopped", "waiting", "skipped", "warning"]
 
 
 class BranchProgress(Struct, frozen=True):
@@ -45,6 +46,10 @@ class StageProgress(Struct, frozen=True):
     """Maximum iterations; the stage may end earlier."""
     reason: str = ""
     """Why it ended."""
+    verdict: str = ""
+    """Of its last visit, once that is over."""
+    accepted_by: str = ""
+    """Who accepted the result despite its verdict."""
     branches: tuple[BranchProgress, ...] = ()
 
 
@@ -66,7 +71,16 @@ def _step_progress(state: RunState, step: Step, record: StageRecord | None) -> S
         return StageProgress(name, "skipped", 0, total)
     if record is None or _is_ahead(step.path, state):
         return StageProgress(name, "waiting", 0, total)
-    return StageProgress(name, "done", record.iterations, max(total, record.iterations), record.reason)
+    mark: StageMark = verdict_mark(record.verdict, record.accepted_by)
+    return StageProgress(
+        name,
+        mark,
+        record.iterations,
+        max(total, record.iterations),
+        record.reason,
+        record.verdict,
+        record.accepted_by,
+    )
 
 
 def is_skipped(path: str, state: RunState) -> bool:

@@ -7,6 +7,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from agentforge.engine.decide.checks import FAIL, REJECT
 from agentforge.model import facts as f
 from agentforge.model.check import CheckCounts, CheckProblem
 from agentforge.model.cursor import Cursor
@@ -90,6 +91,16 @@ class StageVisit(Struct, frozen=True):
         return tuple({run.check: run for run in self.checks}.values())
 
 
+VerdictMark = Literal["done", "failed", "warning"]
+"""`warning`: a person accepted the result despite its verdict."""
+
+
+def verdict_mark(verdict: str, accepted_by: str) -> VerdictMark:
+    if accepted_by:
+        return "warning"
+    return "failed" if verdict in (FAIL, REJECT) else "done"
+
+
 VisitFact = (
     f.NodeStarted
     | f.IterationStarted
@@ -103,7 +114,15 @@ VisitFact = (
     | f.NodeRestarted
     | f.StageCompleted
 )
-JudgedFact = f.CheckStarted | f.CheckCompleted | f.CheckLost | f.StageJudged | f.StageRouted | f.NodeCompleted
+JudgedFact = (
+    f.CheckStarted
+    | f.CheckCompleted
+    | f.CheckLost
+    | f.StageJudged
+    | f.StageRouted
+    | f.NodeCompleted
+    | f.StageCompleted
+)
 """What changes the checks and the verdict of a visit."""
 
 
@@ -183,10 +202,10 @@ def _visited(visit: StageVisit, when: datetime, at: Cursor, fact: VisitFact) -> 
             )
         case f.StageRouted():
             return replace(visit, to=fact.to, cycle=fact.cycle, of=fact.of, skipped=fact.skipped)
-        case f.NodeCompleted():
+        case f.NodeCompleted() | f.StageCompleted():
             by = fact.overridden_by
             return replace(visit, ended_at=when, ended=fact.reason, accepted_by=by)
-        case f.NodeRestarted() | f.StageCompleted():
+        case f.NodeRestarted():
             return replace(visit, ended_at=when, ended=fact.reason)
         case f.NodeStarted() | f.IterationStarted():  # exhaustive
             return visit

@@ -69,7 +69,8 @@ def _decide_branch(plan: Plan, state: RunState, step: Step, block: BlockState, b
     stage = stage_in(plan, state, place, node, at)
     ruling = decide_stage(stage)
     if ruling.done is not None:
-        return stage.record(f.StageCompleted(node.id, ruling.done, at.completed))
+        word, by = (at.verdict.word, at.verdict.accepted_by) if at.verdict else ("", "")
+        return stage.record(f.StageCompleted(node.id, ruling.done, at.completed, word, by))
     if ruling.failure is not None:
         message = f"{node.id}: {ruling.failure.message}"
         return Ruling(failure=replace(ruling.failure, message=message))

@@ -274,6 +274,8 @@ def _completed(state: RunState, event: Event, fact: f.NodeCompleted) -> RunState
         at.run,
         state.rounds,
         judge_failures=at.judge_failures if isinstance(at, StageState) else 0,
+        verdict=fact.verdict,
+        accepted_by=fact.overridden_by,
     )
     others = (known for known in state.stages if known.path != at.path)
     left = replace(state, at=Between(fact.next), stages=(*others, done))

@@ -99,6 +99,10 @@ class StageCompleted(Fact, frozen=True):
     name: str
     reason: str
     iterations: int
+    verdict: str = ""
+    """What the stage concluded, if it has verdicts or routes."""
+    overridden_by: str = ""
+    """Who accepted the result despite its verdict."""
 
 
 class ManifestWritten(Fact, frozen=True):

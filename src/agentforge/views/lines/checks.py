@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, assert_never
 
+from agentforge.engine.decide.checks import PASS
 from agentforge.model import facts as f
 from agentforge.model.check import CheckCounts
 from agentforge.model.state import Waiver
@@ -95,7 +96,8 @@ def check_words(fact: CheckEvent, *, is_branch: bool = False) -> str:
             return waiver_words((fact,))
         case f.StageJudged():
             waived = f" (waived: {', '.join(map(one_line, fact.waived))})" if fact.waived else ""
-            why = f": {_text(fact.reason)}" if fact.reason else ""
+            # Of other verdicts, the next line has the reason: the route, the question or the failure.
+            why = f": {_text(fact.reason)}" if fact.reason and fact.verdict == PASS else ""
             tree = f" on tree {tree_text(fact.tree)}" if fact.tree else ""
             return f"verdict {one_line(fact.verdict)}{tree}{waived}{why}"
         case f.StageRouted():

@@ -5,6 +5,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from agentforge.engine.decide.checks import PASS
 from agentforge.model import facts as f
 from agentforge.model.event import Event
 from agentforge.model.facts import AnyFact
@@ -15,9 +16,10 @@ from agentforge.views.lines.checks import CheckEvent, check_words, waiver_words
 from agentforge.views.lines.hooks import HookEvent, hook_words
 from agentforge.views.lines.requests import RequestFact, request_words
 from agentforge.views.text import counted, one_line, reason_text, request_text, span
+from agentforge.views.visits import verdict_mark
 
 LineLevel = Literal["info", "warn", "error"]
-LineMark = Literal["begin", "done", "failed", "wait", "note", "warning"]
+LineMark = Literal["begin", "done", "failed", "wait", "note", "warning", "back", "onward"]
 
 SUMMARY_CHARS = 160
 MESSAGE_CHARS = 400
@@ -45,8 +47,8 @@ def run_line(event: Event, plan: Plan) -> RunLine | None:
             return RunLine(place, "started", "begin")
         case f.IterationCompleted() as fact:
             return _completed(place, fact)
-        case f.NodeCompleted() as fact:
-            return RunLine(stage, f"is done: {reason_text(fact.reason)}", "done")
+        case f.NodeCompleted() | f.StageCompleted() as fact:
+            return _ended(stage, fact)
         case f.ErrorOccurred() as fact:
             message = one_line(fact.message, MESSAGE_CHARS)
             tried = f" (attempt {fact.attempt})" if fact.attempt else ""
@@ -58,7 +60,7 @@ def run_line(event: Event, plan: Plan) -> RunLine | None:
         case f.TreeTaken(problem=problem):
             text = f"the changes to files are not recorded: {one_line(problem, MESSAGE_CHARS)}"
             return RunLine(place, text, "note", "warn") if problem else None
-        case f.ProviderCompleted() | f.StageCompleted() as fact:
+        case f.ProviderCompleted() as fact:
             return _of_branch(stage, fact)
         case f.JudgeCompleted() as fact:
             return _judged(place, fact)
@@ -84,10 +86,13 @@ def _of_check(place: str, stage: str, fact: CheckEvent, *, is_branch: bool) -> R
             return RunLine(place, words, "done")
         case f.CheckCompleted():
             return RunLine(place, words, "failed", "error")
-        case f.StageJudged(verdict="pass"):
-            return RunLine(stage, words, "done")
-        case f.StageJudged() | f.StageRouted():
-            return RunLine(stage, words, "note", "warn")
+        case f.StageJudged(verdict=verdict):
+            if verdict == PASS:
+                return RunLine(stage, words, "done")
+            is_failed = verdict_mark(verdict, "") == "failed"
+            return RunLine(stage, words, "failed" if is_failed else "note", "warn")
+        case f.StageRouted():
+            return RunLine(stage, words, "back" if fact.cycle else "onward", "warn")
         case f.CheckWaived():
             return RunLine("", words, "note", "warn")
         case f.CheckEnding() | f.CheckLost():  # exhaustive
@@ -165,9 +170,15 @@ def _of_request(stage: str, fact: RequestFact) -> RunLine | None:
     return RunLine("", words, "wait" if asks else "note", "warn" if asks else "info")
 
 
-def _of_branch(stage: str, fact: f.ProviderCompleted | f.StageCompleted) -> RunLine:
-    if isinstance(fact, f.StageCompleted):
-        return RunLine(stage, f"is done: {reason_text(fact.reason)}", "done")
+def _ended(stage: str, fact: f.NodeCompleted | f.StageCompleted) -> RunLine | None:
+    why, verdict = reason_text(fact.reason), one_line(fact.verdict)
+    if by := one_line(fact.overridden_by):
+        return RunLine(stage, f"was accepted by {by} despite verdict {verdict}", "warning", "warn")
+    # The lines of the verdict and of the route say how it ended.
+    return RunLine(stage, f"is done: {why}", "done") if verdict in ("", PASS) else None
+
+
+def _of_branch(stage: str, fact: f.ProviderCompleted) -> RunLine:
     if fact.status == "failed":
         why = one_line(fact.error or "", MESSAGE_CHARS)
         return RunLine(stage, f"failed: {why}", "failed", "error")

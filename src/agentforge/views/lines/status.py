@@ -6,6 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from agentforge.engine.decide.checks import PASS
 from agentforge.model.status import status_text
 from agentforge.views.lines.checks import tree_text
 from agentforge.views.lines.hooks import hook_call_text
@@ -16,6 +17,7 @@ from agentforge.views.stage_progress import BranchProgress, StageProgress
 from agentforge.views.status import StatusView, WaitStatus
 from agentforge.views.summary import judge_warning
 from agentforge.views.text import age, cost, counted, one_line, reason_text, span
+from agentforge.views.visits import VerdictMark, verdict_mark
 
 Tone = Literal["plain", "good", "busy", "warn", "bad", "dim"]
 
@@ -28,6 +30,9 @@ STATUS_TONES: dict[str, Tone] = {
     "awaiting_approval": "warn",
     "aborted": "dim",
 }
+
+
+VERDICT_TONES: dict[VerdictMark, Tone] = {"done": "good", "failed": "bad", "warning": "warn"}
 
 
 UNFINISHED = frozenset({"pending", "running", "paused", "awaiting_approval"})
@@ -78,11 +83,16 @@ def program_text(hooks: Sequence[str]) -> str:
 
 
 def stage_text(stage: StageProgress) -> str:
-    """The progress of a stage: `2/4`, and why it ended early."""
+    """The progress of a stage: `2/4`, and its verdict, or why it ended early."""
     if stage.mark == "skipped":
         return "skipped"
+    done, verdict = f"{stage.completed}/{stage.total}", one_line(stage.verdict)
+    if stage.accepted_by:
+        return f"{done}  {verdict}, accepted by {one_line(stage.accepted_by)}"
+    if verdict not in ("", PASS):
+        return f"{done}  {verdict}"
     is_early = stage.reason and stage.completed < stage.total
-    return f"{stage.completed}/{stage.total}" + (f"  {reason_text(stage.reason)}" if is_early else "")
+    return f"{done}  {reason_text(stage.reason)}" if is_early else done
 
 
 def branch_text(branch: BranchProgress) -> str:
@@ -130,7 +140,10 @@ def _judged(view: StatusView) -> list[StatusRow]:
             rows.append(StatusRow("Check", f"{visit.stage}: {check_outcome(run)}{tree}", tone))
         if visit.verdict:
             waived = f" (waived: {', '.join(map(one_line, visit.waived))})" if visit.waived else ""
-            rows.append(StatusRow("Verdict", f"{visit.stage}: {one_line(visit.verdict)}{waived}"))
+            accepted = f", accepted by {one_line(visit.accepted_by)}" if visit.accepted_by else ""
+            tone = VERDICT_TONES[verdict_mark(visit.verdict, visit.accepted_by)]
+            text = f"{visit.stage}: {one_line(visit.verdict)}{accepted}{waived}"
+            rows.append(StatusRow("Verdict", text, tone))
     return rows
 
 

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from agentforge.views.lines.checks import CHECK_ENDS, counts_text, tree_text
 from agentforge.views.text import counted, one_line, reason_text, span
-from agentforge.views.visits import CheckRun, CheckRunStatus, StageVisit
+from agentforge.views.visits import CheckRun, CheckRunStatus, StageVisit, verdict_mark
 
 TEXT_CHARS = 400
 MAX_SHOWN_PATHS = 5
@@ -69,10 +69,14 @@ def _check_rows(run: CheckRun, run_dir: str, *, failures: bool) -> Iterator[Visi
 
 def visit_text(visit: StageVisit, *, cycles: bool) -> VisitText:
     """One visit; with `cycles` also its verdict's reason, checks and route."""
+    mark: str
     if visit.verdict:
         tree = f" on tree {tree_text(visit.tree)}" if visit.tree else ""
-        what = f"{one_line(visit.verdict)}{tree}"
-        mark = "done" if visit.verdict == "pass" or visit.accepted_by else "failed"
+        accepted = f", accepted by {one_line(visit.accepted_by)}" if visit.accepted_by else ""
+        what, mark = (
+            f"{one_line(visit.verdict)}{tree}{accepted}",
+            verdict_mark(visit.verdict, visit.accepted_by),
+        )
     elif visit.ended_at:
         what, mark = counted(visit.iterations, "iteration"), "done"
     else:
@@ -87,8 +91,6 @@ def _visit_rows(visit: StageVisit) -> Iterator[VisitRow]:
         yield VisitRow("Reason", one_line(visit.reason, TEXT_CHARS))
     if visit.waived:
         yield VisitRow("Waived", ", ".join(map(one_line, visit.waived)))
-    if visit.accepted_by:
-        yield VisitRow("Accepted", f"by {one_line(visit.accepted_by)}")
     if visit.to is not None:
         yield VisitRow("Route", _route(visit, visit.to))
     if visit.ended:
