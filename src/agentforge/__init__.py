@@ -116,6 +116,7 @@ if TYPE_CHECKING:
     from agentforge.sdk.signals import stop_on_signals as stop_on_signals
     from agentforge.sdk.sync import SyncEngine as SyncEngine
     from agentforge.system.protection import protect_process as protect_process
+    from agentforge.views.status import RunningCheck as RunningCheck
     from agentforge.views.status import WaitStatus as WaitStatus
     from agentforge.views.summary import Health as Health
     from agentforge.views.summary import Summary as Summary
@@ -205,7 +206,7 @@ _HOME = {
     "sdk.signals": ("StopSignal", "stop_on_signals"),
     "sdk.sync": ("SyncEngine",),
     "system.protection": ("protect_process",),
-    "views.status": ("WaitStatus",),
+    "views.status": ("RunningCheck", "WaitStatus"),
     "views.summary": ("Health", "Summary"),
     "views.visits": ("CheckRun", "StageVisit"),
     "views.work": ("AttemptWork", "IterationWork", "RunTrees", "JudgeWork"),

@@ -138,7 +138,7 @@ def test_failing_check_leads_back_to_an_earlier_stage_and_asks_at_the_limit(tmp_
     result = ran(tmp_path, pipeline(node(), verify, limits={"cycles": 2}), act)
     assert result.status is RunStatus.PAUSED
     (transition,) = found(tmp_path, "stage_transition")
-    assert (transition["source"], transition["to"], transition["cycle"], transition["of"]) == (
+    assert (transition["from"], transition["to"], transition["cycle"], transition["of"]) == (
         "verify",
         "plan",
         2,

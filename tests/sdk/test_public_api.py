@@ -36,6 +36,7 @@ RESULTS = (
         "OpenRequest",
         "RunRow",
         "WaitStatus",
+        "RunningCheck",
         "ProviderInfo",
         "BackgroundRun",
         "LintResult",

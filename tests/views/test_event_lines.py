@@ -5,6 +5,7 @@ from datetime import UTC, timedelta, timezone
 from typing import get_args
 
 import pytest
+from msgspec.structs import replace
 from tests.views.check_events import CHECK_LINES
 from tests.views.hook_events import HOOK_LINES
 from tests.views.samples import NOON, event, plan
@@ -335,11 +336,14 @@ def test_stage_that_a_route_leaves_is_not_called_done(verdict: str) -> None:
     assert run_line(event(f.StageCompleted("build", "enough", 2, verdict), at), plan()) is None
 
 
-def test_route_to_the_end_ends_a_branch_or_the_run() -> None:
+def test_route_to_the_end_ends_a_branch_or_a_pipeline() -> None:
     fact = f.StageRouted("build", "", "large")
-    line = run_line(event(fact, Cursor("1", 1, 2, "codex")), plan())
-    assert line is not None
-    assert line.words == "codex: build ends its branch (verdict large)"
+    branch = run_line(event(fact, Cursor("1", 1, 2, "codex")), plan())
+    inner = run_line(event(replace(fact, next=Destination("2")), AT), plan())
+    assert branch is not None
+    assert inner is not None
+    assert branch.words == "codex: build ends its branch (verdict large)"
+    assert inner.words == "build ends its pipeline (verdict large)"
 
 
 def test_hook_of_a_whole_stage_names_no_iteration() -> None:

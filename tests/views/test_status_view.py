@@ -4,19 +4,28 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from msgspec.structs import replace
+from tests.engine.plans import block, nested, plan_of, stage
 from tests.views.samples import NOON, history, plan
 
 from agentforge.engine.evolve.run import evolve
 from agentforge.model import facts as f
 from agentforge.model.check import CheckCounts
-from agentforge.model.cursor import Cursor
+from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.facts import AnyFact
 from agentforge.model.failure import FailureKind
 from agentforge.model.hook import Hook
 from agentforge.model.plan import Plan
 from agentforge.model.request import Request
 from agentforge.model.result import Decision, Result, Usage
-from agentforge.model.state import CycleCount, RunState
+from agentforge.model.state import (
+    Between,
+    BlockState,
+    BranchState,
+    CycleCount,
+    Position,
+    RunState,
+    StageState,
+)
 from agentforge.model.status import RunStatus
 from agentforge.model.stop_reason import StopReason
 from agentforge.ports.event_log import BufferHealth
@@ -125,7 +134,8 @@ def test_a_cost_that_no_agent_reported_is_shown_as_unknown() -> None:
 @pytest.mark.parametrize(
     ("end", "status", "outcome"),
     [
-        (f.SessionCompleted("all_loops_complete"), "completed", "completed; 1 stage skipped"),
+        (f.SessionCompleted("all_loops_complete"), "completed", "all stages completed"),
+        (f.SessionCompleted("max_iterations"), "completed", "reached the maximum number of iterations"),
         (f.SessionFailed(FailureKind.RESULT_MISSING, "x", "plan"), "failed", "failed in plan, iteration 1"),
         (f.SessionAborted("by a person"), "aborted", "cancelled: by a person"),
         (f.SessionAborted(""), "aborted", "cancelled"),
@@ -206,6 +216,13 @@ def test_a_completed_run_has_no_resume_command() -> None:
         ("plan", "done", 1, "stopped early"),
         ("build", "done", 3, "max_iterations"),
     ]
+
+
+def test_outcome_counts_skipped_stages() -> None:
+    routed = (f.StageRouted("plan", "", "small", skipped=("build",)), Cursor("0", 1, 1))
+    ended = (f.SessionCompleted("all_loops_complete"), Cursor("0", 1, 1))
+    view = seen(STARTED, NODE, COMPLETED, routed, NODE_DONE, ended, status="completed")
+    assert shown(view)["Outcome"] == "completed; 1 stage skipped"
 
 
 def test_health_warnings_have_rows_of_their_own() -> None:
@@ -385,10 +402,10 @@ def test_status_shows_the_latest_checks_and_cycles() -> None:
     judged = replace(judged, accepted_by="Ada")
     started = StageVisit("plan", "0", None, 1, NOON, checks=(passed,))
     rows = status_rows(
-        replace(view, visits=(judged, started), cycles=(CycleStatus("build", 2, 3),)), NOON, UTC
+        replace(view, visits=(judged, started), cycles=(CycleStatus("build", "plan", 2, 3),)), NOON, UTC
     )
     assert [row.value for row in rows if row.label in ("Cycle", "Check", "Verdict")] == [
-        "build: 2 of 3",
+        "2 of 3, back from build to plan",
         "build: test failed: 1 failed, 3 passed, tree aaaaaaaaaaaa",
         "build: lint passed",
         "build: fail, accepted by Ada (waived: lint)",
@@ -396,11 +413,17 @@ def test_status_shows_the_latest_checks_and_cycles() -> None:
     ]
 
 
-def test_cycles_are_counted_up_to_the_limit_with_what_was_granted() -> None:
-    states = (evolve(None, event) for event in history(STARTED))
-    state = replace(next(states), cycles={"1>0": CycleCount(1, 5), "7>0": CycleCount(1, 3)})
+def test_check_that_runs_shows_since_when() -> None:
+    running = StageVisit("build", "1", None, 1, NOON, checks=(CheckRun("test", 1, 1, NOON),))
+    view = replace(seen(STARTED, NODE, status="running"), visits=(running,))
+    assert shown(view)["Check"] == "build: test is running, 1m 30s"
+    assert shown(replace(view, status="interrupted"))["Check"] == "build: test was interrupted"
+
+
+def cycles_at(at: Position, cycles: dict[str, CycleCount], of: Plan) -> tuple[CycleStatus, ...]:
+    state = replace(next(evolve(None, event) for event in history(STARTED)), at=at, cycles=cycles)
     view = status_view(
-        plan(),
+        of,
         state,
         Summary(),
         health(Summary()),
@@ -410,4 +433,26 @@ def test_cycles_are_counted_up_to_the_limit_with_what_was_granted() -> None:
         log=LogStatus(1, 0),
         now=NOON,
     )
-    assert view.cycles == (CycleStatus("build", 2, 5),)
+    return view.cycles
+
+
+def test_cycles_are_shown_while_the_run_is_in_them() -> None:
+    of = plan_of(stage("plan"), stage("build"), stage("check"), stage("last"))
+    cycles = {"2>1": CycleCount(1, 5), "7>0": CycleCount(1, 3)}
+    current = (CycleStatus("check", "build", 2, 5),)
+    assert cycles_at(StageState("1", 2), cycles, of) == current
+    assert cycles_at(StageState("2", 2), cycles, of) == current
+    assert cycles_at(Between(Destination("1")), cycles, of) == current
+    assert cycles_at(StageState("3", 1), cycles, of) == ()
+    assert cycles_at(StageState("0", 1), cycles, of) == ()
+    assert cycles_at(Between(None), cycles, of) == ()
+
+
+def test_cycles_of_a_branch_and_of_a_nested_pipeline() -> None:
+    of = plan_of(block("claude", stage("draft"), stage("check")), nested("inner", stage("one"), stage("two")))
+    branch = BranchState("claude", stage=StageState("0.0", 2))
+    inside = BlockState("0", 1, branches=(branch,))
+    cycles = {"0.1@claude>0.0": CycleCount(1, 3), "1.1>1.0": CycleCount(2, 3)}
+    assert cycles_at(inside, cycles, of) == (CycleStatus("check", "draft", 2, 3),)
+    assert cycles_at(replace(inside, branches=(replace(branch, stage=None),)), cycles, of) == ()
+    assert cycles_at(StageState("1.0", 3), cycles, of) == (CycleStatus("two", "one", 3, 3),)

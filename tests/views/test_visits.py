@@ -205,7 +205,7 @@ def test_every_outcome_has_a_text(status: CheckRunStatus) -> None:
             replace(VISIT, verdict="reject", accepted_by="me", to="", checks=(RUN,)),
             "warning",
             "build, visit 2: reject, accepted by me",
-            ["Check: test is running", "Route: the run ends"],
+            ["Check: test is running", "Route: to the end"],
         ),
         (replace(VISIT, verdict="pass", to="next"), "done", "build, visit 2: pass", ["Route: on to next"]),
     ],

@@ -11,7 +11,7 @@ from agentforge.model.state import RunState, Spending
 from agentforge.model.status import RunStatus
 from agentforge.model.stop_reason import StopReason
 from agentforge.ports.event_log import BufferHealth, Damage
-from agentforge.views.status import WaitStatus, duration
+from agentforge.views.status import RunningCheck, WaitStatus, duration
 from agentforge.views.summary import Health, Summary
 from agentforge.views.visits import StageVisit
 
@@ -101,6 +101,8 @@ class RunRow(Struct, frozen=True):
     """The open ones."""
     waiting: tuple[WaitStatus, ...] = ()
     """The stages of a running run that wait for a retry or for a limit to reset."""
+    check: RunningCheck | None = None
+    """The check that a running run is running."""
 
 
 def result_of(state: RunState, summary: Summary, run_dir: str) -> RunResult:

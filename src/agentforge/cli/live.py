@@ -20,7 +20,7 @@ from agentforge.views.hook_calls import hook_calls
 from agentforge.views.lines.hooks import hook_call_text
 from agentforge.views.lines.live import RunLine, header_lines, run_line
 from agentforge.views.lines.requests import QUESTION_CHARS, answer_command, waits_text
-from agentforge.views.lines.status import branch_text, stage_text
+from agentforge.views.lines.status import branch_text, running_check_text, stage_text
 from agentforge.views.run_model import RunModel
 from agentforge.views.stage_progress import BranchProgress, StageMark, StageProgress, stage_progress
 from agentforge.views.status import running_check, waiting
@@ -158,8 +158,7 @@ class LivePainter:
             return shown(stage_text(row), "dim")
         text = shown(stage_text(row), "bold")
         if call := running_check(state):
-            took = span((datetime.now(UTC) - call.since).total_seconds())
-            return append(text, f"  check {one_line(call.check)}, {took}", "cyan")
+            return append(text, f"  {running_check_text(call, datetime.now(UTC))}", "cyan")
         iteration, attempt = state.iteration, state.attempt
         if iteration is None:
             is_delayed = state.node is not None and state.node.delay_due is not None

@@ -84,19 +84,18 @@ def _step_progress(state: RunState, step: Step, record: StageRecord | None) -> S
 
 
 def is_skipped(path: str, state: RunState) -> bool:
-    """Whether a route passed over the node, or the run was completed without it."""
-    if any(is_within(path, node) for node in state.skipped):
-        return not _is_ahead(path, state)
-    return state.status is RunStatus.COMPLETED and all(record.path != path for record in state.stages)
+    """Whether a route passed over the node."""
+    return any(is_within(path, node) for node in state.skipped) and not _is_ahead(path, state)
 
 
 def _is_ahead(path: str, state: RunState) -> bool:
     """Whether the run has yet to come there, perhaps once more."""
     here = current_path(state)
-    return here is not None and _order(path) > _order(here)
+    return here is not None and order(path) > order(here)
 
 
-def _order(path: str) -> tuple[int, ...]:
+def order(path: str) -> tuple[int, ...]:
+    """Paths compare as the nodes follow each other."""
     return tuple(map(position_of, path.split(".")))
 
 

@@ -5,16 +5,23 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from agentforge.engine.decide.routing import siblings
 from agentforge.model.plan import Mode, Plan, ProviderChoice, StageNode, Step
 from agentforge.model.request import Request
 from agentforge.model.session_name import session_argument
-from agentforge.model.state import RefusedFile, RunState, StageState
+from agentforge.model.state import RefusedFile, RunState, StageState, position_of
 from agentforge.model.status import RunStatus, TaskStatus
 from agentforge.model.stop_reason import StopReason
 from agentforge.ports.event_log import BufferHealth
 from agentforge.views.hook_calls import HookCallView, hook_calls
 from agentforge.views.lines.requests import answer_commands, inspect_command
-from agentforge.views.stage_progress import StageProgress, current_step, stage_progress
+from agentforge.views.stage_progress import (
+    StageProgress,
+    current_path,
+    current_step,
+    order,
+    stage_progress,
+)
 from agentforge.views.summary import Health, Summary
 from agentforge.views.visits import StageVisit
 
@@ -80,9 +87,11 @@ class RunningCheck(Struct, frozen=True):
 
 
 class CycleStatus(Struct, frozen=True):
-    """A stage that sent the work back."""
+    """A route back to an earlier node, while the run is on the way between them."""
 
     stage: str
+    to: str
+    """The node that the stage sent the work back to."""
     cycle: int
     """The current pass."""
     of: int
@@ -227,12 +236,25 @@ def status_view(
 
 
 def _cycles(plan: Plan, state: RunState) -> Iterator[CycleStatus]:
+    """Those that the run is in, not those that it has left."""
     for key, count in state.cycles.items():
-        place, route, _ = key.partition(">")
+        place, _, target = key.partition(">")
         path, _, branch = place.partition("@")
         stage = plan.stage(path, branch or None)
-        if route and stage is not None:
-            yield CycleStatus(stage.id, count.taken + 1, count.limit)
+        if stage is not None and _is_between(state, target, path, branch or None):
+            ids = siblings(plan, path, branch or None)
+            to = ids[min(position_of(target), len(ids) - 1)]
+            yield CycleStatus(stage.id, to, count.taken + 1, count.limit)
+
+
+def _is_between(state: RunState, first: str, last: str, branch: str | None) -> bool:
+    """Whether the run, or a branch, is at one of these nodes or at one between them."""
+    stage = state.stage(branch) if branch else None
+    here = stage.path if stage else current_path(state) if branch is None else None
+    if here is None:
+        return False
+    level = order(here)[: last.count(".") + 1]
+    return order(first) <= level <= order(last)
 
 
 def duration(state: RunState, status: str, now: datetime) -> float:

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from agentforge.model.status import status_text
 from agentforge.views.lines.requests import answerers_text
+from agentforge.views.lines.status import running_check_text
 from agentforge.views.status import StatusView
 from agentforge.views.text import cost, one_line, reason_text, span, width
 
@@ -114,8 +115,8 @@ def _while_running(view: StatusView, now: datetime) -> str:
     for call in view.hooks:
         if call.status != "asking":
             return f"hook {one_line(call.hook)}, {span((now - call.since).total_seconds())}"
-    if check := view.running_check:
-        return f"check {one_line(check.check)}, {span((now - check.since).total_seconds())}"
+    if view.running_check:
+        return running_check_text(view.running_check, now)
     for wait in view.waiting:
         return f"{wait.provider}, another {span((wait.until - now).total_seconds())}"
     if question := _question(view, now):

@@ -39,7 +39,7 @@ from agentforge.system import files
 from agentforge.views.files.state import SNAPSHOT_VERSION, StateSnapshot
 from agentforge.views.run_model import RunModel, fold_events
 from agentforge.views.stage_progress import current_step
-from agentforge.views.status import waiting
+from agentforge.views.status import running_check, waiting
 from agentforge.views.summary import health
 
 __all__ = ["LogReport", "Runs", "Tail", "shown_status"]
@@ -257,6 +257,7 @@ class Runs:
             archived_from=state.session if state.session != session else None,
             requests=state.open_requests,
             waiting=tuple(waiting(plan, state)) if info.status == "running" else (),
+            check=running_check(state) if info.status == "running" else None,
         )
 
     def _from_cache(self, snapshot: StateSnapshot, log: EventLog, reader: LogReader) -> RunModel | None:

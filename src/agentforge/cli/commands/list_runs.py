@@ -10,7 +10,7 @@ from agentforge.cli.invocation import Invocation, invocation, note_others, proje
 from agentforge.cli.output import echo, marked, note, print_json, styled, with_program, wrapped
 from agentforge.model.status import status_text
 from agentforge.views.lines.requests import waits_text
-from agentforge.views.lines.status import STATUS_TONES, wait_text
+from agentforge.views.lines.status import STATUS_TONES, running_check_text, wait_text
 from agentforge.views.text import age, one_line, padded, width
 
 if TYPE_CHECKING:
@@ -65,4 +65,6 @@ def table(rows: "Sequence[RunRow]", now: datetime) -> list[str]:
         below = [f"waiting: {wait_text(wait, now)}" for wait in row.waiting]
         below += [f"{one_line(request.question)} ({waits_text(request, now)})" for request in row.requests]
         lines += [line for text in below for line in wrapped(f"    {marked('wait')} {text}", 6)]
+        if row.check:
+            lines += wrapped(f"    {marked('current')} {running_check_text(row.check, now)}", 6)
     return lines

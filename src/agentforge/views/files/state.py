@@ -156,9 +156,8 @@ def _stages(plan: Plan, state: RunState) -> tuple[StageEntry, ...]:
 
 
 def _skipped(state: RunState, step: Step) -> StageEntry:
-    when = (at for path, at in state.skipped.items() if is_within(step.path, path))
-    index, timestamp = position_of(step.path), next(when, state.updated_at)
-    return StageEntry(step.node.id, index, 0, None, "skipped", timestamp)
+    when = next(at for path, at in state.skipped.items() if is_within(step.path, path))
+    return StageEntry(step.node.id, position_of(step.path), 0, None, "skipped", when)
 
 
 def _ended(record: StageRecord) -> StageEntry:

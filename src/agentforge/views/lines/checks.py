@@ -101,7 +101,7 @@ def check_words(fact: CheckEvent, *, is_branch: bool = False) -> str:
             tree = f" on tree {tree_text(fact.tree)}" if fact.tree else ""
             return f"verdict {one_line(fact.verdict)}{tree}{waived}{why}"
         case f.StageRouted():
-            return _routed(fact, "its branch" if is_branch else "the run")
+            return _routed(fact, "its branch" if is_branch else "its pipeline" if fact.next else "the run")
         case _:
             assert_never(fact)
 

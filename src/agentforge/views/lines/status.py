@@ -14,10 +14,10 @@ from agentforge.views.lines.live import refused_text
 from agentforge.views.lines.requests import question_text, waits_text
 from agentforge.views.lines.visits import check_outcome
 from agentforge.views.stage_progress import BranchProgress, StageProgress
-from agentforge.views.status import StatusView, WaitStatus
+from agentforge.views.status import RunningCheck, StatusView, WaitStatus
 from agentforge.views.summary import judge_warning
 from agentforge.views.text import age, cost, counted, one_line, reason_text, span
-from agentforge.views.visits import VerdictMark, verdict_mark
+from agentforge.views.visits import CheckRun, StageVisit, VerdictMark, verdict_mark
 
 Tone = Literal["plain", "good", "busy", "warn", "bad", "dim"]
 
@@ -53,7 +53,7 @@ def status_rows(view: StatusView, now: datetime, zone: tzinfo) -> list[StatusRow
         StatusRow("Status", _status(view), STATUS_TONES.get(view.status, "plain")),
     ]
     rows += _where(view)
-    rows += _judged(view)
+    rows += _judged(view, now)
     rows += _waits(view, now)
     rows.append(StatusRow("Started", f"{view.started_at.astimezone(zone):%Y-%m-%d %H:%M:%S}"))
     if view.last_event_at is not None:
@@ -130,21 +130,34 @@ def _where(view: StatusView) -> list[StatusRow]:
     return rows
 
 
-def _judged(view: StatusView) -> list[StatusRow]:
+def _judged(view: StatusView, now: datetime) -> list[StatusRow]:
     """The cycles, and the latest checks and verdict of each stage."""
-    rows = [StatusRow("Cycle", f"{one.stage}: {one.cycle} of {one.of}", "warn") for one in view.cycles]
+    rows = [
+        StatusRow("Cycle", f"{one.cycle} of {one.of}, back from {one.stage} to {one.to}", "warn")
+        for one in view.cycles
+    ]
     for visit in view.visits:
-        for run in visit.checks:
-            tree = f", tree {tree_text(run.tree)}" if run.tree else ""
-            tone: Tone = "good" if run.status == "pass" else "warn"
-            rows.append(StatusRow("Check", f"{visit.stage}: {check_outcome(run)}{tree}", tone))
-        if visit.verdict:
-            waived = f" (waived: {', '.join(map(one_line, visit.waived))})" if visit.waived else ""
-            accepted = f", accepted by {one_line(visit.accepted_by)}" if visit.accepted_by else ""
-            tone = VERDICT_TONES[verdict_mark(visit.verdict, visit.accepted_by)]
-            text = f"{visit.stage}: {one_line(visit.verdict)}{accepted}{waived}"
-            rows.append(StatusRow("Verdict", text, tone))
+        rows += [_check(view, visit.stage, run, now) for run in visit.checks]
+        rows += [_verdict(visit)] if visit.verdict else []
     return rows
+
+
+def _check(view: StatusView, stage: str, run: CheckRun, now: datetime) -> StatusRow:
+    if run.status == "running" and view.status != "running":
+        return StatusRow("Check", f"{stage}: {one_line(run.check)} was interrupted", "warn")
+    if run.status == "running":
+        since = span((now - run.started_at).total_seconds())
+        return StatusRow("Check", f"{stage}: {check_outcome(run)}, {since}", "busy")
+    tree = f", tree {tree_text(run.tree)}" if run.tree else ""
+    tone: Tone = "good" if run.status == "pass" else "warn"
+    return StatusRow("Check", f"{stage}: {check_outcome(run)}{tree}", tone)
+
+
+def _verdict(visit: StageVisit) -> StatusRow:
+    waived = f" (waived: {', '.join(map(one_line, visit.waived))})" if visit.waived else ""
+    accepted = f", accepted by {one_line(visit.accepted_by)}" if visit.accepted_by else ""
+    tone = VERDICT_TONES[verdict_mark(visit.verdict, visit.accepted_by)]
+    return StatusRow("Verdict", f"{visit.stage}: {one_line(visit.verdict)}{accepted}{waived}", tone)
 
 
 def _waits(view: StatusView, now: datetime) -> list[StatusRow]:
@@ -163,6 +176,11 @@ def _waits(view: StatusView, now: datetime) -> list[StatusRow]:
                 )
             )
     return rows
+
+
+def running_check_text(running: RunningCheck, now: datetime) -> str:
+    """`check test, 12s`"""
+    return f"check {one_line(running.check)}, {span((now - running.since).total_seconds())}"
 
 
 def wait_text(wait: WaitStatus, now: datetime) -> str:

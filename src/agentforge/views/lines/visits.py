@@ -101,8 +101,7 @@ def _route(visit: StageVisit, to: str) -> str:
     if visit.cycle:
         return f"back to {one_line(to)}, cycle {visit.cycle} of {visit.of}"
     skipped = f", skipping {', '.join(map(one_line, visit.skipped))}" if visit.skipped else ""
-    end = "the branch ends" if visit.branch else "the run ends"
-    return f"{f'on to {one_line(to)}' if to else end}{skipped}"
+    return f"{f'on to {one_line(to)}' if to else 'to the end'}{skipped}"
 
 
 def _place(visit: StageVisit) -> str:
