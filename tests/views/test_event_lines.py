@@ -320,6 +320,11 @@ def test_events_of_a_branch_name_its_provider() -> None:
             "warning",
             "build was accepted by Ada despite verdict fail",
         ),
+        (
+            f.StageCompleted("build", "enough", 1, "reject", "Ada", "it is\nflaky"),
+            "warning",
+            "build was accepted by Ada despite verdict reject: it is flaky",
+        ),
     ],
 )
 def test_marks_of_verdicts(fact: AnyFact, mark: str, words: str) -> None:

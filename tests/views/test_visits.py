@@ -202,10 +202,10 @@ def test_every_outcome_has_a_text(status: CheckRunStatus) -> None:
             ["Waived: lint", "Route: on to last, skipping a, b"],
         ),
         (
-            replace(VISIT, verdict="reject", accepted_by="me", to="", checks=(RUN,)),
+            replace(VISIT, verdict="reject", accepted_by="me", accept_reason="flaky", to="", checks=(RUN,)),
             "warning",
             "build, visit 2: reject, accepted by me",
-            ["Check: test is running", "Route: to the end"],
+            ["Check: test is running", "Accepted: flaky", "Route: to the end"],
         ),
         (replace(VISIT, verdict="pass", to="next"), "done", "build, visit 2: pass", ["Route: on to next"]),
     ],

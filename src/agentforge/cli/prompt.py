@@ -50,16 +50,20 @@ def ask(call: Invocation, one: "OpenRequest") -> TargetAnswer | None:
     target = Target(one.session, one.request.id, one.request)
     with suppress(EOFError, KeyboardInterrupt):
         while (answer := _answer(call, subject)) is not None:
-            text = read_line("Feedback (empty: back): ") if _takes_feedback(one.request, answer) else ""
-            if (text or not _takes_feedback(one.request, answer)) and _is_sure(one.request, answer):
+            wanted = _wanted_text(one.request, answer)
+            text = read_line(f"{wanted} (empty: back): ") if wanted else ""
+            if (text or not wanted) and _is_sure(one.request, answer):
                 return TargetAnswer(target, answer, text)
         return None
     echo("")
     return None
 
 
-def _takes_feedback(request: Request, answer: str) -> bool:
-    return request.kind == "approval" and answer == REJECT
+def _wanted_text(request: Request, answer: str) -> str:
+    """What the person has to add to the answer; empty: nothing."""
+    if request.kind == "approval" and answer == REJECT:
+        return "Feedback"
+    return "Reason" if request.needs_reason(answer) else ""
 
 
 def _answer(call: Invocation, subject: RequestSubject) -> str | None:

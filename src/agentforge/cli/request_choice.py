@@ -40,7 +40,7 @@ class TargetAnswer(Struct, frozen=True):
     target: Target
     answer: str
     text: str = ""
-    """The feedback of a rejection."""
+    """The feedback of a rejection, or why the answer was given."""
 
     async def give(self, engine: "Engine", *, drive: bool = True) -> "RunResult | None":
         target = self.target

@@ -66,6 +66,10 @@ class Request(Struct, frozen=True, omit_defaults=True):
             return bool(answer.strip())
         return answer in self.options or (bool(self.grants) and granted(answer) > 0)
 
+    def needs_reason(self, answer: str) -> bool:
+        """Whether the text of the answer has to say why: it overrides a verdict."""
+        return self.kind == "escalation" and answer == ACCEPT
+
     @property
     def resumes_with(self) -> str | None:
         """The answer that a plain resume of the run gives, or None: it leaves the request open."""

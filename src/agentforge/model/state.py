@@ -157,10 +157,14 @@ class Verdict(Struct, frozen=True):
     """Why the stage is over."""
     accepted_by: str = ""
     """Who accepted the result despite it."""
+    accept_reason: str = ""
     is_checked: bool = False
     """Whether failing checks led to it, not the agent's own conclusion."""
     resumed: bool = False
     """Whether a person resumed the run since."""
+
+
+NO_VERDICT = Verdict("")
 
 
 class Waiver(Struct, frozen=True):

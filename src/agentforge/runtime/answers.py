@@ -112,6 +112,8 @@ def _problem(given: Answer, run_id: str, request: Request) -> str:
         return "it is empty"
     if not request.accepts(given.answer):
         return f"it is not an answer to request {request.id!r}, which accepts: {offered(request)}"
+    if request.needs_reason(given.answer) and not given.text.strip():
+        return f"{given.answer!r} needs a text that says why"
     return ""
 
 

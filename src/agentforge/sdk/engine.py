@@ -333,7 +333,8 @@ class Engine(HookDecorators):
     ) -> RunResult | None:
         """Answer an open request of the run, and continue the run if it waits for it or its engine died.
         `request`: its id, if several are open. `text`: the feedback of a rejection, or a remark; a rejection
-        without it cancels the run. `as_agent`: the answer is an agent's, which not every request accepts.
+        without it cancels the run, and `accept` needs it: why the verdict is overridden. `as_agent`: the
+        answer is an agent's, which not every request accepts.
         `drive`: False only records the answer, and `recover` continues the run. Returns None if another
         process drives the run or a person paused it. Raises AlreadyAnswered if another answer was first."""
         response = Response(answer, request, text, by, as_agent)

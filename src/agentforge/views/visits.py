@@ -71,6 +71,7 @@ class StageVisit(Struct, frozen=True):
     """The files that the verdict is about."""
     accepted_by: str = ""
     """Who accepted the result despite its verdict."""
+    accept_reason: str = ""
     to: str | None = None
     """The node that a route led to, empty for the end of the run; None without a route."""
     cycle: int = 0
@@ -203,8 +204,8 @@ def _visited(visit: StageVisit, when: datetime, at: Cursor, fact: VisitFact) -> 
         case f.StageRouted():
             return replace(visit, to=fact.to, cycle=fact.cycle, of=fact.of, skipped=fact.skipped)
         case f.NodeCompleted() | f.StageCompleted():
-            by = fact.overridden_by
-            return replace(visit, ended_at=when, ended=fact.reason, accepted_by=by)
+            by, why = fact.overridden_by, fact.override_reason
+            return replace(visit, ended_at=when, ended=fact.reason, accepted_by=by, accept_reason=why)
         case f.NodeRestarted():
             return replace(visit, ended_at=when, ended=fact.reason)
         case f.NodeStarted() | f.IterationStarted():  # exhaustive

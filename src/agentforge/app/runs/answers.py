@@ -102,6 +102,11 @@ def _answer(context: RunContext, state: RunState, request: Request, response: Re
             f"{response.answer!r} is not an option of request {request.id!r}",
             hint=f"use one of: {offered(request)}",
         )
+    if request.needs_reason(response.answer) and not response.text.strip():
+        raise InvalidAnswer(
+            f"{response.answer!r} needs a reason, which the log records with the verdict",
+            hint=f"agentforge answer {session_argument(state.session)} {response.answer} --reason TEXT",
+        )
     if given.size > MAX_TEXT_BYTES:
         raise InvalidAnswer(
             f"an answer must have at most {MAX_TEXT_BYTES} bytes, got {given.size}",

@@ -12,9 +12,12 @@ from agentforge.views.lines.requests import question_text, reject_command
 @click.command()
 @request_options
 @click.argument("answer", required=False)
+@click.option("--reason", metavar="TEXT", default="", help="Why; `accept` needs it. The log records it.")
 @reply_options
 @engine_options
-def answer(session: str | None, request: str | None, answer: str | None, detach: bool, trust: bool) -> int:
+def answer(
+    session: str | None, request: str | None, answer: str | None, *, reason: str, detach: bool, trust: bool
+) -> int:
     """Answer a question of a run and continue the run.
 
     ANSWER is one of the options of the request; a number where that is offered; any text for a question
@@ -26,9 +29,9 @@ def answer(session: str | None, request: str | None, answer: str | None, detach:
         raise click.UsageError(f"missing ANSWER; `{call.program} inbox` lists what is asked")
     if answer is None:
         _refuse_named(call, session)
-        given = TargetAnswer(choose_request(call, None, request), session)
+        given = TargetAnswer(choose_request(call, None, request), session, reason)
     else:
-        given = TargetAnswer(choose_request(call, session, request), answer)
+        given = TargetAnswer(choose_request(call, session, request), answer, reason)
     _refuse_plain_rejection(call, given)
     return answer_and_continue(call, given, is_detached=detach, trust=trust)
 

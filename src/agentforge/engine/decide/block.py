@@ -12,7 +12,7 @@ from agentforge.model.event import Draft
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.place import Place, branch_place, folder_of, visits_key
 from agentforge.model.plan import ParallelNode, Plan, StageNode, Step
-from agentforge.model.state import BlockState, BranchState, RunState, StageState
+from agentforge.model.state import NO_VERDICT, BlockState, BranchState, RunState, StageState
 from agentforge.model.status import NodeStatus
 from agentforge.model.task import ManifestTask, Work
 
@@ -69,8 +69,12 @@ def _decide_branch(plan: Plan, state: RunState, step: Step, block: BlockState, b
     stage = stage_in(plan, state, place, node, at)
     ruling = decide_stage(stage)
     if ruling.done is not None:
-        word, by = (at.verdict.word, at.verdict.accepted_by) if at.verdict else ("", "")
-        return stage.record(f.StageCompleted(node.id, ruling.done, at.completed, word, by))
+        given = at.verdict or NO_VERDICT
+        return stage.record(
+            f.StageCompleted(
+                *(node.id, ruling.done, at.completed), given.word, given.accepted_by, given.accept_reason
+            )
+        )
     if ruling.failure is not None:
         message = f"{node.id}: {ruling.failure.message}"
         return Ruling(failure=replace(ruling.failure, message=message))

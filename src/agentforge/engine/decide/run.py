@@ -33,7 +33,7 @@ from agentforge.model.event import Draft
 from agentforge.model.failure import FailureKind
 from agentforge.model.plan import ParallelNode, Plan, Step, visit_dir
 from agentforge.model.request import ABORT, APPROVE
-from agentforge.model.state import AT_MOST_ONCE, Between, BlockState, RunState, StageState, Start
+from agentforge.model.state import AT_MOST_ONCE, NO_VERDICT, Between, BlockState, RunState, StageState, Start
 from agentforge.model.status import RunStatus
 from agentforge.model.task import Wait, Work
 
@@ -211,14 +211,15 @@ def _run_directive(plan: Plan, state: RunState, at: StageState | BlockState, rul
     here = Cursor(at.path, at.run, at.completed if isinstance(at, StageState) else 0)
     if ruling.done is not None:
         stage = at if isinstance(at, StageState) else None
-        routed, verdict = (stage.transition, stage.verdict) if stage else (None, None)
+        routed, verdict = stage.transition if stage else None, (stage and stage.verdict) or NO_VERDICT
         done = f.NodeCompleted(
             node.id,
             ruling.done,
             at.completed,
             next=routed.next if routed else next_node(plan, at.path, state.rounds),
-            verdict=verdict.word if verdict else "",
-            overridden_by=verdict.accepted_by if verdict else "",
+            verdict=verdict.word,
+            overridden_by=verdict.accepted_by,
+            override_reason=verdict.accept_reason,
         )
         return Directive((Draft(done, here),))
     if ruling.failure is not None:

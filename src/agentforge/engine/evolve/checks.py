@@ -173,7 +173,8 @@ def answered(state: RunState, stage: StageState, request: Request, fact: f.Reque
 
 def answered_stage(stage: StageState, request: Request, fact: f.RequestResolved) -> StageState:
     if fact.effect == "accepted" and stage.verdict is not None:
-        return replace(stage, verdict=replace(stage.verdict, accepted_by=request.answered_by))
+        by, why = request.answered_by, request.text
+        return replace(stage, verdict=replace(stage.verdict, accepted_by=by, accept_reason=why))
     if request.reason == "verdict":
         return replace(stage, restart=Restart(request.text or "asked for another visit", request.answered_by))
     return replace(stage, granted=fact.granted or 1)

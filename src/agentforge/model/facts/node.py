@@ -44,6 +44,7 @@ class NodeCompleted(Fact, frozen=True):
     """What the stage concluded, if it has checks, verdicts or routes."""
     overridden_by: str = ""
     """Who accepted the result despite its verdict."""
+    override_reason: str = ""
 
 
 class NodeRestarted(Fact, frozen=True):
@@ -103,6 +104,7 @@ class StageCompleted(Fact, frozen=True):
     """What the stage concluded, if it has verdicts or routes."""
     overridden_by: str = ""
     """Who accepted the result despite its verdict."""
+    override_reason: str = ""
 
 
 class ManifestWritten(Fact, frozen=True):

@@ -111,7 +111,8 @@ def resolution(request: Request, given: Mapping[str, Any]) -> tuple[str, str] | 
         answer = {"escalation": CANCEL, "question": ""}.get(request.kind, ABORT)
     elif not answer and ("abort" in given or said):
         answer, said = _continuation(request, said)
-    return (answer, said) if request.accepts(answer) else None
+    is_complete = bool(said.strip()) or not request.needs_reason(answer)
+    return (answer, said) if request.accepts(answer) and is_complete else None
 
 
 def _continuation(request: Request, said: str) -> tuple[str, str]:

@@ -173,7 +173,9 @@ def _of_request(stage: str, fact: RequestFact) -> RunLine | None:
 def _ended(stage: str, fact: f.NodeCompleted | f.StageCompleted) -> RunLine | None:
     why, verdict = reason_text(fact.reason), one_line(fact.verdict)
     if by := one_line(fact.overridden_by):
-        return RunLine(stage, f"was accepted by {by} despite verdict {verdict}", "warning", "warn")
+        because = f": {one_line(fact.override_reason, SUMMARY_CHARS)}" if fact.override_reason else ""
+        text = f"was accepted by {by} despite verdict {verdict}{because}"
+        return RunLine(stage, text, "warning", "warn")
     # The lines of the verdict and of the route say how it ended.
     return RunLine(stage, f"is done: {why}", "done") if verdict in ("", PASS) else None
 

@@ -91,6 +91,8 @@ def _visit_rows(visit: StageVisit) -> Iterator[VisitRow]:
         yield VisitRow("Reason", one_line(visit.reason, TEXT_CHARS))
     if visit.waived:
         yield VisitRow("Waived", ", ".join(map(one_line, visit.waived)))
+    if visit.accept_reason:
+        yield VisitRow("Accepted", one_line(visit.accept_reason, TEXT_CHARS))
     if visit.to is not None:
         yield VisitRow("Route", _route(visit, visit.to))
     if visit.ended:
