@@ -3,6 +3,7 @@
 import io
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -183,6 +184,14 @@ def lint(folder: Path) -> str:
         return _picture("agentforge lint feature.yaml", terminal)
 
 
+def graph(folder: Path) -> str:
+    project = folder / "project"
+    shutil.copytree(ROOT / "examples/checked", project)
+    with _terminal(project, 40, "graph", "checked.yaml", "--svg", "graph.svg") as terminal:
+        terminal.end()
+    return (project / "graph.svg").read_text(encoding="utf-8")
+
+
 def demo(folder: Path) -> str:
     console = _console(96)
     screen = DemoScreen(console)
@@ -202,6 +211,7 @@ DRAWN: dict[str, Callable[[Path], str]] = {
     "inbox": inbox,
     "hooks": hooks,
     "lint": lint,
+    "graph": graph,
     "demo": demo,
 }
 

@@ -24,7 +24,12 @@ CHECK_LINES: list[tuple[AnyFact, str, str | None]] = [
     (
         f.CheckCompleted("test", 1, "error", reason="no test was\nexecuted"),
         f'{PLACE} check=test attempt=1 status=error reason="no test was executed"',
-        "build 2/3 check test could not run: no test was executed",
+        "build 2/3 check test had an error: no test was executed",
+    ),
+    (
+        f.CheckCompleted("test", 1, "timeout", reason="it reached its time limit", duration_ms=1000),
+        f'{PLACE} check=test attempt=1 status=timeout reason="it reached its time limit"',
+        "build 2/3 check test timed out after 1.0s",
     ),
     (
         f.CheckCompleted("test", 1, "pass", changed=("a.py",)),

@@ -69,6 +69,12 @@ def test_the_end_of_a_long_output_begins_with_a_whole_line() -> None:
     assert check_report([FailedCheck("build", CheckOutcome("fail", 2), b"y" * 100_000)]).endswith("yyy")
 
 
+def test_lines_that_are_as_wide_as_a_terminal_are_shortened() -> None:
+    output = b"=" * 90 + b" FAILURES " + b"=" * 90 + b"\n---\n"
+    report = check_report([FailedCheck("build", CheckOutcome("fail", 2), output)])
+    assert report.endswith(f"output:\n{'=' * 20} FAILURES {'=' * 20}\n---")
+
+
 def test_many_checks_share_the_room_and_the_rest_is_counted() -> None:
     text = check_feedback([many(50, "x" * 200, b"out\n" * 9000, f"check-{number}") for number in range(40)])
     assert text.startswith("The engine ran 40 checks, ")

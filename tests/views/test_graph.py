@@ -125,7 +125,7 @@ def test_lint_shows_checks_and_the_routes_that_are_not_to_the_next_node() -> Non
         "route of verify: reject → plan (back, at most 3 cycles)",
         "route of verify: blocking → a person is asked",
         "route of verify: trivial → ship (skips docs)",
-        "route of verify: enough → the run ends",
+        "route of verify: enough → the end",
     ]
 
 
@@ -138,7 +138,7 @@ def test_a_dry_run_shows_checks_verdicts_and_limits() -> None:
         "- Verdict: reject → plan (back, at most 3 cycles)",
         "- Verdict: blocking → a person is asked",
         "- Verdict: trivial → ship (skips docs)",
-        "- Verdict: enough → the run ends",
+        "- Verdict: enough → the end",
         "- Cycles: a person is asked at the limit, after 2 visits without progress, or after 3 visits"
         " with the same failure",
     ]

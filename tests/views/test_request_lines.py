@@ -54,6 +54,11 @@ def test_question_names_the_answers_that_are_accepted(asked: Request, text: str)
             request("pause", options=("continue", "retry", "abort")),
             ["forge approve auth", "forge answer auth retry", "forge reject auth --abort"],
         ),
+        (
+            request("escalation", options=("accept", "retry", "cancel")),
+            ["forge answer auth retry", "forge answer --reason TEXT auth accept"],
+        ),
+        (request("question", options=("accept", "refuse")), ["forge answer auth accept"]),
         (request("question"), ["forge answer auth TEXT"]),
         (request("question", options=("it's $HOME",)), ["forge answer auth 'it'\"'\"'s $HOME'"]),
     ],

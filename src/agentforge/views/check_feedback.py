@@ -1,5 +1,6 @@
 """What failed checks tell the next iteration: counts, signatures, the end of the output; quoted as data."""
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -16,6 +17,9 @@ _FRAME_BYTES: Final = 640
 _MIN_CHECK_BYTES: Final = 512
 _NAME_CHARS: Final = 80
 
+_RULE_CHARS: Final = 20
+_RULE: Final = re.compile(rf"([-=_*#~])\1{{{_RULE_CHARS},}}")
+"""A line that programs draw as wide as the terminal."""
 _OUTPUT: Final = "\n\nEnd of the output:\n"
 _TEXT = """\
 The engine ran {checks}, and the result is not a pass. Use the report between the two marked lines to
@@ -108,7 +112,8 @@ def _tail(output: bytes, room: int) -> str:
     """The last lines that fit, without escape codes; of a longer last line its end."""
     if room <= 0:
         return ""
-    kept = "\n".join(rows(output[-4 * room :])).encode()
+    text = "\n".join(rows(output[-4 * room :]))
+    kept = _RULE.sub(lambda found: found[1] * _RULE_CHARS, text).encode()
     if len(kept) > room:
         kept = kept[-room:]
         kept = kept[kept.find(b"\n") + 1 :]

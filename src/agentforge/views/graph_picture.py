@@ -15,7 +15,7 @@ from agentforge.views.text import one_line, width
 
 COLUMN, LINE, PAD, GAP, LANE = 7.3, 18.0, 10.0, 30.0, 16.0
 """Of a character, a row of text, the edge of a box, the space between boxes, and lines beside each other."""
-MAX_TEXT = 60
+MAX_TEXT = 80
 COLOURS = {
     "next": "#4b5563",
     "back": "#b45309",

@@ -105,7 +105,7 @@ def _answer(context: RunContext, state: RunState, request: Request, response: Re
     if request.needs_reason(response.answer) and not response.text.strip():
         raise InvalidAnswer(
             f"{response.answer!r} needs a reason, which the log records with the verdict",
-            hint=f"agentforge answer {session_argument(state.session)} {response.answer} --reason TEXT",
+            hint=f"agentforge answer --reason TEXT {session_argument(state.session)} {response.answer}",
         )
     if given.size > MAX_TEXT_BYTES:
         raise InvalidAnswer(

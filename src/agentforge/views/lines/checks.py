@@ -14,7 +14,7 @@ TREE_CHARS = 12
 CHECK_ENDS: Mapping[str, str] = {
     "pass": "passed",
     "fail": "failed",
-    "error": "could not run",
+    "error": "had an error",
     "timeout": "timed out",
 }
 
@@ -127,11 +127,16 @@ def _said_about(waived: Sequence[Waived]) -> list[tuple[str, Any]]:
 def _completed(fact: f.CheckCompleted) -> str:
     if fact.changed:
         return f"check {one_line(fact.check)} is void: files changed while it ran ({_text(fact.changed[0])})"
-    how = CHECK_ENDS[fact.status]
-    counts = counts_text(fact.counts)
-    details = counts or ("" if fact.status == "pass" else _text(fact.reason))
-    after = f" in {span(fact.duration_ms / 1000)}" if fact.duration_ms else ""
-    return f"check {one_line(fact.check)} {how}{after}{f': {details}' if details else ''}"
+    seconds, reason = fact.duration_ms / 1000, _text(fact.reason)
+    how = outcome_words(fact.status, CHECK_ENDS[fact.status], seconds, fact.counts, reason)
+    return f"check {one_line(fact.check)} {how}"
+
+
+def outcome_words(status: str, how: str, seconds: float | None, counts: CheckCounts, reason: str) -> str:
+    """`failed in 1.5s: 1 failed, 1 passed`, `timed out after 10s`"""
+    after = f" {'after' if status == 'timeout' else 'in'} {span(seconds)}" if seconds else ""
+    details = counts_text(counts) or (reason if status not in ("pass", "timeout") else "")
+    return f"{how}{after}{f': {details}' if details else ''}"
 
 
 def _routed(fact: f.StageRouted, whole: str) -> str:

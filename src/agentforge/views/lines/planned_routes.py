@@ -100,4 +100,4 @@ def _target(route: GraphRoute, limits: GraphLimits | None) -> str:
         case "fail":
             return "the run fails"
         case "end":  # exhaustive
-            return "the run ends"
+            return "the end"

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, assert_never
 
 from agentforge.model import facts as f
-from agentforge.model.request import APPROVE, CONTINUE, RESUME, RETRY, SUCCEEDED, Request
+from agentforge.model.request import ACCEPT, APPROVE, CONTINUE, RESUME, RETRY, SUCCEEDED, Request
 from agentforge.model.session_name import session_argument
 from agentforge.views.text import age, one_line, span
 
@@ -24,13 +24,22 @@ LABELS = {
 
 
 def answer_command(session: str, request: Request, program: str, *, only: bool) -> str:
-    """Uses the first option, so that it can be pasted unchanged; TEXT stands for any text. `only`: whether it
-    is the only open request, so that it needn't be named."""
+    """Uses the first option that needs no reason, so that it can be pasted unchanged; TEXT stands for any
+    text. `only`: whether it is the only open request, so that it needn't be named."""
     named = "" if only else f" --request {request.id}"
     if request.kind in APPROVED_WITH:
         return f"{program} approve{named} {session_argument(session)}"
-    answer = shlex.quote(one_line(request.options[0])) if request.options else "TEXT"
+    plain = next((option for option in request.options if not request.needs_reason(option)), None)
+    answer = shlex.quote(one_line(plain)) if plain is not None else "TEXT"
     return f"{program} answer{named} {session_argument(session)} {answer}"
+
+
+def accept_command(session: str, request: Request, program: str, *, only: bool) -> str | None:
+    """The command that continues despite a verdict; None if that isn't offered."""
+    if ACCEPT not in request.options or not request.needs_reason(ACCEPT):
+        return None
+    named = "" if only else f" --request {request.id}"
+    return f"{program} answer{named} --reason TEXT {session_argument(session)} {ACCEPT}"
 
 
 def reject_command(session: str, request: Request, program: str, *, only: bool) -> str | None:
@@ -66,7 +75,8 @@ def answer_commands(session: str, requests: Sequence[Request], program: str) -> 
 
 
 def commands_of(session: str, request: Request, program: str, *, only: bool) -> list[str]:
-    """The command that answers the request, and, where they are offered, those that repeat and reject."""
+    """The command that answers the request, and, where they are offered, those that repeat, reject and
+    accept."""
     return [command for _, command in labelled_commands(session, request, program, only=only)]
 
 
@@ -74,8 +84,14 @@ def labelled_commands(
     session: str, request: Request, program: str, *, only: bool
 ) -> Iterator[tuple[str, str]]:
     """`commands_of`, each with a label such as `Approve`, `Retry` or `Abort`."""
-    accept, refuse = LABELS.get(request.kind, ("Answer", ""))
-    for label, command in ((accept, answer_command), ("Retry", retry_command), (refuse, reject_command)):
+    answer, refuse = LABELS.get(request.kind, ("Answer", ""))
+    commands = (
+        (answer, answer_command),
+        ("Retry", retry_command),
+        (refuse, reject_command),
+        ("Accept", accept_command),
+    )
+    for label, command in commands:
         if text := command(session, request, program, only=only):
             yield label, text
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
-from agentforge.views.lines.checks import CHECK_ENDS, counts_text, tree_text
-from agentforge.views.text import counted, one_line, reason_text, span
+from agentforge.views.lines.checks import CHECK_ENDS, outcome_words, tree_text
+from agentforge.views.text import counted, one_line, reason_text
 from agentforge.views.visits import CheckRun, CheckRunStatus, StageVisit, verdict_mark
 
 TEXT_CHARS = 400
@@ -48,9 +48,9 @@ def check_text(visit: StageVisit, run: CheckRun, run_dir: str, *, failures: bool
 
 def check_outcome(run: CheckRun) -> str:
     """`test failed in 1.5s: 1 failed, 1 passed`"""
-    after = f" in {span(run.duration_seconds)}" if run.duration_seconds else ""
-    details = counts_text(run.counts) or ("" if run.status == "pass" else one_line(run.reason, TEXT_CHARS))
-    return f"{one_line(run.check)} {RUN_ENDS[run.status]}{after}{f': {details}' if details else ''}"
+    reason = one_line(run.reason, TEXT_CHARS)
+    how = outcome_words(run.status, RUN_ENDS[run.status], run.duration_seconds, run.counts, reason)
+    return f"{one_line(run.check)} {how}"
 
 
 def _check_rows(run: CheckRun, run_dir: str, *, failures: bool) -> Iterator[VisitRow]:
