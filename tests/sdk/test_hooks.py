@@ -5,6 +5,7 @@ import gc
 import json
 import logging
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -493,8 +494,13 @@ def test_on_request_decides_about_an_escalation(tmp_path: Path) -> None:
 
 def test_name_is_required_for_a_function_without_one_and_must_be_new(tmp_path: Path) -> None:
     sdk = engine(tmp_path)
-    with pytest.raises(AgentForgeError, match="can't be the name of a hook"):
+    with pytest.raises(AgentForgeError, match="'<lambda>' can't be the name of a hook"):
         sdk.on_stage_end(lambda _: None)
+    with pytest.raises(AgentForgeError, match="the hook has no name") as unnamed:
+        sdk.on_stage_end(partial(print, "x"))
+    assert unnamed.value.hint.startswith("pass `name`: ")
+    with pytest.raises(AgentForgeError, match="a hook must be a function, got str"):
+        sdk.on_stage_end("build")  # type: ignore[call-overload]
     sdk.on_stage_end(name="a")(lambda _: None)
     sdk.on_stage_start(name="a")(lambda _: None)
     with pytest.raises(AgentForgeError, match="'stage_end-a' is already registered"):
@@ -507,6 +513,31 @@ def test_name_is_required_for_a_function_without_one_and_must_be_new(tmp_path: P
         sdk.on_stage_end(name="b", on_lost="retry")(lambda _: None)  # type: ignore[call-overload]
     with pytest.raises(AgentForgeError, match="hook_errors must be one of"):
         engine(tmp_path, hook_errors="ignore")
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"stage": 3}, "the stage of hook 'stage_end-b' must be the id of a node"),
+        ({"timeout": "soon"}, "the timeout of hook 'stage_end-b' must be positive, at most a year"),
+        ({"name": 3}, "3 can't be the name of a hook"),
+    ],
+)
+def test_options_of_a_hook_are_checked(tmp_path: Path, options: dict[str, Any], why: str) -> None:
+    with pytest.raises(AgentForgeError, match=why):
+        engine(tmp_path).on_stage_end(**{"name": "b", **options})(lambda _: None)
+
+
+def test_parameters_of_a_hook_are_checked_when_it_is_registered(tmp_path: Path) -> None:
+    sdk = engine(tmp_path)
+    with pytest.raises(AgentForgeError, match="hook 'stage_end-none' must take the HookContext: too many"):
+        sdk.on_stage_end(name="none")(lambda: None)
+    with pytest.raises(AgentForgeError, match="'resume-one' must take the HookContext and the person's text"):
+        sdk.on_resume(name="one")(lambda _: None)
+    sdk.on_resume(name="two")(lambda _context, _text: None)
+    sdk.on_stage_end(name="any")(lambda *_: None)
+    # Its parameters are unknown.
+    sdk.on_stage_end(name="type")(dict.fromkeys)
 
 
 def test_decorator_returns_the_function(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import contextvars
 import re
 from collections.abc import Awaitable, Callable, Iterator
-from inspect import isawaitable, iscoroutinefunction
+from inspect import isawaitable, iscoroutinefunction, signature
 from typing import Any
 
 from msgspec.structs import replace
@@ -56,20 +56,18 @@ class HookRegistry:
         timeout: float | None = None,
         on_lost: OnLost = "repeat",
     ) -> None:
-        name = getattr(function, "__name__", "") if name is None else name
-        id = f"{point}-{name}"
-        if not _NAME.fullmatch(name):
-            raise InvalidRequest(
-                f"{name!r} can't be the name of a hook", hint="pass `name`: letters, digits, `_`, `-` and `.`"
-            )
+        id = f"{point}-{_name(function, name)}"
         if id in self._hooks:
             raise InvalidRequest(f"hook {id!r} is already registered", hint="pass another `name`")
+        _check_arguments(id, function, 2 if point == "resume" else 1)
         if stage is not None and point not in OF_STAGES:
             others = ", ".join(sorted(OF_STAGES))
             raise InvalidRequest(
                 f"{point} belongs to no stage", hint=f"register hook {id!r} without `stage`, or at {others}"
             )
-        if timeout is not None and not 0 < timeout <= MAX_SECONDS:
+        if stage is not None and not isinstance(stage, str):
+            raise InvalidRequest(f"the stage of hook {id!r} must be the id of a node", hint="pass its text")
+        if timeout is not None and not _is_time(timeout):
             raise InvalidRequest(
                 f"the timeout of hook {id!r} must be positive, at most a year", hint="pass seconds, or None"
             )
@@ -128,6 +126,34 @@ class HookRegistry:
             return {}
         contexts = HookContexts(journal, layout, events)
         return {id: _call(function, contexts) for id, function in self._functions.items()}
+
+
+def _name(function: HookFunction, given: str | None) -> str:
+    if not callable(function):
+        raise InvalidRequest(f"a hook must be a function, got {type(function).__name__}", hint="pass one")
+    name = getattr(function, "__name__", "") if given is None else given
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        what = f"{name!r} can't be the name of a hook" if name else "the hook has no name"
+        raise InvalidRequest(what, hint="pass `name`: letters, digits, `_`, `-` and `.`")
+    return name
+
+
+def _check_arguments(id: str, function: HookFunction, count: int) -> None:
+    try:
+        takes = signature(function)
+    except (TypeError, ValueError):
+        return  # A function of an extension module may not tell.
+    try:
+        takes.bind(*(None,) * count)
+    except TypeError as error:
+        what = "the HookContext" if count == 1 else "the HookContext and the person's text"
+        raise InvalidRequest(
+            f"hook {id!r} must take {what}: {error}", hint="change its parameters"
+        ) from error
+
+
+def _is_time(seconds: object) -> bool:
+    return isinstance(seconds, int | float) and 0 < seconds <= MAX_SECONDS
 
 
 def _ids(plan: Plan) -> Iterator[str]:
