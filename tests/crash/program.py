@@ -45,6 +45,15 @@ class Hooks:
         await asyncio.sleep(SECONDS)
         return self._result(call)
 
+    def approve(self, call: "HookContext") -> "HookResult":
+        from agentforge import HookResult
+
+        self.before(call)
+        return HookResult("answer", answer="approve") if _is_approval(call) else HookResult()
+
+    def resumed(self, call: "HookContext", _: str) -> "HookResult":
+        return self.before(call)
+
     def _result(self, call: "HookContext") -> "HookResult":
         from agentforge import HookResult
 
@@ -52,12 +61,20 @@ class Hooks:
         return HookResult(context=f"saw {call.point} {call.iteration}")
 
 
+def _is_approval(call: "HookContext") -> bool:
+    return call.request is not None and call.request.kind == "approval"
+
+
 async def main(arguments: list[str], hooks: Hooks) -> "RunResult | None":
     from agentforge import Engine
 
     async with Engine(".") as engine:
-        engine.on_iteration_start(on_lost="pause")(hooks.before)
-        engine.on_iteration_end(hooks.after)
+        if os.environ.get("PROGRAM_POLICY"):
+            engine.on_request(hooks.approve)
+            engine.on_resume(hooks.resumed)
+        else:
+            engine.on_iteration_start(on_lost="pause")(hooks.before)
+            engine.on_iteration_end(hooks.after)
         match arguments:
             case ["run", "-p", path, *_]:
                 return await engine.run(path, session=SESSION)

@@ -63,6 +63,8 @@ CHECKED = """\
   - {id: build, prompt: 'do ${ITERATION}', runs: 1}
   - {id: verify, prompt: 'see ${ITERATION}', runs: 1, checks: [{name: test, run: verify}], on: {fail: build}}
 """
+# Notes its occasion and its key.
+NOTIFY = 'echo "$AGENTFORGE_EVENT $AGENTFORGE_NOTIFICATION" >> ../notices'
 HOOKED = "  - {id: work, prompt: 'do ${ITERATION} ${CONTEXT}', runs: 2}\n"
 
 REPOSITORY = {".git/HEAD": "ref: refs/heads/main\n", ".git/objects/kept": "", ".git/refs/heads/kept": ""}
@@ -311,6 +313,22 @@ SCENARIOS = {
             replies=(("approve",),),
             hooks="  session_start: {action: pause, message: Begin?}\n"
             f"  stage_end: [{WEBHOOK}, {{action: confirm, message: Good?}}, {WEBHOOK}]\n",
+        ),
+        Scenario(
+            "confirm-block",
+            BLOCK,
+            {"AGENT_WAITS": "0.0@q/1"},
+            replies=(("approve",),),
+            hooks="  parallel_provider_start: {condition: provider == 'p', action: confirm, message: Go?}\n"
+            f"notify: {{command: '{NOTIFY}'}}\n",
+        ),
+        Scenario(
+            "policy",
+            "  - {id: work, prompt: 'do ${ITERATION} ${CONTEXT}', runs: 1, approve: true}\n",
+            {"PROGRAM_POLICY": "1"},
+            replies=(("resume",),),
+            hooks="  stage_start: {action: pause, message: Begin?}\n",
+            program=True,
         ),
     )
 }

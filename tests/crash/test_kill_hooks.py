@@ -138,6 +138,42 @@ def test_function_that_is_killed_is_called_again(note: int, tmp_path: Path) -> N
     assert arrivals(story) == [1, 1]
 
 
+PAUSES = (
+    "confirm-block engine:append=hook_complete:1:after:engine",
+    "confirm-block engine:append=request_opened:1:after:engine",
+    "confirm-block - engine:append=request_resolved:1:during:engine",
+)
+
+
+@pytest.mark.parametrize("case", one_in(3, PAUSES))
+def test_pause_of_a_branch_is_asked_and_notified_once_when_the_engine_is_killed(
+    case: str, tmp_path: Path
+) -> None:
+    story = killed(tmp_path, case)
+    assert requests(story) == ["hook_confirm"]
+    assert told(story, "request_answered") == ["request_answered"]
+    notices = (story.project.parent / "notices").read_text().split("\n")[:-1]
+    assert len(notices) == len(set(notices)), "each at most once"
+    assert {notice.split()[0] for notice in notices} <= {"request", "completed"}
+
+
+POLICIES = (
+    "policy - engine:note:1:after:engine",
+    "policy - engine:append=hook_complete:2:before:engine",
+    "policy - engine:append=request_answered:2:during:engine",
+)
+
+
+@pytest.mark.parametrize("case", one_in(3, POLICIES))
+def test_functions_of_a_resume_and_a_request_are_called_until_their_answer_is_recorded(
+    case: str, tmp_path: Path
+) -> None:
+    story = killed(tmp_path, case)
+    assert requests(story) == ["hook_pause", "approval"]
+    answered = [event["data"] for event in story.events() if event["type"] == "request_answered"]
+    assert [data["by"] for data in answered] == ["person", "hook request-approve"]
+
+
 CONFIRMS = {
     "as it is asked": "confirm - engine:append=request_opened:1:after:engine",
     "as the answer is placed": "confirm - - engine:link:1:after:engine",
