@@ -21,10 +21,10 @@ from agentforge.views.run_model import RunModel
 log = logging.getLogger("agentforge.display")
 
 STOPPING = (
-    f"Stopping: the agent has up to {Engine.STOP_GRACE:g} s to finish its iteration. "
+    f"Stopping: what is running has up to {Engine.STOP_GRACE:g} s to finish. "
     "Press Ctrl-C again to stop it now."
 )
-ENDING = "Stopping the agent now."
+ENDING = "Stopping what is running now."
 
 
 class Painter(Protocol):

@@ -255,7 +255,7 @@ def _failed(here: HookSite, hook: Hook, call: HookCall) -> Ruling:
         policy = "continue"
     match policy:
         case "continue":
-            return _skip(here, hook.id, f"it failed: {call.message}")
+            return _skip(here, hook.id, call.message if call.timed_out else f"it failed: {call.message}")
         case "fail":
             why = f"hook {hook.id!r} failed: {call.message}"
             return Ruling(failure=Failure(FailureKind.HOOK_FAILED, why))
