@@ -59,12 +59,13 @@ class Forked:
 
 
 class ForkServer:
-    """`program` calls `serve`. Any thread may start processes."""
+    """`program` calls `serve`. Any thread may start processes. `search`: its PYTHONPATH."""
 
-    def __init__(self, program: str) -> None:
+    def __init__(self, program: str, search: str = "") -> None:
         self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         # Where the source is, if not where it is installed.
-        path = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
+        search = search or os.environ.get("PYTHONPATH", "")
+        path = {"PYTHONPATH": search} if search else {}
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, program],

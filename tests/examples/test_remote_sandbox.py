@@ -29,13 +29,18 @@ def service(tmp_path: Path) -> Iterator[SandboxService]:
             assert sorted(running.ended) == sorted(made["name"] for made in running.made)
 
 
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("site")
+    install_example(folder)
+    return str(folder)
+
+
 @pytest.fixture
-def project(tmp_path: Path, service: SandboxService) -> Iterator[Project]:
+def project(tmp_path: Path, service: SandboxService, site: str) -> Iterator[Project]:
     made = Project(tmp_path)
-    site = made.home / "site"
-    site.mkdir()
-    install_example(site)
-    made.env |= {"PYTHONPATH": str(site), **service.environ}
+    made.search = site
+    made.env |= {"PYTHONPATH": site, **service.environ}
     yield made
     made.end_agents()
 

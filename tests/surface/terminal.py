@@ -44,6 +44,8 @@ class Project:
         self.root = root / "project"
         self.home = root / "home"
         self.temporary = root / "tmp"
+        self.search = ""
+        """The PYTHONPATH of a program from which several tests fork."""
         for folder in (self.root, self.home, self.temporary):
             folder.mkdir()
         self.env = {
@@ -61,10 +63,11 @@ class Project:
     ) -> Done:
         """`name`: the path of the program, if not `python -m agentforge`."""
         whole = {**self.env, **(env or {})}
-        if not can_run(whole):
-            program = (name,) if name else (sys.executable, "-m", "agentforge")
-            return self.call_program(*program, *arguments, env=env, cwd=cwd)
-        code, out, err = warm_program().run(arguments, cwd or self.root, whole, PATIENCE, name)
+        if not can_run(whole, self.search):
+            line = (name,) if name else (sys.executable, "-m", "agentforge")
+            return self.call_program(*line, *arguments, env=env, cwd=cwd)
+        program = warm_program(self.search)
+        code, out, err = program.run(arguments, cwd or self.root, whole, PATIENCE, name)
         return Done(code, out.decode(), err.decode())
 
     def call_program(self, *line: str, env: dict[str, str] | None = None, cwd: Path | None = None) -> Done:

@@ -31,6 +31,8 @@ def test_variables_that_python_reads_at_its_start_need_a_new_process(project: Pr
     assert can_run(project.env)
     for name in ("LANG", "LC_ALL", "PYTHONPATH", "PYTHONIOENCODING"):
         assert not can_run({**project.env, name: "other"})
+    assert not can_run(project.env, "/some")
+    assert can_run({**project.env, "PYTHONPATH": "/some"}, "/some")
 
 
 def test_process_that_takes_too_long_is_killed_and_the_next_one_works(

@@ -18,10 +18,10 @@ MODULE = str(Path(agentforge.__path__[0], "__main__.py"))
 
 
 class WarmProgram:
-    def __init__(self) -> None:
+    def __init__(self, search: str = "") -> None:
         from tests.fork_server import ForkServer
 
-        self._server = ForkServer(__file__)
+        self._server = ForkServer(__file__, search)
 
     def run(
         self, arguments: tuple[str, ...], cwd: Path, env: dict[str, str], seconds: float, name: str = ""
@@ -48,14 +48,17 @@ def _content(file: int) -> bytes:
 
 
 @cache
-def warm_program() -> WarmProgram:
-    return WarmProgram()
+def warm_program(search: str = "") -> WarmProgram:
+    """`search`: the PYTHONPATH that its commands have; worth it for several of them only."""
+    return WarmProgram(search)
 
 
-def can_run(env: dict[str, str]) -> bool:
-    """Whether a forked process behaves like a new one with these variables."""
+def can_run(env: dict[str, str], search: str = "") -> bool:
+    """Whether a process forked from the program with this PYTHONPATH behaves like a new one with these
+    variables."""
     fixed = {name: value for name, value in env.items() if name.startswith(FIXED_AT_START)}
-    return sys.platform == "linux" and fixed == {"LANG": "C.UTF-8"}
+    expected = {"LANG": "C.UTF-8", **({"PYTHONPATH": search} if search else {})}
+    return sys.platform == "linux" and fixed == expected
 
 
 def import_all() -> None:
