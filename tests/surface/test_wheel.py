@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from tests.worker_shares import once_for_all_workers
 
 ROOT = Path(__file__).parents[2]
 OFFLINE = ("No matching distribution found", "Could not find a version", "Failed to establish", "Max retries")
@@ -18,13 +19,15 @@ pytestmark = pytest.mark.timeout(400)
 @pytest.fixture(scope="module")
 def agentforge(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The command of a fresh environment that holds the wheel and its dependencies, nothing else."""
-    place = tmp_path_factory.mktemp("wheel")
+    return once_for_all_workers(tmp_path_factory, "wheel", _install) / "venv" / "bin" / "agentforge"
+
+
+def _install(place: Path) -> None:
     _pip("wheel", str(ROOT), "--no-deps", "--no-build-isolation", "--wheel-dir", str(place / "dist"))
     (wheel,) = (place / "dist").glob("*.whl")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", place / "venv"], check=True)
     python = place / "venv" / "bin" / "python"
     _pip("--python", str(python), "install", "-c", str(ROOT / "constraints.txt"), str(wheel))
-    return place / "venv" / "bin" / "agentforge"
 
 
 def test_the_wheel_holds_nothing_that_only_the_repository_has(agentforge: Path) -> None:
