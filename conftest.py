@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, settings
 
 # A busy machine makes an example slow; that says nothing about the code.
 settings.register_profile(
-    "test", derandomize=True, deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow]
+    "test", derandomize=True, deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile(
     "soak",

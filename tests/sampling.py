@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-heavy = settings(max_examples=settings().max_examples // 4)
+heavy = settings(max_examples=max(20, settings().max_examples // 4))
 """For properties whose examples are expensive."""
 
 

@@ -11,9 +11,10 @@ from agentforge.model.cursor import Cursor
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import FromParallel, FromStage, InputSources, Judgment, Plan
 from agentforge.model.result import Decision, Result
+from agentforge.model.state import StageRecord
 from agentforge.views.files.block import branch_file, manifest
 from agentforge.views.history import History
-from agentforge.views.inputs import from_parallel, from_stage
+from agentforge.views.inputs import ended_by, from_parallel, from_stage
 from agentforge.views.stage_progress import stage_progress
 
 LAYOUT = RunLayout.of("/project", "auth")
@@ -189,6 +190,25 @@ def test_state_of_a_branch_that_failed_names_its_error() -> None:
     assert (codex["status"], codex["error"]) == ("failed", "draft: no such prompt")
     assert (claude["status"], claude["iteration"], claude["iteration_completed"]) == ("running", 1, 0)
     assert "error" not in claude
+
+
+def test_state_of_a_branch_has_the_stages_that_are_done_and_why_they_ended() -> None:
+    plan = plan_of(DUEL)
+    conversation = play(plan, UNDER_WAY)
+    assert conversation.state is not None
+    assert conversation.state.block is not None
+    done = [
+        StageRecord("draft", "0.0", 3, NOON, "max_iterations"),
+        StageRecord("check", "0.1", 2, NOON, "said stop"),
+        StageRecord("gone", "0.2", 1, NOON, "as it was"),
+    ]
+    branch = replace(conversation.state.block.branches[1], stages=tuple(done))
+    shown = branch_file(plan, conversation.state, branch)["stages"]
+    assert [(one["name"], one["iterations"], one["termination_reason"]) for one in shown] == [
+        ("draft", 3, "max_iterations"),
+        ("check", 2, ended_by(DUEL.branches[0].stages[1], "said stop")),
+        ("gone", 1, "as it was"),
+    ]
 
 
 def test_state_of_a_branch_that_the_plan_does_not_have_is_shown_as_it_is() -> None:
