@@ -24,10 +24,13 @@ from agentforge.definition.resolve import (
     Available,
     available_pipelines,
     available_stages,
+    pipeline_files,
     pipeline_names,
+    stage_folders,
     stage_names,
     stage_roots,
 )
+from agentforge.definition.yaml.parser import relative
 from agentforge.legacy.migration import Migration, examine_migration
 from agentforge.model.diagnostic import Diagnostic, Severity, SourcePlace
 from agentforge.model.errors import InvalidRequest
@@ -135,16 +138,16 @@ class Definitions:
 
     def own(self) -> Iterator[tuple[str, DefinitionKind]]:
         """The stages and pipelines in the project folder."""
-        yield from ((stage.name, "stage") for stage in self.stages() if _is_inside(stage))
-        yield from ((found.name, "pipeline") for found in self.pipelines() if _is_inside(found))
+        stages, pipelines = stage_folders(self._sources), pipeline_files(self._sources)
+        yield from ((name, "stage") for name, folder in stages.items() if self._is_inside(folder))
+        yield from ((name, "pipeline") for name, path in pipelines.items() if self._is_inside(path))
 
     def own_providers(self) -> list[str]:
         """The providers that the project describes."""
         return sorted(self._described)
 
-
-def _is_inside(found: Available) -> bool:
-    return not found.path.startswith(("/", "../"))
+    def _is_inside(self, path: str) -> bool:
+        return not relative(self._sources.project, path).startswith(("/", "../"))
 
 
 def recompiled(

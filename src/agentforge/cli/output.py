@@ -116,7 +116,11 @@ def json_for_terminal(text: str) -> str:
     """The same JSON, with all control characters escaped."""
     if text.isascii() and "\x7f" not in text:
         return text
-    return "".join(char if char.isprintable() or char == "\n" else _escaped(char) for char in text)
+    return "\n".join(line if line.isprintable() else _escaped_line(line) for line in text.split("\n"))
+
+
+def _escaped_line(line: str) -> str:
+    return "".join(char if char.isprintable() else _escaped(char) for char in line)
 
 
 def _escaped(char: str) -> str:

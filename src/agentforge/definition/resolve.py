@@ -226,23 +226,33 @@ class Available(Struct, frozen=True):
 
 
 def available_stages(sources: Sources) -> list[Available]:
-    roots = stage_roots(sources, sources.project)
-    found: list[Available] = []
-    for name in sorted(stage_names(sources, roots)):
-        folders = (join(root, name) for root in roots)
-        folder = next(folder for folder in folders if is_stage_folder(sources, folder))
-        path = join(folder, "stage.yaml")
-        found.append(Available(name, _description(sources, path), relative(sources.project, folder)))
-    return found
+    return [
+        Available(name, _description(sources, join(folder, _STAGE_FILE)), relative(sources.project, folder))
+        for name, folder in stage_folders(sources).items()
+    ]
 
 
 def available_pipelines(sources: Sources) -> list[Available]:
-    found: list[Available] = []
-    for name in sorted(pipeline_names(sources)):
-        path = find_pipeline(sources, name)
-        if path:
-            found.append(Available(name, _description(sources, path), relative(sources.project, path)))
+    return [
+        Available(name, _description(sources, path), relative(sources.project, path))
+        for name, path in pipeline_files(sources).items()
+    ]
+
+
+def stage_folders(sources: Sources) -> dict[str, str]:
+    """The folder of each stage, sorted by name."""
+    roots = stage_roots(sources, sources.project)
+    found: dict[str, str] = {}
+    for name in sorted(stage_names(sources, roots)):
+        folders = (join(root, name) for root in roots)
+        found[name] = next(folder for folder in folders if is_stage_folder(sources, folder))
     return found
+
+
+def pipeline_files(sources: Sources) -> dict[str, str]:
+    """The file of each pipeline, sorted by name."""
+    found = {name: find_pipeline(sources, name) for name in sorted(pipeline_names(sources))}
+    return {name: path for name, path in found.items() if path}
 
 
 def _description(sources: Sources, path: str) -> str:

@@ -67,5 +67,4 @@ def _names_stage(engine: "Engine", name: str) -> bool:
     """Whether the word names a stage and nothing else."""
     definitions = engine.definitions
     is_file = "/" in name or name.endswith((".yaml", ".yml"))
-    pipelines = () if is_file else (found.name for found in definitions.pipelines())
-    return not is_file and name not in pipelines and name in definitions.stage_names()
+    return not is_file and name not in definitions.pipeline_names() and name in definitions.stage_names()
