@@ -1,7 +1,6 @@
 """The tools of the provider api: files, searching, commands."""
 
 import asyncio
-import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -224,10 +223,9 @@ def _removed(folder: Path) -> None:
     until = time.monotonic() + 60
     while time.monotonic() < until:
         try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            break
-        if Path(f"/proc/{pid}/stat").exists() and ") Z " in Path(f"/proc/{pid}/stat").read_text():
+            if ") Z " in Path(f"/proc/{pid}/stat").read_text():
+                break
+        except (FileNotFoundError, ProcessLookupError):
             break
         time.sleep(0.01)
     else:

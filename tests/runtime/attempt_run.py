@@ -56,6 +56,13 @@ def lives(pid: int) -> bool:
         return False
 
 
+def command_line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return b"(ended)"
+
+
 def descendants() -> set[int]:
     """Living ones of this process."""
     parents = {}
@@ -80,10 +87,11 @@ def nothing_left_behind() -> Iterator[None]:
         until = time.monotonic() + PATIENCE
         while (left := descendants() - before) and time.monotonic() < until:
             time.sleep(0.01)
-        assert not left, [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in left]
+        assert not left, list(map(command_line, left))
     finally:
         for pid in descendants() - before:
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 
 

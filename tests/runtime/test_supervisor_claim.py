@@ -89,11 +89,15 @@ def test_held_lease_keeps_the_agent_and_its_loss_ends_it(attempt: AttemptRun) ->
 
 
 def test_engine_that_returns_within_the_grace_keeps_the_agent(attempt: AttemptRun) -> None:
-    attempt.start("sh", "-c", "sleep 4; exit 6", orphan_grace=2.5)
-    attempt.agent_pid()
+    with attempt.lease.open("a") as log:
+        fcntl.flock(log, fcntl.LOCK_EX)  # However long it takes to start.
+        attempt.start("sh", "-c", "while [ ! -e go ]; do sleep 0.1; done; exit 6", orphan_grace=2.5)
+        attempt.agent_pid()
     time.sleep(0.4)  # So long it is unattended, which counts towards the grace.
     with attempt.lease.open("a") as log:
         fcntl.flock(log, fcntl.LOCK_EX)
+        time.sleep(2.6)
+        (attempt.folder / "go").touch()
         assert attempt.outcome()["exit_code"] == 6
 
 

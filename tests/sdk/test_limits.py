@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -184,17 +184,18 @@ def test_a_pipeline_may_fail_at_a_limit(tmp_path: Path, policy: object) -> None:
 
 WAITING_SCRIPT = """
 import asyncio, json, sys
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.sdk.engine import Engine
-from agentforge.testing import ScriptedProvider
+from agentforge.testing import FakeClock, ScriptedProvider
 from agentforge.testing.scripted_provider import fails
 
 resets = datetime.fromisoformat(sys.argv[2])
 used_up = Failure(FailureKind.PROVIDER_QUOTA, "used up", resets_at=resets)
 async def main():
     providers = {"one": ScriptedProvider([fails(used_up)], name="one")}
-    async with Engine(sys.argv[1], providers=providers, environ=json.loads(sys.argv[3])) as engine:
+    environ, clock = json.loads(sys.argv[3]), FakeClock(hold=True)
+    async with Engine(sys.argv[1], providers=providers, environ=environ, clock=clock) as engine:
         plan = {"id": "plan", "prompt": "x", "provider": "one"}
         await engine.run({"name": "p", "nodes": [plan]}, session="s")
 asyncio.run(main())
@@ -203,13 +204,14 @@ asyncio.run(main())
 
 @pytest.mark.crash
 def test_a_wait_for_a_quota_survives_the_death_of_the_engine(tmp_path: Path) -> None:
-    resets = datetime.now(UTC) + timedelta(seconds=4)
+    resets = NOON + timedelta(hours=5)
     arguments = (str(tmp_path), resets.isoformat(), json.dumps(ENVIRON))
     dying = subprocess.Popen([sys.executable, "-c", WAITING_SCRIPT, *arguments])
     again = ScriptedProvider([says("done")], name="one")
+    clock = FakeClock()
 
     async def main() -> None:
-        async with Engine(tmp_path, providers={"one": again}, environ=ENVIRON) as made:
+        async with engine(tmp_path, clock, one=again) as made:
             await eventually(lambda: "limit_met" in log.read_text() if log.exists() else False)
             os.kill(dying.pid, signal.SIGKILL)
             dying.wait()
@@ -219,10 +221,11 @@ def test_a_wait_for_a_quota_survives_the_death_of_the_engine(tmp_path: Path) -> 
             assert kinds(made).count("limit_met") == 1
             (second,) = [e for e in made.events("s") if isinstance(e.fact, f.AttemptStarted)][1:]
             assert second.at >= resets
+            assert clock.waits == [5 * 3600.0]
 
     log = tmp_path / ".claude" / "pipeline-runs" / "s" / "events.jsonl"
     try:
-        run(main(), seconds=30)
+        run(main())
     finally:
         if dying.poll() is None:
             dying.kill()

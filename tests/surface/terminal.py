@@ -111,9 +111,9 @@ class Project:
             folder = str(claim.parent)
             # A claim that an engine took names no supervisor.
             for pid in map(int, re.findall(r'"pid": ?(\d+)', claim.read_text())):
-                command = Path(f"/proc/{pid}/cmdline")
-                if command.exists() and folder.encode() in command.read_bytes():
-                    os.kill(pid, signal.SIGTERM)
+                with suppress(FileNotFoundError, ProcessLookupError):  # It may end meanwhile.
+                    if folder.encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
+                        os.kill(pid, signal.SIGTERM)
 
     # -- what is on the disk
 

@@ -48,7 +48,7 @@ def test_tmux_session_detached_named_pipeline_and_the_hints(project: Project, tm
     assert tmux.sessions() == ["pipeline-auth"]
     assert project.call("status", "auth", "--json").json["status"] == "running"
     wait_for((project.root / "up").exists, "the agent")
-    assert "plan" in tmux.call("capture-pane", "-t", "pipeline-auth", "-p")
+    wait_for(lambda: "plan" in tmux.call("capture-pane", "-t", "pipeline-auth", "-p"), "the display")
     finish(project, "auth")
     wait_for(lambda: not tmux.sessions(), "the end of the tmux session")
     assert not project.lock("auth").exists()
