@@ -176,7 +176,7 @@ def test_nested_pipeline_is_skipped_with_all_its_stages() -> None:
 def test_route_to_the_end_skips_the_later_stages_of_its_pipeline() -> None:
     ends = stage("plan", verdicts=("small",), routes=(Route("small", "end"),))
     conversation = play(
-        plan_of(nested("inner", ends, stage("build")), stage("last")),
+        plan_of(nested("inner", ends, stage("build")), stage("last", routes=(Route("pass", "end"),))),
         f"""
         > start
         < node_start plan
@@ -185,11 +185,16 @@ def test_route_to_the_end_skips_the_later_stages_of_its_pipeline() -> None:
         < stage_transition plan to end skipping build
         {done("plan")}
         < node_start last
-        ? prepare last 1
+        {work("last")}
+        < stage_verdict pass
+        < stage_transition last to end
+        {done("last")}
+        < session_complete all_loops_complete
+        = completed
         """,
     )
-    assert marks(conversation) == [("plan", "done"), ("build", "skipped"), ("last", "current")]
-    assert [entry.status for entry in entries(conversation)] == ["completed", "skipped", "running"]
+    assert marks(conversation) == [("plan", "done"), ("build", "skipped"), ("last", "done")]
+    assert [entry.status for entry in entries(conversation)] == ["completed", "completed", "skipped"]
 
 
 def test_skipped_nodes_follow_their_ids_into_a_new_plan() -> None:

@@ -111,6 +111,13 @@ def test_summary_keeps_the_latest_visit_of_each_stage_with_a_verdict() -> None:
     assert [(run.number, run.status, run.signatures) for run in first.checks] == [(2, "fail", ())]
 
 
+def test_summary_has_the_start_and_the_iterations_of_a_visit() -> None:
+    events = list(history(START, *FIRST, *build(JUDGED)))
+    (visit,) = fold_events(events).summary.visits
+    assert (visit,) == visits_of(events)
+    assert visit.iterations == 1
+
+
 def test_summary_follows_the_stages_of_a_new_plan() -> None:
     changed = f.PlanChanged(plan(), paths={"1": "0", "0": None})
     facts = [*build(JUDGED), (JUDGED, Cursor("0", 1, 1)), (changed, None)]

@@ -295,6 +295,8 @@ class StageState(Struct, frozen=True, tag="stage"):
     run: int
     folder: str = ""
     """The recorded folder of this visit; empty in a branch, where it follows from the branch's folder."""
+    started_at: datetime | None = None
+    """When the visit began; None in a damaged log."""
     completed: int = 0
     iteration: IterationState | None = None
     last_decision: Decision | None = None

@@ -28,10 +28,12 @@ class RunModel(Struct):
     def apply(self, event: Event) -> None:
         if isinstance(event.fact, CARRIES_PLAN):
             self.plan = event.fact.plan
-        self.state = evolve(self.state, event)
+        before, self.state = self.state, evolve(self.state, event)
         self.summary = fold(self.summary, event)
         if isinstance(event.fact, JudgedFact | PlanChanged):
-            visits = latest_visits(self.summary.visits, self.plan, event)
+            provider = event.cursor.provider if event.cursor else None
+            stage = before.stage(provider) if before else None
+            visits = latest_visits(self.summary.visits, self.plan, event, stage)
             self.summary = replace(self.summary, visits=visits)
         self.history.apply(event)
 

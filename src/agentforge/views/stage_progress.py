@@ -149,7 +149,8 @@ def current_path(state: RunState) -> str | None:
 
 def _is_of_this_round(record: StageRecord, state: RunState) -> bool:
     """Whether the node was completed in the current round of its pipeline."""
-    here = (current_path(state) or record.path).split(".")
+    # After the end of the run, the latest record has its rounds.
+    here = (current_path(state) or state.stages[-1].path).split(".")
     there = record.path.split(".")
     shared = next((n for n, (a, b) in enumerate(zip(here, there, strict=False)) if a != b), len(there) - 1)
     return record.rounds[: shared + 1] == state.rounds[: shared + 1]

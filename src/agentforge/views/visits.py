@@ -13,6 +13,7 @@ from agentforge.model.check import CheckCounts, CheckProblem
 from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
 from agentforge.model.plan import Plan
+from agentforge.model.state import StageState
 
 CheckRunStatus = Literal["running", "lost", "void", "pass", "fail", "error", "timeout"]
 
@@ -155,8 +156,11 @@ def visits_of(events: Iterable[Event]) -> tuple[StageVisit, ...]:
     return fold.visits
 
 
-def latest_visits(known: tuple[StageVisit, ...], plan: Plan | None, event: Event) -> tuple[StageVisit, ...]:
-    """After one more event: of each stage with checks or a verdict, the latest visit, in brief."""
+def latest_visits(
+    known: tuple[StageVisit, ...], plan: Plan | None, event: Event, stage: StageState | None = None
+) -> tuple[StageVisit, ...]:
+    """After one more event: of each stage with checks or a verdict, the latest visit, in brief. `stage`: the
+    state of the stage before the event."""
     at, fact = event.cursor, event.fact
     if isinstance(fact, f.PlanChanged):
         moved = (replace(one, path=fact.paths.get(one.path, one.path) or "") for one in known)
@@ -165,9 +169,12 @@ def latest_visits(known: tuple[StageVisit, ...], plan: Plan | None, event: Event
         return known
     place = (at.node_path, at.provider)
     before = next((one for one in known if (one.path, one.branch) == place), None)
+    if stage is not None and stage.started_at is not None:
+        begun = replace(begun, started_at=stage.started_at)
     visit = before if before and before.visit == at.node_run else begun
     now = _visited(visit, event.at, at, fact)
-    now = replace(now, checks=tuple(replace(run, signatures=()) for run in now.latest_checks))
+    checks = tuple(replace(run, signatures=()) for run in now.latest_checks)
+    now = replace(now, iterations=stage.completed if stage else at.iteration, checks=checks)
     others = tuple(one for one in known if one is not before)
     return (*others, now) if now.is_judged else known
 

@@ -74,11 +74,10 @@ def evolve_block(block: BlockState, event: Event, fact: BlockFact) -> BlockState
             reentry = reentry_of(_stage(branch, event), fact)
             return _with(block, replace(branch, stage=None, reentry=reentry))
         case f.NodeStarted():
-            assert event.cursor is not None
-            at = entered_again(
-                StageState(event.cursor.node_path, event.cursor.node_run, fact.folder), branch.reentry
-            )
-            return _with(block, replace(branch, stage=at, reentry=None))
+            here = event.cursor
+            assert here is not None
+            at = StageState(here.node_path, here.node_run, fact.folder, event.at)
+            return _with(block, replace(branch, stage=entered_again(at, branch.reentry), reentry=None))
         case _:
             assert_never(fact)
 

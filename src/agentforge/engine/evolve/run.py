@@ -301,7 +301,7 @@ def _visited(state: RunState, key: str, run: int) -> RunState:
 
 def _entered(event: Event, fact: f.NodeStarted) -> StageState | BlockState:
     here = event.cursor or Cursor("", 1, 0)
-    at = StageState(fact.path or here.node_path, max(fact.run, here.node_run), fact.folder)
+    at = StageState(fact.path or here.node_path, max(fact.run, here.node_run), fact.folder, event.at)
     if fact.kind != "parallel":
         return at
     return BlockState(at.path, at.run, at.folder, tuple(map(BranchState, fact.providers)))
