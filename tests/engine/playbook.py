@@ -290,13 +290,14 @@ def _start(play: Play, words: list[str]) -> f.AnyFact:
 
 
 def _complete(play: Play, words: list[str]) -> f.AnyFact:
-    plateau, claimed = "plateau" in words, [word for word in words if word.startswith("verdict=")]
-    said = [word for word in words if word not in ("plateau", *claimed)]
+    given = dict(word.split("=") for word in words if "=" in word)
+    plateau, said = "plateau" in words, [word for word in words if word != "plateau" and "=" not in word]
     decision = Decision(said[0] if said else "continue")
     result = Result(summary="done", decision=decision, signals=Signals(plateau_suspected=plateau))
-    if claimed:
-        result = replace(result, verdict=claimed[0].removeprefix("verdict="), reason="the agent says so")
-    return f.IterationCompleted(_stage(play), play.attempt, decision, "", "result.json", result, 10)
+    if "verdict" in given:
+        result = replace(result, verdict=given["verdict"], reason="the agent says so")
+    done = f.IterationCompleted(_stage(play), play.attempt, decision, "", "result.json", result, 10)
+    return replace(done, tree=given.get("tree"))
 
 
 def _asks(play: Play, words: list[str]) -> f.AnyFact:
@@ -380,8 +381,8 @@ def _hook(play: Play, words: list[str]) -> f.AnyFact:
 
 
 def _check(play: Play, words: list[str]) -> f.AnyFact:
-    """`pass`, `fail`, `error`, `timeout` or `lost`; then the signatures of its failures. `tree=`: the files
-    after it, `changed=`: a path that changed meanwhile."""
+    """`pass`, `fail`, `error`, `timeout` or `lost`; then the signatures of its failures. `before=`, `tree=`:
+    the files before and after it, `changed=`: a path that changed meanwhile."""
     task = next(work for work in play.work if isinstance(work, CheckTask) and play.is_meant(work))
     status, *rest = words
     if status == "lost":
@@ -394,7 +395,7 @@ def _check(play: Play, words: list[str]) -> f.AnyFact:
         signatures=tuple(word for word in rest if "=" not in word),
         reason="" if status == "pass" else f"it says {status}",
         feedback="2 failed" if status == "fail" else "",
-        tree_before="t0",
+        tree_before=given.get("before", given.get("tree")),
         tree_after=given.get("tree"),
         changed=(given["changed"],) if "changed" in given else (),
     )

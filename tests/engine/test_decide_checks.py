@@ -147,6 +147,48 @@ def test_checks_after_each_iteration_are_feedback_for_the_next() -> None:
     assert task.feedback is not None
 
 
+START, END = Check("build", "make", at="start"), Check("test", "make test")
+LINT = Check("lint", "make lint")
+
+
+@pytest.mark.parametrize(
+    ("checks", "outcomes", "tree"),
+    [
+        ((START,), ["pass tree=t0"], None),
+        ((START,), ["pass tree=t1"], "t1"),
+        ((START,), ["pass"], None),
+        ((START, END), ["pass tree=t0", "pass tree=t1"], "t1"),
+        ((END, LINT), ["pass tree=t1", "pass tree=t1"], "t1"),
+        ((END, LINT), ["pass tree=t1", "pass before=t2 tree=t2"], None),
+        ((END, LINT), ["pass before=t1 tree=t2", "fail before=t2 tree=t3"], "t3"),
+        ((END, LINT), ["pass tree=t1", "pass"], None),
+        ((END,), ["pass"], None),
+    ],
+    ids=[
+        "edited later",
+        "not edited",
+        "start of unknown",
+        "at both",
+        "same",
+        "edited in between",
+        "a report",
+        "unknown",
+        "none",
+    ],
+)
+def test_tree_of_a_verdict_is_what_all_its_checks_saw(
+    checks: tuple[Check, ...], outcomes: list[str], tree: str | None
+) -> None:
+    conversation = Play(plan_of(stage("plan", checks=checks)))
+    conversation.happens("start")
+    left = list(outcomes)
+    while conversation.work:
+        said = {"prepare": "prepared", "agent": "completed stop tree=t1"}
+        conversation.happens(said.get(conversation.work[0].KIND) or f"check {left.pop(0)}")
+    (judged,) = (e.fact for e in conversation.events if isinstance(e.fact, f.StageJudged))
+    assert judged.tree == tree
+
+
 def test_every_check_of_a_time_runs_also_after_one_that_fails() -> None:
     both = (Check("lint", "make lint"), Check("test", "make test"))
     play(

@@ -142,6 +142,7 @@ class CheckRecord(Struct, frozen=True):
     voids: int = 0
     """Consecutive void outcomes at this iteration, including this one."""
     number: int = 1
+    tree_before: str | None = None
 
     @property
     def fails(self) -> bool:
@@ -300,6 +301,8 @@ class StageState(Struct, frozen=True, tag="stage"):
     completed: int = 0
     iteration: IterationState | None = None
     last_decision: Decision | None = None
+    tree: str | None = None
+    """The files after the latest iteration, if they are known."""
     last_completed_at: datetime | None = None
     delay_due: datetime | None = None
     delay_over: bool = False

@@ -3,13 +3,15 @@
 A check is a program that verifies the work of a stage. What it finds outranks what the agent says.
 """
 
+from itertools import pairwise
+
 from agentforge.engine.decide.requests import Question, Ruling
 from agentforge.engine.decide.stage_at import StageAt
 from agentforge.engine.decide.termination import iterations_left
 from agentforge.model import facts as f
 from agentforge.model.check import Check, CheckTime
 from agentforge.model.failure import Failure, FailureKind
-from agentforge.model.state import OUTDATED, Verdict
+from agentforge.model.state import OUTDATED, CheckRecord, StageState, Verdict
 
 MAX_LOST_CHECKS = 3
 MAX_VOID_CHECKS = 3
@@ -107,7 +109,14 @@ def concluded(here: StageAt, ended: str) -> Ruling | None:
 
 
 def _tree(here: StageAt) -> str | None:
-    """The files that the verdict is about, as the latest checks saw them; failing ones come first."""
-    seen = (known for known in here.at.checks if known.iteration != OUTDATED and known.tree)
-    latest = sorted(seen, key=lambda known: (known.iteration, known.fails), reverse=True)
-    return latest[0].tree if latest else None
+    """The files that all checks of the work saw; None if there are no such files. A check before the first
+    iteration saw the work only if the agent changed nothing. A check may leave a report for the next one."""
+    seen = [each for each in here.at.checks if _saw_the_work(each, here.at)]
+    is_one = all(one.tree == other.tree_before for one, other in pairwise(seen))
+    return seen[-1].tree if seen and is_one else None
+
+
+def _saw_the_work(check: CheckRecord, at: StageState) -> bool:
+    if check.iteration == OUTDATED:
+        return False
+    return check.iteration == at.completed or (at.tree is not None and check.tree == at.tree)

@@ -78,6 +78,7 @@ def _record(at: StageState, fact: f.CheckCompleted) -> CheckRecord:
         fact.changed,
         voids=(before.voids if before and is_again else 0) + 1 if fact.changed else 0,
         number=fact.attempt,
+        tree_before=fact.tree_before,
     )
 
 

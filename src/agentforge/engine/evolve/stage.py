@@ -174,6 +174,7 @@ def _completed(at: StageState, event: Event, fact: f.IterationCompleted) -> Stag
         completed=_number(at, event),
         iteration=None,
         last_decision=fact.decision,
+        tree=fact.tree,
         last_completed_at=event.at,
         delay_due=None,
         delay_over=False,

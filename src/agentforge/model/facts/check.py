@@ -89,6 +89,7 @@ class StageJudged(Fact, frozen=True):
     """Checks that were waived by a person."""
     signatures: tuple[str, ...] = ()
     tree: str | None = None
+    """The files that all its checks saw; None if files changed after them, or in between."""
 
 
 class StageRouted(Fact, frozen=True, rename={"source": "from"}):
