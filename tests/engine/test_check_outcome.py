@@ -113,6 +113,8 @@ def test_counts_without_a_list_of_failures() -> None:
     outcome = of_pytest("no_summary", 1).outcome
     assert (outcome.status, outcome.counts, outcome.failure_count) == ("fail", MIXED, 6)
     assert outcome.signatures == ("pytest: <n> failed, <n> errors",)
+    only = read_check("pytest", "pass", CheckEnd(1), b"2 failed, 1 passed in 0.10s\n").outcome
+    assert (only.failure_count, only.signatures) == (2, outcome.signatures)
 
 
 def test_output_that_isnt_of_pytest_is_an_error() -> None:

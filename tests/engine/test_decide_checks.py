@@ -260,15 +260,25 @@ def test_lost_check_runs_again_and_three_in_a_row_ask() -> None:
     )
 
 
+PAUSED = f"""{CHECKED}
+    > pause asked now
+    < check_ending test 1
+    ? end check test 1
+    > check lost
+    < session_paused asked
+"""
+
+
+def test_check_that_was_stopped_on_request_is_not_lost() -> None:
+    stopped = play(plan_of(checked()), PAUSED).stage.check
+    assert stopped is not None
+    assert stopped.lost == 0
+
+
 def test_check_in_flight_is_stopped_by_a_pause_and_runs_again() -> None:
     conversation = play(
         plan_of(checked()),
-        f"""{CHECKED}
-        > pause asked now
-        < check_ending test 1
-        ? end check test 1
-        > check lost
-        < session_paused asked
+        f"""{PAUSED}
         > resume
         < check_start test 2
         ? check test 2

@@ -211,6 +211,19 @@ def test_checks_with_the_same_message_are_different_failures() -> None:
     assert counts == {"lint: a": 1, "test: a": 1}
 
 
+def test_visit_that_passes_is_progress() -> None:
+    """The same failure on the same files as before, but the stage has passed in between."""
+    review = stage("review", routes=(Route("reject", "go", "build"),))
+    run = started(plan_of(stage("build"), verify(limits=CycleLimits(cluster=9)), review))
+    fails(run, "a tree=t")
+    works(run)
+    works(run)
+    run.happens("check pass tree=u")
+    works(run, "completed stop verdict=reject")
+    assert fails(run, "a tree=t").open_requests == ()
+    assert fails(run, "a tree=t").open_requests[0].reason == "no_progress"
+
+
 def test_order_of_the_failures_is_not_progress() -> None:
     run = started(loop())
     fails(run, "a b tree=t")

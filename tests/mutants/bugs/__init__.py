@@ -9,6 +9,7 @@ from tests.mutants.bugs import (
     log,
     model,
     redaction,
+    routes,
     runtime,
     sandbox,
     supervisor,
@@ -29,6 +30,7 @@ ALL = (
     *surfaces.BUGS,
     *trees.BUGS,
     *checks.BUGS,
+    *routes.BUGS,
     *hook_calls.BUGS,
     *hooks.BUGS,
 )

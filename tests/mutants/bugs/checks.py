@@ -3,7 +3,6 @@
 from tests.mutants.mutation import Mutation as Bug
 
 OUTCOME = ("tests/engine/test_check_outcome.py", "tests/engine/test_check_parsers.py")
-ROUTES = ("tests/engine/test_decide_checks.py", "tests/engine/test_route_graphs.py")
 
 BUGS = (
     Bug(
@@ -35,6 +34,34 @@ BUGS = (
         OUTCOME,
     ),
     Bug(
+        "agentforge.engine.checks.junit",
+        "elements may be nested without a limit",
+        "        if self._depth > MAX_DEPTH:\n",
+        "        if self._depth < 0:\n",
+        OUTCOME,
+    ),
+    Bug(
+        "agentforge.engine.checks.junit",
+        "a suite that failed in its set-up is not counted",
+        "            if self._test is None:  #",
+        "            if False:  #",
+        OUTCOME,
+    ),
+    Bug(
+        "agentforge.engine.checks.lint_lines",
+        "notes are failures",
+        "    if severity in _NOTES:\n",
+        "    if not severity and severity in _NOTES:\n",
+        OUTCOME,
+    ),
+    Bug(
+        "agentforge.engine.checks.pytest_output",
+        "failures that are only counted are none",
+        "    if counts.failed + counts.errors and not self._failures.count:\n",
+        "    if counts.errors and not self._failures.count:\n",
+        OUTCOME,
+    ),
+    Bug(
         "agentforge.engine.checks.pytest_output",
         "what a test printed counts as the counts of pytest",
         "True, FailureList(self._hide), 0, None\n",
@@ -54,41 +81,6 @@ BUGS = (
         "room // len(shown) - 2",
         "room",
         ("tests/views/test_check_feedback.py",),
-    ),
-    Bug(
-        "agentforge.engine.decide.checks",
-        "an agent's claim outranks a failing check",
-        "    if failed := here.failing:\n",
-        "    if (failed := here.failing) and not here.at.claim:\n",
-        ROUTES,
-    ),
-    Bug(
-        "agentforge.engine.decide.checks",
-        "an outcome counts although files changed",
-        "    if known.changed and known.voids < MAX_VOID_CHECKS:\n",
-        "    if known.changed and known.voids < 0:\n",
-        ROUTES,
-    ),
-    Bug(
-        "agentforge.engine.decide.routes",
-        "one cycle more than the limit",
-        "    if cycle > limit:",
-        "    if cycle > limit + 1:",
-        ROUTES,
-    ),
-    Bug(
-        "agentforge.engine.evolve.checks",
-        "an outer cycle keeps the counters inside it",
-        " if not _is_inside(key, target, source, provider)",
-        "",
-        ROUTES,
-    ),
-    Bug(
-        "agentforge.engine.evolve.checks",
-        "a cycle resets every counter",
-        "{**outside, route_key(source, provider, target): count}",
-        "{route_key(source, provider, target): count}",
-        ROUTES,
     ),
     Bug(
         "agentforge.app.replay",

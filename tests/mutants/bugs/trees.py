@@ -46,6 +46,27 @@ BUGS = (
         TREES,
     ),
     Bug(
+        GIT,
+        "the engine's own files are in the tree",
+        "if not can_be_in_tree(path) or (is_new",
+        "if (is_new",
+        TREES,
+    ),
+    Bug(
+        "agentforge.adapters.host.folder_trees",
+        "without git, the engine's own files are in the tree",
+        "return is_cache(path) or not can_be_in_tree(path)",
+        "return is_cache(path)",
+        ("tests/adapters/test_folder_trees.py",),
+    ),
+    Bug(
+        REFERENCES,
+        "a kept tree is a branch of the user",
+        'SPACE = "refs/agentforge"',
+        'SPACE = "refs/heads"',
+        KEPT,
+    ),
+    Bug(
         REFERENCES,
         "a reference names a tree that is incomplete",
         "            if content is None:\n                return NoTree(",

@@ -125,8 +125,7 @@ def _without(state: RunState, is_dropped: Callable[[str], bool]) -> RunState:
 
 
 def routed(state: RunState, event: Event, fact: f.StageRouted) -> RunState:
-    """Count a cycle; it resets the counters of the cycles inside it. Beyond the limit, it uses up one that a
-    person granted."""
+    """Count a cycle; it resets the counters of the cycles inside it."""
     if not fact.cycle or event.cursor is None or fact.next is None:
         return state
     source, provider = event.cursor.node_path, event.cursor.provider
