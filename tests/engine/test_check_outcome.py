@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agentforge.engine.checks.failure_list import MAX_READ_FAILURES
-from agentforge.engine.checks.junit import MAX_DEPTH, MAX_REPORT_BYTES, read_junit
+from agentforge.engine.checks.junit import MAX_DEPTH, MAX_NAMES, MAX_REPORT_BYTES, MAX_TAG_BYTES, read_junit
 from agentforge.engine.checks.outcome import ReadCheck, UnreadReport, read_check
 from agentforge.model.check import (
     MAX_KEPT_FAILURES,
@@ -223,6 +223,8 @@ BILLION = "".join(f'<!ENTITY a{n} "{f"&a{n - 1};" * 10}">' for n in range(1, 10)
         ("", "not well-formed"),
         ("<html/>", "its first element is <html>"),
         ("<testsuite>" * (MAX_DEPTH + 1), "nested more than"),
+        (f"<testsuite name='{'x' * 2 * MAX_TAG_BYTES}'/>", "a tag is larger than 1 MB"),
+        (f"<testsuite>{''.join(f'<e{n}/>' for n in range(MAX_NAMES))}", "more than 1000 different names"),
         ("<?xml version='1.0' encoding='idna'?><testsuite/>", "encoding"),
         ("<?xml version='1.0' encoding='x-none'?><testsuite/>", "encoding"),
     ],

@@ -1,6 +1,7 @@
 """Reads a JUnit XML report: the tests, counted one by one; what the report states as totals is not used.
 
-A document type is refused, and with it every entity. Depth and size are limited, and one pass reads it all.
+A document type is refused, and with it every entity. Depth and size are limited, and so are the size of a tag
+and the number of different names: the parser needs many times the memory that these have in the file.
 """
 
 from typing import Final
@@ -13,6 +14,10 @@ from agentforge.model.check import CheckCounts
 MAX_REPORT_BYTES: Final = 16 * 1024 * 1024
 TOO_LARGE: Final = f"it is larger than {MAX_REPORT_BYTES // (1024 * 1024)} MB"
 MAX_DEPTH: Final = 64
+MAX_TAG_BYTES: Final = 1024 * 1024
+MAX_NAMES: Final = 1000
+"""Of elements and attributes."""
+_CHUNK: Final = 64 * 1024
 _MAX_TEXT: Final = 8 * MAX_MESSAGE_CHARS
 _RESULTS: Final = frozenset({"failure", "error", "skipped"})
 _ROOTS: Final = frozenset({"testsuites", "testsuite"})
@@ -44,6 +49,7 @@ def unreadable_report(why: str) -> CheckReading:
 class _Document:
     def __init__(self, hide: Hide) -> None:
         self._depth = 0
+        self._names: set[str] = set()
         self._suite = ""
         self._test: dict[str, str] | None = None
         self._results: dict[str, tuple[str, str]] = {}
@@ -62,7 +68,11 @@ class _Document:
         parser.StartElementHandler = self._start
         parser.EndElementHandler = self._end
         parser.CharacterDataHandler = self._characters
-        parser.Parse(report, True)
+        for start in range(0, len(report), _CHUNK):
+            parser.Parse(report[start : start + _CHUNK], False)
+            if start + _CHUNK - parser.CurrentByteIndex > MAX_TAG_BYTES + _CHUNK:
+                raise _Refused(f"a tag is larger than {MAX_TAG_BYTES // (1024 * 1024)} MB")
+        parser.Parse(b"", True)
 
     def reading(self) -> CheckReading:
         counted = self._counted
@@ -77,6 +87,9 @@ class _Document:
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise _Refused(f"its elements are nested more than {MAX_DEPTH} deep")
+        self._names.update((element, *attributes))
+        if len(self._names) > MAX_NAMES:
+            raise _Refused(f"its elements and attributes have more than {MAX_NAMES} different names")
         if name == "testsuite":
             self._suite = attributes.get("name", "")
         elif name == "testcase":
