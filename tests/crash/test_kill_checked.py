@@ -64,6 +64,13 @@ def test_check_that_dies_with_its_engine_is_lost_and_runs_again(tmp_path: Path) 
     assert told(story, "check_lost") == ["check_lost"]
 
 
+@pytest.mark.soak
+def test_check_that_is_killed_says_nothing_about_the_work(tmp_path: Path) -> None:
+    """The shell that started it reports its end as an exit code."""
+    story = killed(tmp_path, "agent:note:5:after:agent")
+    assert checks_run(story) == [2, 1]
+
+
 MOMENTS = {
     "between the verdict and the transition": ("stage_verdict", "after"),
     "before the check": ("check_start", "before"),

@@ -338,6 +338,8 @@ def test_the_exit_code_alone() -> None:
         (CheckEnd(127), "error", "not_started"),
         (CheckEnd(126), "error", "not_started"),
         (CheckEnd(), "error", "terminated"),
+        (CheckEnd(137), "error", "terminated"),
+        (CheckEnd(143), "error", "terminated"),
     ],
 )
 def test_what_says_nothing_about_the_work(

@@ -31,6 +31,8 @@ from agentforge.model.check import (
 
 _SHELL_CANNOT_RUN = frozenset({126, 127})
 """Exit statuses of a shell that can't execute the command, or doesn't find it."""
+_SHELL_SAW_IT_KILLED = frozenset({137, 143})
+"""Exit codes of a shell whose command was ended by SIGKILL or SIGTERM: by the system or a person."""
 _NOTHING = CheckCounts()
 _PASSED = "it passed, although it is expected to fail"
 
@@ -63,7 +65,7 @@ def read_check(
     code = end.exit_code
     if end.not_started:
         return _error(code, "not_started", hide(f"it could not be started: {end.not_started}"))
-    if code is None:
+    if code is None or code in _SHELL_SAW_IT_KILLED:
         return _error(code, "terminated", "a signal ended it")
     if code in _SHELL_CANNOT_RUN:
         return _error(code, "not_started", hide(f"it could not be started: {last_row(output)}"))
