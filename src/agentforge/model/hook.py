@@ -39,7 +39,7 @@ DEFAULT_TIMEOUTS: dict[HookAction, float] = {"webhook": 60.0, "script": 30.0}
 DEFAULT_TRIES = 3
 """Of a webhook; other hooks are tried once."""
 MAX_CONTEXT = 32 * 1024
-"""Characters of the context that a hook returns; the rest is dropped."""
+"""Bytes of the context that a hook returns, as UTF-8; the rest is dropped."""
 
 
 class Hook(Struct, frozen=True, omit_defaults=True):

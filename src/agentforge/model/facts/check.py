@@ -27,11 +27,11 @@ class CheckCompleted(Fact, frozen=True):
     exit_code: int | None = None
     counts: CheckCounts = CheckCounts()
     signatures: tuple[str, ...] = ()
-    """Of its failures; bounded."""
+    """Signatures of the first failures."""
     failures: int = 0
-    """All of them."""
+    """The number of failures."""
     problem: CheckProblem | None = None
-    """Of an error."""
+    """The kind of error."""
     reason: str = ""
     feedback: str = ""
     """What the next iteration is told: counts, signatures and the end of the output."""
