@@ -166,7 +166,7 @@ def test_user_is_notified_of_every_run_by_the_command_in_the_environment(tmp_pat
     assert sorted(notice["session"] for notice in told(tmp_path)) == ["a", "s"]
 
 
-def test_replay_notifies_nobody(tmp_path: Path) -> None:
+def test_replay_sends_no_notification(tmp_path: Path) -> None:
     environ = {**ENVIRON, "AGENTFORGE_NOTIFY": WRITE}
 
     async def main() -> None:

@@ -30,22 +30,22 @@ Send = Callable[[Notice], None]
 
 def channels(plan: Plan, environ: Mapping[str, str], project: str) -> tuple[Channel, ...]:
     """Each receiver once, with all occasions on which it is notified."""
-    machine = Machine(environ, project)
+    sender = NotificationSender(environ, project)
     found: dict[Receiver, set[Occasion]] = {}
-    for notification in _wanted(plan, environ):
+    for notification in _notifications_of(plan, environ):
         for receiver in _receivers(notification):
             found.setdefault(receiver, set()).update(notification.on)
     return tuple(
-        Channel(receiver.kind, frozenset(on), machine.sender(receiver)) for receiver, on in found.items()
+        Channel(receiver.kind, frozenset(on), sender.send_to(receiver)) for receiver, on in found.items()
     )
 
 
-def _wanted(plan: Plan, environ: Mapping[str, str]) -> tuple[Notification, ...]:
-    found = (*plan.pipeline.notify, *of_user(environ.get(VARIABLE, "").strip()))
+def _notifications_of(plan: Plan, environ: Mapping[str, str]) -> tuple[Notification, ...]:
+    found = (*plan.pipeline.notify, *user_notifications(environ.get(VARIABLE, "").strip()))
     return found or ((LOOP,) if plan.mode == "loop" else ())
 
 
-def of_user(value: str) -> Iterator[Notification]:
+def user_notifications(value: str) -> Iterator[Notification]:
     """What the value of the variable asks for."""
     if value == "desktop":
         yield Notification(desktop=True)
@@ -71,14 +71,14 @@ def _receivers(notification: Notification) -> Iterator[Receiver]:
         yield Receiver("webhook", notification.url, notification.secret)
 
 
-class Machine:
+class NotificationSender:
     """Sends notices from this machine."""
 
     def __init__(self, environ: Mapping[str, str], project: str) -> None:
         self._environ = environ
         self._project = project
 
-    def sender(self, receiver: Receiver) -> Send:
+    def send_to(self, receiver: Receiver) -> Send:
         send = {"desktop": self._show, "command": self._run, "webhook": self._post}[receiver.kind]
         return lambda notice: send(receiver, notice)
 

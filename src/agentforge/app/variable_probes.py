@@ -11,7 +11,7 @@ from agentforge.adapters.log.log import BUFFER_VARIABLE, FLUSH_VARIABLE, buffer_
 from agentforge.adapters.providers.mock import mock_delay
 from agentforge.app.hook_probes import notification_needs
 from agentforge.app.notifications import VARIABLE as NOTIFY
-from agentforge.app.notifications import of_user
+from agentforge.app.notifications import user_notifications
 from agentforge.app.results import Probe, ProbeLevel
 from agentforge.app.wiring import known_providers, sources_of
 from agentforge.definition.diagnostics import Report
@@ -108,7 +108,7 @@ class _Checks:
 
     def _notify(self, value: str) -> CheckedValue | None:
         """The value is never shown: commands and URLs may contain secrets."""
-        for wanted in of_user(value):
+        for wanted in user_notifications(value):
             if wanted.url is not None and not is_address(wanted.url):
                 found = f"{NOTIFY} must be an http or https URL without user and password"
                 fix = f"set {NOTIFY} to a URL such as https://example.com/notices"
