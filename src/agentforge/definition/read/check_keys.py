@@ -5,7 +5,7 @@ from typing import get_args
 from msgspec import Struct
 
 from agentforge.definition.diagnostics import Report
-from agentforge.definition.read.outside_values import COMMAND
+from agentforge.definition.read.external_values import COMMAND
 from agentforge.definition.read.table import Entries, Key, Nested, Table
 from agentforge.definition.read.values import (
     COUNT,

@@ -6,7 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.definition.diagnostics import Report
-from agentforge.definition.read.outside_values import ADDRESS, COMMAND, SECRET, NamedVariable
+from agentforge.definition.read.external_values import ADDRESS, COMMAND, SECRET, NamedVariable
 from agentforge.definition.read.table import Entries, Key, Nested, Table
 from agentforge.definition.read.values import (
     SECONDS,

@@ -1,6 +1,6 @@
 """The keys of notifications."""
 
-from agentforge.definition.read.outside_values import ADDRESS, COMMAND, SECRET
+from agentforge.definition.read.external_values import ADDRESS, COMMAND, SECRET
 from agentforge.definition.read.table import Entries, Key, Nested, Table
 from agentforge.definition.read.values import FLAG, ListOf, Required, Text
 from agentforge.definition.specs import Written
