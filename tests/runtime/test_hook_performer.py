@@ -307,7 +307,7 @@ def test_a_function_times_out(tmp_path: Path) -> None:
     assert isinstance(fact, f.HookTimedOut)
 
 
-def test_a_function_that_this_process_has_not(tmp_path: Path) -> None:
+def test_function_missing_in_this_process(tmp_path: Path) -> None:
     assert failed(called(HookEngine(tmp_path))).message == "this process has no such hook"
 
 

@@ -32,7 +32,7 @@ from agentforge.definition.read.work_keys import (
     UNSUPPORTED,
     WORK_KEYS,
     build_work,
-    one_runtime,
+    combined_runtime,
 )
 from agentforge.definition.specs import PipelineSpec, StageSpec, WorkSpec
 from agentforge.definition.yaml.parser import SourceText
@@ -118,7 +118,7 @@ def read_pipeline(source: SourceText, tree: Keyed, report: Report) -> PipelineSp
         description=description.value if description else None,
         inputs=get("inputs"),
         commands=get("commands", {}),
-        max_runtime=one_runtime(get("guardrails"), get("limits"), report),
+        max_runtime=combined_runtime(get("guardrails"), get("limits"), report),
         limits=get("limits"),
         views=get("views", ()),
         tmux=tmux.value if tmux else True,

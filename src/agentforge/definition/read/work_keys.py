@@ -255,7 +255,7 @@ WORK_KEYS = (
 )
 
 
-def one_runtime(
+def combined_runtime(
     guardrail: Written[float] | None, limits: CycleLimitSpec | None, report: Report
 ) -> Written[float] | None:
     """`limits.runtime` and `guardrails.max_runtime_seconds` are one limit."""
@@ -275,7 +275,7 @@ def build_work(entries: Entries) -> WorkSpec:
     if chain or model or config:
         values["provider"] = replace(first, model=model or first.model, config=first.config | config)
     limits = values.get("limits")
-    values["max_runtime"] = one_runtime(values.pop("guardrails", None), limits, entries.report)
+    values["max_runtime"] = combined_runtime(values.pop("guardrails", None), limits, entries.report)
     values["routes"] = values.pop("on", None)
     runs, termination = values.pop("runs", None), values.pop("termination", None)
     if isinstance(runs, TerminationSpec):

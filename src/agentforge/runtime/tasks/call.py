@@ -315,11 +315,11 @@ def _raised(call: ProviderCall, error: Exception) -> Failure:
     """The failure for an exception raised by a provider."""
     log.error("provider %s raised", call.by.type, exc_info=error)
     kind = kind_of(error)
-    message = f"{call.by.type} raised {type(error).__name__}: {told(error)}"
+    message = f"{call.by.type} raised {type(error).__name__}: {exception_message(error)}"
     return Failure(kind, short_message(message))
 
 
-def told(error: Exception) -> str:
+def exception_message(error: Exception) -> str:
     """The message of an exception of the user's code."""
     try:
         return str(error)

@@ -38,8 +38,8 @@ from agentforge.runtime.tasks.call import (
     Lost,
     ProviderCall,
     TaskContext,
+    exception_message,
     script_request,
-    told,
 )
 from agentforge.runtime.tasks.performer import TaskReport
 from agentforge.views.history import History
@@ -201,7 +201,7 @@ class HookPerformer:
             if limit.expired():
                 return _timed_out(task, self._since(began))
             log.exception("hook %s raised", task.hook.id)
-            return self._failed(task, f"{type(error).__name__}: {told(error)}", began=began)
+            return self._failed(task, f"{type(error).__name__}: {exception_message(error)}", began=began)
         try:
             result = checked_result(returned)
         except ValueError as error:
