@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -10,6 +11,8 @@ import pytest
 from tests.skips import CLASSES, class_of, error
 
 os.environ.pop("IS_SANDBOX", None)  # Claude as root is refused with a value of another program.
+# A shell ignores Ctrl-C for what it runs in the background, and so would every program that a test starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _reason(report: Any) -> str:
