@@ -191,12 +191,12 @@ def test_person_skips_a_check_and_the_log_records_who_and_why(tmp_path: Path) ->
         async with engine(tmp_path, ScriptedProvider([says("done", "stop")])) as sdk:
             failed = await sdk.run(pipeline(node(checks=FAILS)), session="s")
             assert failed.status is RunStatus.FAILED
-            return await sdk.resume("s", skip_checks={"test": "the server is down"})
+            return await sdk.resume("s", skip_checks={"test": " the \x1b[1mserver\udcff\nis down "})
 
     assert run(main()).completed
     (waived,) = found(tmp_path, "check_waived")
-    user = pwd.getpwuid(os.getuid()).pw_name
-    assert (waived["check"], waived["reason"], waived["by"]) == ("test", "the server is down", user)
+    user, reason = pwd.getpwuid(os.getuid()).pw_name, "the \x1b[1mserver\ufffd\nis down"
+    assert (waived["check"], waived["reason"], waived["by"]) == ("test", reason, user)
     assert len(found(tmp_path, "check_start")) == 1
     verdict = found(tmp_path, "stage_verdict")[-1]
     assert (verdict["verdict"], verdict["waived"]) == ("pass", ["test"])

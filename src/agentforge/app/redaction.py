@@ -1,11 +1,13 @@
 """Keep secrets from the engine's environment out of recordings and logs."""
 
 import logging
+import re
 from collections.abc import Callable, Mapping
 
 from agentforge.adapters.cli_agents.program import named_secrets, secrets_in
 from agentforge.model.secrets import Redactor, SecretReferences
 
+_SURROGATES = re.compile("[\ud800-\udfff]")
 log = logging.getLogger("agentforge.run")
 
 
@@ -16,7 +18,8 @@ def environment_redactor(environ: Mapping[str, str]) -> Redactor:
 
 def stored_text(text: str, environ: Mapping[str, str], where: str) -> str:
     """The text with references instead of secrets, for what is stored; the user is told. The agent is given
-    the values."""
+    the values. Bytes of a command line that aren't UTF-8, which can't be stored, are replaced."""
+    text = _SURROGATES.sub("\N{REPLACEMENT CHARACTER}", text)
     references = SecretReferences(named_secrets(environ))
     for name in references.names_in(text):
         log.warning("%s contains the value of %s: stored as ${secret:%s}", where, name, name)
