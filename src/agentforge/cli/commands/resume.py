@@ -1,5 +1,6 @@
 """`agentforge resume`: resume a stopped run."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -54,19 +55,19 @@ def resume(*, session: str | None, recompile: bool, detach: bool, trust: bool, *
     how["skip_checks"] = skipped_checks(how)
     name = choose_session(call, session, RESUMABLE, "to resume")
     if how["restart_stage"] and not how["force"] and call.runs.info(name).status == "running":
-        return _restart_running(call, name, how["provider"])
+        return _restart_running(call, name, {**how, "recompile": recompile, "detach": detach})
 
     def recompiled(engine: "Engine") -> "Compiled | bool":
         return engine.recompile(name) if recompile else False
 
     if not detach:
         return resume_attached(call, name, recompile=recompiled, trust=trust, **how)
-    flags = _flags(recompile=recompile, **how)
+    flags = background_flags(recompile=recompile, **how)
     checked = {key: how[key] for key in ("force", "restart_stage", "provider", "approve", "skip_checks")}
     return resume_detached(call, name, flags, recompile=recompiled, trust=trust, **checked)
 
 
-def _flags(**given: Any) -> list[str]:
+def background_flags(**given: Any) -> list[str]:
     """The options for the process in the background."""
     plain = {
         "--force": "force",
@@ -81,12 +82,24 @@ def _flags(**given: Any) -> list[str]:
     return flags + [f"--{key}={given[key]}" for key in ("context", "provider") if given[key]]
 
 
-def _restart_running(call: Invocation, session: str, provider: str | None) -> int:
+def refuse_resume_options(session: str, given: Mapping[str, Any]) -> None:
+    """A run that is running takes no options of a resume."""
+    for key in ("skip_checks", "context", "recompile", "record", "approve", "accept_damage", "detach"):
+        if given[key]:
+            option = {"skip_checks": "skip-check", "approve": "yes"}.get(key, key.replace("_", "-"))
+            raise click.UsageError(
+                f"session '{session}' is running, and --{option} is for a run that is resumed:"
+                " use --force to stop it and take over"
+            )
+
+
+def _restart_running(call: Invocation, session: str, given: dict[str, Any]) -> int:
     """The engine that runs the session starts its stage over."""
     from agentforge.cli.attached import open_engine
 
+    refuse_resume_options(session, given)
     with open_engine(call) as engine:
-        engine.restart_stage(session, provider=provider)
+        engine.restart_stage(session, provider=given["provider"])
     if call.as_json:
         print_json({"session": session, "asked": "restart"})
     else:
