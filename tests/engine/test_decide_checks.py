@@ -586,6 +586,48 @@ def test_route_that_asks_can_run_the_stage_again() -> None:
     )
 
 
+FAILS_AND_ASKS = f"""{CHECKED}
+    > check fail a
+    < stage_verdict fail test
+    < request_opened verdict-9
+    < session_paused verdict
+"""
+
+
+def test_route_that_asks_about_failing_checks_can_run_them_again() -> None:
+    play(
+        plan_of(checked(routes=(Route("fail", "ask"),)), stage("build")),
+        f"""{FAILS_AND_ASKS}
+        > answer verdict-9 resume
+        < session_continued verdict-9
+        < request_resolved verdict-9 reset
+        < check_start test 2
+        ? check test 2
+        > check pass
+        < stage_verdict pass
+        < node_complete plan: Agent requested stop at iteration 1
+        < node_start build
+        ? prepare build 1
+        """,
+    )
+
+
+def test_stage_whose_only_failing_check_is_waived_passes_without_an_iteration() -> None:
+    play(
+        plan_of(checked(routes=(Route("fail", "ask"),)), stage("build")),
+        f"""{FAILS_AND_ASKS}
+        > waive test
+        > answer verdict-9 resume
+        < session_continued verdict-9
+        < request_resolved verdict-9 reset
+        < stage_verdict pass
+        < node_complete plan: Agent requested stop at iteration 1
+        < node_start build
+        ? prepare build 1
+        """,
+    )
+
+
 def concludes(conversation: Play, *verdicts: str) -> RunState:
     """One visit after another, each with its verdict."""
     for verdict in verdicts:

@@ -115,7 +115,7 @@ def test_meaning_of_a_resolution(kind: Any, given: dict[str, Any], means: tuple[
 
 
 def test_text_about_a_verdict_runs_the_stage_again() -> None:
-    request = Request("r-1", "escalation", "k", "verdict", "?", ("accept", "retry", "cancel"), NOON)
+    request = Request("r-1", "escalation", "k", "verdict", "?", ("accept", "retry", "resume", "cancel"), NOON)
     assert resolution(request, {"text": "use tabs"}) == ("retry", "use tabs")
     assert resolution(request, {"answer": "accept", "text": "flaky"}) == ("accept", "flaky")
     assert resolution(request, {"answer": "accept"}) is None

@@ -45,7 +45,7 @@ _AGAIN = {
 }
 BY_REASON = {
     "hook_restarts": _AGAIN,
-    "verdict": {RETRY: "run the stage again"},
+    "verdict": {RETRY: "run the stage again", RESUME: "run the checks again"},
     "cycle_limit": _BACK,
     "failure_cluster": _BACK,
     "no_progress": _BACK,

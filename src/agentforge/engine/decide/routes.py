@@ -57,9 +57,11 @@ def _failed(here: StageAt, verdict: Verdict) -> Ruling:
 
 
 def _ask(here: StageAt, verdict: Verdict) -> Question:
+    checks, again = (" run the checks again,", (RESUME,)) if here.failing else ("", ())
     text = f"stage {here.node.id!r} ended with {verdict.word!r}{_why(verdict)}."
-    text += " Accept the result, run the stage again, or cancel the run?"
-    return Question("verdict", text, (ACCEPT, RETRY, CANCEL), at=here.place.cursor(here.at.completed))
+    text += f" Accept the result, run the stage again,{checks} or cancel the run?"
+    options = (ACCEPT, RETRY, *again, CANCEL)
+    return Question("verdict", text, options, at=here.place.cursor(here.at.completed))
 
 
 def _end(here: StageAt, verdict: Verdict) -> Ruling:

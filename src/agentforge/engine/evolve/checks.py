@@ -175,7 +175,7 @@ def answered_stage(stage: StageState, request: Request, fact: f.RequestResolved)
     if fact.effect == "accepted" and stage.verdict is not None:
         by, why = request.answered_by, request.text
         return replace(stage, verdict=replace(stage.verdict, accepted_by=by, accept_reason=why))
-    if request.reason == "verdict":
+    if request.reason == "verdict" and fact.effect != "reset":
         return replace(stage, restart=Restart(request.text or "asked for another visit", request.answered_by))
     return replace(stage, granted=fact.granted or 1)
 

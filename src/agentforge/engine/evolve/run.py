@@ -176,8 +176,7 @@ def _apply_permission(state: RunState, fact: f.CheckpointCleared | f.CheckWaived
             return state if name in state.cleared else replace(state, cleared=(*state.cleared, name))
         case f.CheckWaived(check=check, reason=reason, by=by):
             others = (waiver for waiver in state.waivers if waiver.check != check)
-            waived = replace(state, waivers=(*others, Waiver(check, reason, by)))
-            return _with_control(waived, fact.control)
+            return replace(state, waivers=(*others, Waiver(check, reason, by)))
         case _:
             assert_never(fact)
 

@@ -71,7 +71,6 @@ class CheckWaived(Fact, frozen=True):
     check: str
     reason: str
     by: str
-    control: str | None = None
 
 
 class StageJudged(Fact, frozen=True):

@@ -127,7 +127,7 @@ def _continuation(request: Request, said: str) -> tuple[str, str]:
         case "pause":
             return CONTINUE, said
         case _:
-            return (RESUME if RESUME in request.options else RETRY), said
+            return (RESUME if RESUME in request.options and request.reason != "verdict" else RETRY), said
 
 
 def _words(value: object) -> str:
