@@ -99,6 +99,7 @@ if TYPE_CHECKING:
     from agentforge.model.request import Request as Request
     from agentforge.model.state import RunState as RunState
     from agentforge.model.state import Spending as Spending
+    from agentforge.model.state import Waiver as Waiver
     from agentforge.model.status import RunStatus as RunStatus
     from agentforge.model.stop_reason import StopReason as StopReason
     from agentforge.ports.clock import Clock as Clock
@@ -194,7 +195,7 @@ _HOME = {
     "model.layout": ("RunLayout",),
     "model.plan": ("Overrides", "Plan"),
     "model.request": ("Request",),
-    "model.state": ("RunState", "Spending"),
+    "model.state": ("RunState", "Spending", "Waiver"),
     "model.status": ("RunStatus",),
     "model.stop_reason": ("StopReason",),
     "ports.clock": ("Clock",),

@@ -314,6 +314,16 @@ def test_check_that_was_waived_at_the_start_does_not_run() -> None:
     assert state.waivers == first.waivers
 
 
+def test_question_about_a_verdict_names_the_waived_check() -> None:
+    two = (Check("lint", "make lint"), Check("test", "make test"))
+    plan = plan_of(checked(checks=two, routes=(Route("fail", "ask"),)))
+    conversation = Play(plan)
+    for words in ("start", "prepared", "waive lint", "completed stop", "check fail a"):
+        conversation.happens(words)
+    (request,) = state_of(conversation).open_requests
+    assert request.question.startswith("stage 'plan' ended with 'fail' (waived: lint): check 'test'")
+
+
 def test_verdict_without_a_route_fails_the_run() -> None:
     play(
         plan_of(stage("plan")),

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests.sdk.projects import ENVIRON, engine, node, pipeline, run, run_dir
 
@@ -193,8 +194,10 @@ def test_person_skips_a_check_and_the_log_records_who_and_why(tmp_path: Path) ->
             assert failed.status is RunStatus.FAILED
             return await sdk.resume("s", skip_checks={"test": " the \x1b[1mserver\udcff\nis down "})
 
-    assert run(main()).completed
+    result = run(main())
+    assert result.completed
     (waived,) = found(tmp_path, "check_waived")
+    assert [msgspec.to_builtins(each) for each in result.waivers] == [waived]
     user, reason = pwd.getpwuid(os.getuid()).pw_name, "the \x1b[1mserver\ufffd\nis down"
     assert (waived["check"], waived["reason"], waived["by"]) == ("test", reason, user)
     assert len(found(tmp_path, "check_start")) == 1

@@ -44,7 +44,7 @@ RESULTS = (
         "LogReport",
     ),
     *("AgentAttempt", "AgentLine", "OutdatedRuns"),
-    *("CheckCounts", "CheckRun", "StageVisit"),
+    *("CheckCounts", "CheckRun", "StageVisit", "Waiver"),
     *("HookContext", "HookResult"),
     *(
         "RunWork",

@@ -1,5 +1,7 @@
 """`--skip-check` on the command line: a person continues without a check, and says why."""
 
+import os
+import pwd
 from typing import Any
 
 import click
@@ -35,6 +37,13 @@ def test_run_continues_without_a_check_and_shows_who_skipped_it(project: Project
     assert "check test was waived by" in done.out
     assert ": the server is down" in done.out
     assert "verdict pass (waived: test)" in done.out
+    user = pwd.getpwuid(os.getuid()).pw_name
+    assert f"  Waived: test by {user}: the server is down" in done.lines
+    history = project.call("history", "auth").lines
+    assert history[1] == f"    Waived:   test by {user}: the server is down"
+    assert history[-1].endswith("build, visit 1: pass (waived: test)")
+    waiver = {"check": "test", "reason": "the server is down", "by": user}
+    assert project.call("checks", "auth", "--json").json["waivers"] == [waiver]
 
 
 SKIPPED = dict.fromkeys(("test", "-v"), "--the server\nis down")

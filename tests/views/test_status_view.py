@@ -25,6 +25,7 @@ from agentforge.model.state import (
     Position,
     RunState,
     StageState,
+    Waiver,
 )
 from agentforge.model.status import RunStatus
 from agentforge.model.stop_reason import StopReason
@@ -401,15 +402,16 @@ def test_status_shows_the_latest_checks_and_cycles() -> None:
     judged = StageVisit("build", "1", None, 1, NOON, verdict="fail", waived=("lint",), checks=(run, passed))
     judged = replace(judged, accepted_by="Ada")
     started = StageVisit("plan", "0", None, 1, NOON, checks=(passed,))
-    rows = status_rows(
-        replace(view, visits=(judged, started), cycles=(CycleStatus("build", "plan", 2, 3),)), NOON, UTC
-    )
-    assert [row.value for row in rows if row.label in ("Cycle", "Check", "Verdict")] == [
+    waived = (Waiver("lint", "no\ntime", "Ada"),)
+    cycles = (CycleStatus("build", "plan", 2, 3),)
+    rows = status_rows(replace(view, visits=(judged, started), cycles=cycles, waivers=waived), NOON, UTC)
+    assert [row.value for row in rows if row.label in ("Cycle", "Check", "Verdict", "Waived")] == [
         "2 of 3, back from build to plan",
         "build: test failed: 1 failed, 3 passed, tree aaaaaaaaaaaa",
         "build: lint passed",
         "build: fail, accepted by Ada (waived: lint)",
         "plan: lint passed",
+        "lint by Ada: no time",
     ]
 
 

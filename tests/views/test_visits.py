@@ -205,8 +205,8 @@ def test_every_outcome_has_a_text(status: CheckRunStatus) -> None:
         (
             replace(VISIT, branch="codex", verdict="pass", waived=("lint",), to="last", skipped=("a", "b")),
             "done",
-            "build (codex), visit 2: pass",
-            ["Waived: lint", "Route: on to last, skipping a, b"],
+            "build (codex), visit 2: pass (waived: lint)",
+            ["Route: on to last, skipping a, b"],
         ),
         (
             replace(VISIT, verdict="reject", accepted_by="me", accept_reason="flaky", to="", checks=(RUN,)),

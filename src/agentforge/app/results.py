@@ -7,7 +7,7 @@ from msgspec import Struct, field
 
 from agentforge.model.plan import Plan
 from agentforge.model.request import Request
-from agentforge.model.state import RunState, Spending
+from agentforge.model.state import RunState, Spending, Waiver
 from agentforge.model.status import RunStatus
 from agentforge.model.stop_reason import StopReason
 from agentforge.ports.event_log import BufferHealth, Damage
@@ -38,6 +38,8 @@ class RunResult(Struct, frozen=True):
     """Of the whole run; what is unknown is named."""
     visits: tuple[StageVisit, ...] = ()
     """Of each stage with checks or a verdict, the latest visit."""
+    waivers: tuple[Waiver, ...] = ()
+    """Checks that people skipped: of the whole run, with who and why."""
     duration_seconds: float = 0.0
     """From the start of the run to its latest event, with the time in which it waited."""
 
@@ -119,6 +121,7 @@ def result_of(state: RunState, summary: Summary, run_dir: str) -> RunResult:
         cassette=f"{run_dir}/cassette.jsonl" if state.settings.record else None,
         spending=state.spending,
         visits=summary.visits,
+        waivers=state.waivers,
         duration_seconds=round(duration(state, state.status, state.updated_at), 3),
     )
 

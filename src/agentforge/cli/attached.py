@@ -18,6 +18,7 @@ from agentforge.cli.output import echo, ignore_closed_stdout, note, print_json, 
 from agentforge.model.errors import AgentForgeError
 from agentforge.model.event import Event
 from agentforge.model.facts import SessionStarted
+from agentforge.views.lines.checks import waiver_text
 from agentforge.views.lines.requests import inspect_command, labelled_commands, question_text
 from agentforge.views.lines.status import program_text
 from agentforge.views.run_model import RunModel
@@ -106,6 +107,7 @@ def conclude(call: Invocation, driven: DriveResult, hooks: Sequence[str] = ()) -
             print_json({**_as_json(result), "resume_command": command})
         else:
             lines = conclusion(result, call.program)
+            lines += [f"  Waived: {waiver_text(waiver)}" for waiver in result.waivers]
             lines += [f"  Recorded: {_shown(result.cassette)}"] if result.cassette else []
             lines += [f"  Resume: {then}"] if then else []
             echo(*(part for line in lines for part in wrapped(line)))

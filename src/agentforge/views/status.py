@@ -9,7 +9,7 @@ from agentforge.engine.decide.routing import siblings
 from agentforge.model.plan import Mode, Plan, ProviderChoice, StageNode, Step
 from agentforge.model.request import Request
 from agentforge.model.session_name import session_argument
-from agentforge.model.state import RefusedFile, RunState, StageState, position_of
+from agentforge.model.state import RefusedFile, RunState, StageState, Waiver, position_of
 from agentforge.model.status import RunStatus, TaskStatus
 from agentforge.model.stop_reason import StopReason
 from agentforge.ports.event_log import BufferHealth
@@ -152,6 +152,8 @@ class StatusView(Struct, frozen=True):
     visits: tuple[StageVisit, ...] = ()
     """Of each stage with checks or a verdict, the latest visit."""
     cycles: tuple[CycleStatus, ...] = ()
+    waivers: tuple[Waiver, ...] = ()
+    """Checks that people skipped."""
 
 
 def running_check(state: RunState) -> RunningCheck | None:
@@ -232,6 +234,7 @@ def status_view(
         stopped=stopped,
         visits=summary.visits,
         cycles=tuple(_cycles(plan, state)),
+        waivers=state.waivers,
     )
 
 

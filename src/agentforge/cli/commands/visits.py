@@ -8,6 +8,7 @@ from msgspec import to_builtins
 from agentforge.cli.invocation import Invocation, choose_session_to_show, invocation, project_options
 from agentforge.cli.output import echo, hanging, marked, print_json, styled
 from agentforge.model.status import status_text
+from agentforge.views.lines.checks import waiver_text
 from agentforge.views.lines.visits import VisitText, check_text, visit_text
 from agentforge.views.text import counted, padded
 from agentforge.views.visits import StageVisit, visits_of
@@ -73,12 +74,17 @@ def _head(info: "RunInfo") -> dict[str, Any]:
         "status": info.status,
         "pipeline": info.plan.pipeline.name,
         "run_dir": info.run_dir,
+        "waivers": info.state.waivers,
     }
 
 
 def _show_head(info: "RunInfo", number: str) -> None:
     name = styled(info.session, "strong")
-    echo(f"{name}: {status_text(info.status)}, pipeline {info.plan.pipeline.name}, {number}", "")
+    echo(f"{name}: {status_text(info.status)}, pipeline {info.plan.pipeline.name}, {number}")
+    for waiver in info.state.waivers:
+        label = styled(padded("Waived:", LABEL), "dim")
+        echo(*f"    {label} {hanging(waiver_text(waiver), LABEL + 5)}".split("\n"))
+    echo("")
 
 
 def _show(visit: VisitText) -> None:

@@ -101,7 +101,7 @@ def concluded(here: StageAt, ended: str) -> Ruling | None:
             verdict.reason,
             ended,
             failing=tuple(each.check for each in failed),
-            waived=tuple(check.name for check in here.node.checks if here.is_waived(check.name)),
+            waived=here.waived,
             signatures=tuple(f"{each.check}: {text}" for each in failed for text in each.signatures),
             tree=_tree(here),
         )

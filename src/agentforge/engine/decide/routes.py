@@ -58,10 +58,14 @@ def _failed(here: StageAt, verdict: Verdict) -> Ruling:
 
 def _ask(here: StageAt, verdict: Verdict) -> Question:
     checks, again = (" run the checks again,", (RESUME,)) if here.failing else ("", ())
-    text = f"stage {here.node.id!r} ended with {verdict.word!r}{_why(verdict)}."
+    text = f"stage {here.node.id!r} ended with {verdict.word!r}{_without(here)}{_why(verdict)}."
     text += f" Accept the result, run the stage again,{checks} or cancel the run?"
     options = (ACCEPT, RETRY, *again, CANCEL)
     return Question("verdict", text, options, at=here.place.cursor(here.at.completed))
+
+
+def _without(here: StageAt) -> str:
+    return f" (waived: {', '.join(here.waived)})" if here.waived else ""
 
 
 def _end(here: StageAt, verdict: Verdict) -> Ruling:
@@ -132,7 +136,7 @@ def _exhausted(here: StageAt, verdict: Verdict, cycle: int, limit: int) -> Quest
 
 
 def _question(here: StageAt, verdict: Verdict, reason: str, text: str) -> Question:
-    text = f"{text}. The verdict is {verdict.word!r}{_why(verdict)}."
+    text = f"{text}. The verdict is {verdict.word!r}{_without(here)}{_why(verdict)}."
     text += " Go back once more, accept the result, or cancel the run?"
     return Question(reason, text, GRANT, at=here.place.cursor(here.at.completed), grants="cycles")
 

@@ -39,6 +39,11 @@ class StageAt(Struct, frozen=True):
     def is_waived(self, check: str) -> bool:
         return any(waiver.check == check for waiver in self.state.waivers)
 
+    @property
+    def waived(self) -> tuple[str, ...]:
+        """The checks of the stage that don't count."""
+        return tuple(check.name for check in self.node.checks if self.is_waived(check.name))
+
     def outcome_of(self, check: str) -> CheckRecord | None:
         """The outcome of a check after the completed iterations, or None."""
         found = next((known for known in self.at.checks if known.check == check), None)

@@ -95,7 +95,7 @@ def check_words(fact: CheckEvent, *, is_branch: bool = False) -> str:
         case f.CheckWaived():
             return waiver_words((fact,))
         case f.StageJudged():
-            waived = f" (waived: {', '.join(map(one_line, fact.waived))})" if fact.waived else ""
+            waived = waived_text(fact.waived)
             # Of other verdicts, the next line has the reason: the route, the question or the failure.
             why = f": {_text(fact.reason)}" if fact.reason and fact.verdict == PASS else ""
             tree = f" on tree {tree_text(fact.tree)}" if fact.tree else ""
@@ -104,6 +104,15 @@ def check_words(fact: CheckEvent, *, is_branch: bool = False) -> str:
             return _routed(fact, "its branch" if is_branch else "its pipeline" if fact.next else "the run")
         case _:
             assert_never(fact)
+
+
+def waived_text(names: Sequence[str]) -> str:
+    """What follows a verdict: ` (waived: test)`."""
+    return f" (waived: {', '.join(map(one_line, names))})" if names else ""
+
+
+def waiver_text(waiver: Waiver) -> str:
+    return f"{one_line(waiver.check)} by {_text(waiver.by)}: {_text(waiver.reason)}"
 
 
 def waiver_words(waived: Sequence[Waived]) -> str:

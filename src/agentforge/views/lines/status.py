@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from agentforge.engine.decide.checks import PASS
 from agentforge.model.status import status_text
-from agentforge.views.lines.checks import tree_text
+from agentforge.views.lines.checks import tree_text, waived_text, waiver_text
 from agentforge.views.lines.hooks import hook_call_text
 from agentforge.views.lines.live import refused_text
 from agentforge.views.lines.requests import question_text, waits_text
@@ -139,7 +139,7 @@ def _judged(view: StatusView, now: datetime) -> list[StatusRow]:
     for visit in view.visits:
         rows += [_check(view, visit.stage, run, now) for run in visit.checks]
         rows += [_verdict(visit)] if visit.verdict else []
-    return rows
+    return rows + [StatusRow("Waived", waiver_text(waiver), "warn") for waiver in view.waivers]
 
 
 def _check(view: StatusView, stage: str, run: CheckRun, now: datetime) -> StatusRow:
@@ -154,7 +154,7 @@ def _check(view: StatusView, stage: str, run: CheckRun, now: datetime) -> Status
 
 
 def _verdict(visit: StageVisit) -> StatusRow:
-    waived = f" (waived: {', '.join(map(one_line, visit.waived))})" if visit.waived else ""
+    waived = waived_text(visit.waived)
     accepted = f", accepted by {one_line(visit.accepted_by)}" if visit.accepted_by else ""
     tone = VERDICT_TONES[verdict_mark(visit.verdict, visit.accepted_by)]
     return StatusRow("Verdict", f"{visit.stage}: {one_line(visit.verdict)}{accepted}{waived}", tone)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
-from agentforge.views.lines.checks import CHECK_ENDS, outcome_words, tree_text
+from agentforge.views.lines.checks import CHECK_ENDS, outcome_words, tree_text, waived_text
 from agentforge.views.text import counted, one_line, reason_text
 from agentforge.views.visits import CheckRun, CheckRunStatus, StageVisit, verdict_mark
 
@@ -74,7 +74,7 @@ def visit_text(visit: StageVisit, *, cycles: bool) -> VisitText:
         tree = f" on tree {tree_text(visit.tree)}" if visit.tree else ""
         accepted = f", accepted by {one_line(visit.accepted_by)}" if visit.accepted_by else ""
         what, mark = (
-            f"{one_line(visit.verdict)}{tree}{accepted}",
+            f"{one_line(visit.verdict)}{tree}{accepted}{waived_text(visit.waived)}",
             verdict_mark(visit.verdict, visit.accepted_by),
         )
     elif visit.ended_at:
@@ -89,8 +89,6 @@ def _visit_rows(visit: StageVisit) -> Iterator[VisitRow]:
     yield from (VisitRow("Check", check_outcome(run)) for run in visit.checks)
     if visit.reason:
         yield VisitRow("Reason", one_line(visit.reason, TEXT_CHARS))
-    if visit.waived:
-        yield VisitRow("Waived", ", ".join(map(one_line, visit.waived)))
     if visit.accept_reason:
         yield VisitRow("Accepted", one_line(visit.accept_reason, TEXT_CHARS))
     if visit.to is not None:
