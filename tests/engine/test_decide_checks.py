@@ -460,6 +460,10 @@ def test_resume_resets_the_cycles() -> None:
         > answer cycle_limit-47 resume
         < session_continued cycle_limit-47
         < request_resolved cycle_limit-47 reset
+        < check_start test 2
+        ? check test 2
+        > check fail d
+        < stage_verdict fail test
         < stage_transition verify to build cycle 2/3
         < node_complete verify: Agent requested stop at iteration 1
         < node_start build

@@ -175,6 +175,7 @@ def test_resume_at_a_limit_of_one_goes_back() -> None:
     run = started(loop(cycles=1))
     fails(run, "a tree=1")
     run.happens(f"answer {asked(run).id} resume")
+    run.happens("check fail a tree=1")
     assert routes(run) == [(2, 2)]
 
 

@@ -244,9 +244,9 @@ def test_recorded_answers_to_the_same_request_are_used_in_order() -> None:
     for who in ("alice", "bob"):
         answers.add_reply(*reply_of(TAPE[-1], RecordedAnswer("approval", "approve", by=who)))
     for who in ("alice", "bob"):
-        assert answers.reply(request, NodeKey("stage-review")) == f.RequestAnswered("r", "approve", who)
-    assert answers.reply(request, NodeKey("stage-review")) is None
-    assert answers.reply(request, None) is None
+        assert answers.reply(request, NodeKey("stage-review")) == (f.RequestAnswered("r", "approve", who),)
+    assert answers.reply(request, NodeKey("stage-review")) == ()
+    assert answers.reply(request, None) == ()
 
 
 def test_key_of_a_damaged_log_has_no_attempt() -> None:

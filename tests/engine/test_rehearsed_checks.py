@@ -3,7 +3,8 @@
 from typing import Any
 
 import pytest
-from tests.engine.plans import plan_of, stage
+from tests.engine.plans import NOON, plan_of, stage
+from tests.engine.plans import event as event_of
 from tests.engine.playbook import Play
 from tests.engine.test_enact import work
 
@@ -16,10 +17,12 @@ from agentforge.engine.rehearsal.outcomes import Answers
 from agentforge.engine.rehearsal.rehearse import rehearse
 from agentforge.engine.rehearsal.rehearsed_run import RehearsedRun
 from agentforge.model import facts as f
-from agentforge.model.cassette import Exchange, ExchangeOutcome
+from agentforge.model.cassette import Exchange, ExchangeOutcome, RecordedAnswer
 from agentforge.model.check import Check
 from agentforge.model.cursor import Cursor
 from agentforge.model.plan import Plan, Route
+from agentforge.model.request import Request
+from agentforge.model.state import Waiver
 
 TEST, LINT = Check("test", "make test"), Check("lint", "make lint")
 
@@ -102,6 +105,48 @@ def test_lost_and_waived_checks_take_the_same_course() -> None:
     rehearsal = rehearse(plan, events)
     assert rehearsal.is_same
     assert ("check_outcome", 1, "test: lost") in told(rehearsal.now)
+
+
+WAIVED = Waiver("test", "it is flaky", "Ada")
+
+
+def test_a_check_that_was_skipped_from_the_start_is_not_enacted() -> None:
+    events = enact(checked(TEST), (work("build"), work("verify"), work("verify", 2)), waivers=(WAIVED,))
+    assert events[-1].fact.TYPE == "session_complete"
+    assert told(rehearse(checked(TEST), events).now) == [("verdict", 0, "pass (waived: test)")]
+
+
+def asking(*checks: Check) -> Plan:
+    return plan_of(stage("verify", checks=checks, routes=(Route("fail", "ask"),)))
+
+
+def test_a_check_that_was_skipped_at_a_question_is_skipped_there() -> None:
+    answer = RecordedAnswer("verdict", "resume", by="Ada", waivers=(WAIVED,))
+    given = Exchange("verify", 1, kind="answer", node="stage-verify", answer=answer)
+    events = enact(asking(TEST), (work("verify"), found(TEST, "fail"), given))
+    assert events[-1].fact.TYPE == "session_complete"
+    assert [(step.what, step.detail) for step in rehearse(asking(TEST), events).now if step.detail][4:] == [
+        ("verdict", "fail"),
+        ("person_asked", "verdict"),
+        ("run_paused", "verdict"),
+        ("check_waived", "test"),
+        ("verdict", "pass (waived: test)"),
+        ("node_over", "Completed 1 iterations (max: 1)"),
+        ("run_completed", "all_loops_complete"),
+    ]
+
+
+def test_checks_are_skipped_with_the_answer_that_followed() -> None:
+    at = Cursor("0", 1, 1)
+    request = Request("r", "escalation", "k", "verdict", "?", ("resume",), NOON, at=at)
+    opened = f.RequestOpened("r", "escalation", "k", "verdict", "?", ("resume",))
+    answered, waived = f.RequestAnswered("r", "resume", "Ada"), f.CheckWaived("test", "it is flaky", "Ada")
+    for facts, expected in (
+        ((opened, waived, answered), (waived, answered)),
+        ((opened, waived, f.SessionResumed("Ada"), answered), (answered,)),
+    ):
+        answers = Answers((NodeKey("stage-verify"), event_of(1, fact, at)) for fact in facts)
+        assert answers.reply(request, NodeKey("stage-verify")) == expected
 
 
 def test_a_route_that_leads_elsewhere_is_another_course() -> None:

@@ -28,15 +28,16 @@ from agentforge.engine.rehearsal.rehearse import rehearse
 from agentforge.model.cassette import FORMAT, VERSION, Cassette, Header, WriteFile
 from agentforge.model.errors import InvalidRequest
 from agentforge.model.event import Event
+from agentforge.model.facts import SessionStarted
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import Plan, PlanSession
 from agentforge.model.session_name import session_name
-from agentforge.model.state import RunSettings
+from agentforge.model.state import RunSettings, Waiver
 from agentforge.ports.event_log import Damage
 from agentforge.ports.provider import Provider
 from agentforge.runtime.driver import PlayedAnswers
 from agentforge.runtime.journal import Journal
-from agentforge.runtime.recorder import Recorder
+from agentforge.runtime.recorder import HEARD, Recorder
 from agentforge.system import files
 from agentforge.version import __version__
 
@@ -65,12 +66,15 @@ def compiled_for_replay(
 
 
 def recorder_of(
-    journal: Journal, layout: RunLayout, project: str, environ: Mapping[str, str]
+    journal: Journal, layout: RunLayout, runs: Runs, environ: Mapping[str, str]
 ) -> Recorder | None:
     """The recorder of a run, which starts or continues its cassette, or None if the run isn't recorded."""
-    settings, plan = journal.state.settings, journal.plan
+    settings, plan, project = journal.state.settings, journal.plan, runs.project
     if not settings.record:
         return None
+    # Also what was recorded since the log was opened, such as the answers of a resume.
+    journal.wait_for_disk()
+    past = tuple(event for event in runs.events(plan.session.name) if isinstance(event.fact, HEARD))
     redactor = environment_redactor(environ)
     header = Header(
         FORMAT,
@@ -80,15 +84,21 @@ def recorder_of(
         engine=__version__,
         pipeline=redactor.text(files.read_text(f"{layout.root}/pipeline.yaml") or ""),
         plateau_test=settings.plateau_test,
+        waivers=tuple(replace(each, reason=redactor.text(each.reason)) for each in _first_waivers(past)),
     )
     recorder = Recorder(
         project, layout, plan, workspace_of(project, environ), redactor=redactor, header=header
     )
     recorder.begin()
-    for event in journal.writer.replay():
+    for event in past:
         recorder.hear(event)
     journal.listen(recorder.hear)
     return recorder
+
+
+def _first_waivers(past: Sequence[Event]) -> tuple[Waiver, ...]:
+    """The checks that were skipped from the start."""
+    return next((event.fact.waivers for event in past if isinstance(event.fact, SessionStarted)), ())
 
 
 def played_provider(settings: RunSettings, layout: RunLayout, environ: Mapping[str, str]) -> Provider | None:
@@ -171,7 +181,12 @@ def _plan_of(recording: Recording) -> Plan:
 def _enacted(recording: Recording) -> Sequence[Event]:
     header = recording.cassette.header
     try:
-        return enact(_plan_of(recording), recording.cassette.exchanges, plateau_test=header.plateau_test)
+        return enact(
+            _plan_of(recording),
+            recording.cassette.exchanges,
+            plateau_test=header.plateau_test,
+            waivers=header.waivers,
+        )
     except ValueError as error:
         raise InvalidRequest(
             f"cannot compare {recording.path}: {error}", hint="give the session instead of the cassette"

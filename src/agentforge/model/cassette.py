@@ -15,6 +15,7 @@ from agentforge.model.json_text import NOT_JSON
 from agentforge.model.plan import Plan
 from agentforge.model.plan_limits import plan_problem
 from agentforge.model.protected_names import protected_step
+from agentforge.model.state import Waiver
 
 FORMAT: Final = "agentforge-cassette"
 VERSION = 1
@@ -41,6 +42,8 @@ class Header(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
     plan: Plan | None = None
     """If present, the cassette can be replayed on its own."""
     plateau_test: bool = False
+    waivers: tuple[Waiver, ...] = ()
+    """The checks that were skipped from the start."""
 
 
 class ExchangeStep(
@@ -133,6 +136,8 @@ class RecordedAnswer(Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     """The name of the checkpoint, or the id of the agent's question."""
     by: str = ""
     text: str = ""
+    waivers: tuple[Waiver, ...] = ()
+    """The checks that the person skipped with it."""
 
 
 class RecordedHook(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -36,8 +36,8 @@ log = logging.getLogger("agentforge.run")
 
 TICK_SECONDS = 0.25
 
-PlayedAnswers = Callable[[Request], f.RequestAnswered | None]
-"""The recorded answer to a request of a replay, or None."""
+PlayedAnswers = Callable[[Request], tuple[f.AnyFact, ...]]
+"""The recorded answer to a request of a replay, after the checks that were skipped with it, or nothing."""
 
 
 class Performers(Struct, frozen=True):
@@ -217,7 +217,7 @@ class Driver:
         if self._played is None:
             return False
         requests = [request for request in self._journal.state.open_requests if not request.is_overdue]
-        answered = [(fact, request.at) for request in requests if (fact := self._played(request))]
+        answered = [(fact, request.at) for request in requests for fact in self._played(request)]
         for fact, at in answered:
             self._journal.record(fact, at)
         return bool(answered)

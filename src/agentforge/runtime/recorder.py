@@ -51,6 +51,7 @@ from agentforge.model.place import Place
 from agentforge.model.plan import Plan
 from agentforge.model.protected_names import protected_step
 from agentforge.model.secrets import Redactor
+from agentforge.model.state import Waiver
 from agentforge.model.task import CheckTask, HookTask, JudgeTask, QueueTask
 from agentforge.ports.provider import ExecuteResult
 from agentforge.ports.workspace import Stamp, Workspace
@@ -67,6 +68,15 @@ EXCHANGE_BYTES = 8 * 1024 * 1024
 RecordedStep = Sleep | Say | WriteFile | Delete | WriteResult | WriteStatus | Fail | End
 """The steps that a recorder writes; a cassette written by hand has others, such as commands."""
 
+HEARD = (
+    f.SessionStarted
+    | f.RequestOpened
+    | f.RequestAnswered
+    | f.CheckWaived
+    | f.SessionResumed
+    | f.SessionRecovered
+)
+"""The events that a recorder needs to know."""
 GONE = Stamp(-1, 0, 0, 0)
 
 
@@ -114,6 +124,8 @@ class Recorder:
         """The requests that were opened, by id."""
         self._heard: Counter[ExchangeKey] = Counter()
         """How many answers were heard to the same request."""
+        self._waived: tuple[Waiver, ...] = ()
+        """The checks that were skipped since the latest answer or resume."""
         self._stamps: dict[str, Stamp] | None = {}
 
     def begin(self) -> None:
@@ -238,6 +250,11 @@ class Recorder:
             case f.RequestAnswered(id=id, by=by) if id in self._opened and not by.startswith(BY_HOOK):
                 asked, at = self._opened[id]
                 self._answered(asked, at or Cursor("", 1, 0), event.fact)
+                self._waived = ()
+            case f.CheckWaived(check=check, reason=reason, by=by):
+                self._waived = (*self._waived, Waiver(check, self._redactor.text(reason), by))
+            case f.SessionResumed() | f.SessionRecovered():
+                self._waived = ()
             case _:
                 pass
 
@@ -261,6 +278,7 @@ class Recorder:
                 asked.subject,
                 self._redactor.text(fact.by),
                 self._redactor.text(fact.text),
+                self._waived,
             ),
         )
         again = _key_of(exchange)

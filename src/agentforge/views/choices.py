@@ -37,7 +37,7 @@ MEANINGS = {
         CANCEL: "end the run; it can't be resumed",
     },
 }
-_BACK = {RETRY: "go back once more", RESUME: "go back; cycles are counted from the start"}
+_BACK = {RETRY: "go back once more", RESUME: "run the checks again; cycles are counted from the start"}
 _AGAIN = {
     RETRY: "restart the stage once more",
     ACCEPT: "continue without a restart",

@@ -296,7 +296,7 @@ class Runner:
             redactor=environment_redactor(self._environ),
             secrets=SecretReferences(named_secrets(self._environ)),
             copies=OutputCopies(self._runs.project, layout.root, self._environ),
-            recorder=recorder_of(journal, layout, self._runs.project, self._environ),
+            recorder=recorder_of(journal, layout, self._runs, self._environ),
             is_replay=journal.state.settings.replay is not None,
         )
 

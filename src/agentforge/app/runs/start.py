@@ -53,7 +53,9 @@ async def start_run(
         log.warning("AGENT_PIPELINES_LEGACY has no effect: every run has a log")
     plan = await context.runner.make_ready(compiled.plan, settings, is_new=True)
     compiled = replace(compiled, plan=plan)
-    waived = waivers(context, plan, skip_checks)
+    waived = (
+        waivers(context, plan, skip_checks) if replay is None else replay.recording.cassette.header.waivers
+    )
     leases.refuse_other_engine(session, force=force)
     await leases.clean()
     leases.warn_about_others(session)

@@ -175,9 +175,11 @@ def answered_stage(stage: StageState, request: Request, fact: f.RequestResolved)
     if fact.effect == "accepted" and stage.verdict is not None:
         by, why = request.answered_by, request.text
         return replace(stage, verdict=replace(stage.verdict, accepted_by=by, accept_reason=why))
-    if request.reason == "verdict" and fact.effect != "reset":
+    if fact.effect == "reset":
+        stage = checks_on_resume(stage)
+    elif request.reason == "verdict":
         return replace(stage, restart=Restart(request.text or "asked for another visit", request.answered_by))
-    return replace(stage, granted=fact.granted or 1)
+    return stage if request.reason == "verdict" else replace(stage, granted=fact.granted or 1)
 
 
 def checks_on_resume(at: StageState) -> StageState:

@@ -30,6 +30,7 @@ CourseStepKind = Literal[
     "person_asked",
     "stop_requested",
     "restart_requested",
+    "check_waived",
     "resumed",
     "manifest",
     "run_completed",

@@ -6,24 +6,32 @@ import msgspec
 
 from agentforge.engine.evolve.run import evolve
 from agentforge.engine.node_keys import parse_key
-from agentforge.engine.rehearsal.outcomes import Answers, RequestKey
+from agentforge.engine.rehearsal.outcomes import Answers, PastReply, RequestKey
 from agentforge.engine.rehearsal.rehearsed_run import RehearsedRun
 from agentforge.model import facts as f
 from agentforge.model.cassette import Exchange, RecordedAnswer
 from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
 from agentforge.model.plan import Plan
-from agentforge.model.state import RunSettings
+from agentforge.model.state import RunSettings, Waiver
 
 MAX_EVENTS_PER_EXCHANGE = 20
 """The maximum number of events that one exchange causes."""
 
 
-def enact(plan: Plan, exchanges: Sequence[Exchange], *, plateau_test: bool = False) -> list[Event]:
+def enact(
+    plan: Plan,
+    exchanges: Sequence[Exchange],
+    *,
+    plateau_test: bool = False,
+    waivers: tuple[Waiver, ...] = (),
+) -> list[Event]:
     """The events, as far as the exchanges reach. Raises ValueError if an exchange has no outcome."""
     at, session = plan.compiled_at, plan.session.name
     settings = RunSettings(delay=0.0, plateau_test=plateau_test)
-    started = f.SessionStarted(plan.mode, session, plan, "", settings=settings, format=f.LOG_FORMAT)
+    started = f.SessionStarted(
+        plan.mode, session, plan, "", settings=settings, format=f.LOG_FORMAT, waivers=waivers
+    )
     first = Event(1, at, session, session, started, Cursor("0", 0, 0))
     answers = Answers()
     for exchange in exchanges:
@@ -38,11 +46,12 @@ def enact(plan: Plan, exchanges: Sequence[Exchange], *, plateau_test: bool = Fal
     return [first, *run.events]
 
 
-def reply_of(exchange: Exchange, given: RecordedAnswer) -> tuple[RequestKey, f.RequestAnswered]:
+def reply_of(exchange: Exchange, given: RecordedAnswer) -> tuple[RequestKey, PastReply]:
     """A recorded answer, and which request it is for. The request gets its id when it is opened."""
     place = parse_key(exchange.node, exchange.branch, exchange.stage)
     key = (place, exchange.iteration, exchange.attempt or 0, given.reason, given.subject)
-    return key, f.RequestAnswered("", given.answer, given.by, text=given.text)
+    waived = tuple(f.CheckWaived(each.check, each.reason, each.by) for each in given.waivers)
+    return key, PastReply(f.RequestAnswered("", given.answer, given.by, text=given.text), waived)
 
 
 def outcome_of(exchange: Exchange) -> f.AnyFact:

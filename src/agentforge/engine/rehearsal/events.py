@@ -46,6 +46,7 @@ _WITHOUT_ITERATION = frozenset(
         "manifest",
         "stop_requested",
         "restart_requested",
+        "check_waived",
         "resumed",
     }
 )
@@ -144,6 +145,8 @@ def _of_run(fact: f.AnyFact) -> _Found:
             return "stop_requested", 0, reason
         case f.RestartRequested():
             return "restart_requested", 0, ""
+        case f.CheckWaived(check=check):
+            return "check_waived", 0, check
         case f.SessionResumed() | f.SessionRecovered(by="person"):
             return "resumed", 0, ""
         case f.SessionCompleted(reason=reason):

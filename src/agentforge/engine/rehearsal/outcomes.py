@@ -4,6 +4,7 @@ answers to its requests."""
 from collections import deque
 from collections.abc import Iterable, Sequence
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.engine.node_keys import NodeKey
@@ -28,6 +29,17 @@ RequestKey = tuple[NodeKey, int, int, str, str]
 """Where a request was opened (node, iteration and attempt), its reason and its subject."""
 
 
+class PastReply(Struct, frozen=True):
+    """What was answered to a request, and the checks that the person skipped with it."""
+
+    answer: f.RequestAnswered
+    waived: tuple[f.CheckWaived, ...] = ()
+
+    @property
+    def facts(self) -> tuple[f.AnyFact, ...]:
+        return (*self.waived, self.answer)
+
+
 class Answers:
     """The recorded outcomes and people's answers of a past run, retrievable in any order."""
 
@@ -35,7 +47,9 @@ class Answers:
         self._facts: dict[AnswerKey, Event] = {}
         self._calls: dict[CallKey, deque[Event]] = {}
         self._opened: dict[str, RequestKey] = {}
-        self._replies: dict[RequestKey, deque[f.RequestAnswered]] = {}
+        self._replies: dict[RequestKey, deque[PastReply]] = {}
+        self._waived: tuple[f.CheckWaived, ...] = ()
+        """By the person whose answer comes next."""
         for place, event in recorded:
             self.add(place, event)
 
@@ -45,7 +59,12 @@ class Answers:
         ):
             self._opened[event.fact.id] = asked
         elif isinstance(event.fact, f.RequestAnswered) and (about := self._opened.get(event.fact.id)):
-            self.add_reply(about, event.fact)
+            self.add_reply(about, PastReply(event.fact, self._waived))
+            self._waived = ()
+        elif isinstance(event.fact, f.CheckWaived):
+            self._waived = (*self._waived, event.fact)
+        elif isinstance(event.fact, f.SessionResumed | f.SessionRecovered):
+            self._waived = ()
         elif isinstance(event.fact, CallOutcome) and (here := _somewhere(place, event.cursor)):
             iteration = event.cursor.iteration if event.cursor else 0
             call = here, iteration, event.fact.attempt, event.fact.hook
@@ -66,15 +85,17 @@ class Answers:
         known = self._calls.get((place, task.iteration, task.attempt, task.hook.id)) if place else None
         return known.popleft() if known else None
 
-    def add_reply(self, key: RequestKey, fact: f.RequestAnswered) -> None:
-        self._replies.setdefault(key, deque()).append(fact)
+    def add_reply(self, key: RequestKey, reply: PastReply) -> None:
+        self._replies.setdefault(key, deque()).append(reply)
 
-    def reply(self, request: Request, place: NodeKey | None) -> f.RequestAnswered | None:
-        """What was answered to the same request, or None. It is removed."""
+    def reply(self, request: Request, place: NodeKey | None) -> tuple[f.AnyFact, ...]:
+        """What was answered to the same request, if anything. It is removed."""
         key = request_key(request, place, request.at)
         known = self._replies.get(key) if key else None
         given = known.popleft() if known else None
-        return replace(given, id=request.id) if given and request.accepts(given.answer) else None
+        if given is None or not request.accepts(given.answer.answer):
+            return ()
+        return replace(given, answer=replace(given.answer, id=request.id)).facts
 
 
 def request_key(

@@ -80,10 +80,10 @@ class RehearsedRun:
         )
 
     def _reply(self, request: Request, answers: Answers) -> bool:
-        fact = answers.reply(request, self.keys.at(request.at))
-        if fact is not None:
+        facts = answers.reply(request, self.keys.at(request.at))
+        for fact in facts:
             self.record(fact, request.at)
-        return fact is not None
+        return bool(facts)
 
     def _answer(self, work: Work, answers: Answers) -> bool:
         if isinstance(work, Wait):

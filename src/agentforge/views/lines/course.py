@@ -37,6 +37,7 @@ _PHRASES: dict[CourseStepKind, tuple[str, str]] = {
     "person_asked": ("asked a person ({detail})", "ask a person ({detail})"),
     "node_restarted": ("started over ({detail})", "start over ({detail})"),
     "restart_requested": ("was asked to start over", "be asked to start over"),
+    "check_waived": ("skipped check {detail}", "skip check {detail}"),
     "stop_requested": ("was asked to stop ({detail})", "be asked to stop ({detail})"),
     "resumed": ("was resumed", "be resumed"),
     "manifest": ("wrote the manifest", "write the manifest"),
@@ -100,7 +101,7 @@ def course_lines(steps: Iterable[CourseStep]) -> list[str]:
     return [*lines, last]
 
 
-_ABOUT_THE_RUN = frozenset({"person_asked", "stop_requested", "restart_requested", "resumed"})
+_ABOUT_THE_RUN = frozenset({"person_asked", "stop_requested", "restart_requested", "check_waived", "resumed"})
 
 
 def _stage_line(stage: StageCourse) -> str:
