@@ -12,6 +12,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import Struct
 
+from agentforge.model.check import FilesBefore
 from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.facts import FACTS, AnyFact, JudgeResult
 from agentforge.model.plan import Plan
@@ -61,6 +62,7 @@ OBJECTS: dict[type[Struct], str] = {
     Signals: "signals",
     RunSettings: "settings",
     Waiver: "waiver",
+    FilesBefore: "files",
 }
 PLAIN = {
     str: "text",

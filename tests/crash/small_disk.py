@@ -51,7 +51,7 @@ def checked(run: CrashRun, pages: int) -> None:
     """The outcome, the verdict and the transition are written together. None is recorded: the run is at the
     check."""
     full(run, pages)
-    assert run.story.events()[-1]["type"] == "check_start"
+    assert run.story.events()[-1]["type"] == "check_prepared"
 
 
 def readonly(run: CrashRun, _: int) -> None:

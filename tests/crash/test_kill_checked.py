@@ -45,6 +45,7 @@ def test_uninterrupted_run_goes_back_once() -> None:
     ]
 
 
+COMPARED = ("check_prepared", "check_complete")
 NOTE = {"its start": 5, "its end": 6}
 """Of the first check in the ledger, after two agents with two notes each."""
 
@@ -55,6 +56,9 @@ def test_check_that_survives_its_engine_is_reattached_to_and_counts_once(note: s
     assert story.killed == [("engine", "")]
     assert checks_run(story) == [1, 1]
     assert told(story, "check_lost") == []
+    trees = {kind: [e["data"] for e in story.events() if e["type"] == kind] for kind in COMPARED}
+    seen = [prepared["files"]["tree"] for prepared in trees["check_prepared"]]
+    assert seen == [outcome["tree_before"] for outcome in trees["check_complete"]]
 
 
 @pytest.mark.soak

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.engine.plans import NOON, block, event, nested, plan_of, stage, started
 
 from agentforge.model import facts as f
-from agentforge.model.check import CheckCounts, CheckStatus
+from agentforge.model.check import CheckCounts, CheckStatus, FilesBefore
 from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.event import Event
 from agentforge.model.failure import FailureKind
@@ -141,6 +141,7 @@ _own_names: dict[tuple[type, str], st.SearchStrategy[Any]] = {
     ),
     (f.NodeRestarted, "cause"): st.sampled_from(["rejected", "requested"]),
     (f.StageRouted, "feedback"): st.none() | st.just(Feedback("Shorter.", "person")),
+    (f.CheckPrepared, "files"): st.builds(FilesBefore, st.none() | st.just("a")),
     (f.CheckCompleted, "problem"): st.none(),
     (f.CheckCompleted, "status"): st.sampled_from(get_args(CheckStatus)),
     (f.NodeRestarted, "feedback"): st.none() | st.just(Feedback("Shorter.", "person")),

@@ -12,7 +12,7 @@ from agentforge.engine.evolve.run import evolve
 from agentforge.engine.legal import refuse_illegal
 from agentforge.engine.replan import plan_change
 from agentforge.model import facts as f
-from agentforge.model.check import Check
+from agentforge.model.check import Check, FilesBefore
 from agentforge.model.cursor import Cursor
 from agentforge.model.errors import IllegalMove
 from agentforge.model.plan import CycleLimits, Plan, Route, StageNode
@@ -289,6 +289,18 @@ def test_check_in_flight_is_stopped_by_a_pause_and_runs_again() -> None:
     assert task.mark("r").startswith("r/0/1/1/2/check/test@")
     with pytest.raises(IllegalMove, match="starts while check 'test' is running"):
         refuse_illegal(conversation.state, f.CheckStarted("test", 3), task.cursor)
+
+
+def test_files_before_a_check_are_known_to_the_next_engine() -> None:
+    conversation = play(plan_of(checked()), CHECKED)
+    seen = f.CheckPrepared("test", 1, FilesBefore("abc"))
+    state = evolve(state_of(conversation), event(9, seen, Cursor("0", 1, 1)))
+    (task,) = decide(conversation.plan, state).work
+    assert isinstance(task, CheckTask)
+    assert task.before == seen.files
+    unknown = evolve(state_of(play(plan_of(checked()), BEGIN)), event(9, seen, Cursor("0", 1, 1)))
+    assert unknown.node is not None
+    assert unknown.node.check is None
 
 
 def test_waived_check_does_not_run_and_the_verdict_says_so() -> None:

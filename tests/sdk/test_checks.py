@@ -50,6 +50,8 @@ def test_agent_that_claims_success_while_the_check_fails_is_sent_back(tmp_path: 
     prompt = (run_dir(tmp_path) / "stage-00-plan/iterations/002/prompt.md").read_text()
     assert "two failures" in prompt
     assert first["tree_before"] == first["tree_after"] is not None
+    assert found(tmp_path, "check_prepared")[0]["files"] == {"tree": first["tree_before"]}
+    assert not list(run_dir(tmp_path).rglob("*before*"))
 
 
 def test_check_that_fails_at_the_maximum_fails_the_run(tmp_path: Path) -> None:

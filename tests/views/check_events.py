@@ -1,13 +1,18 @@
 """The lines of the events of checks, verdicts and routes."""
 
 from agentforge.model import facts as f
-from agentforge.model.check import CheckCounts
+from agentforge.model.check import CheckCounts, FilesBefore
 from agentforge.model.facts import AnyFact
 
 PLACE = "node=1 run=1 iter=2"
 
 CHECK_LINES: list[tuple[AnyFact, str, str | None]] = [
     (f.CheckStarted("test"), f"{PLACE} check=test attempt=1", "build 2/3 running check test"),
+    (
+        f.CheckPrepared("test", 1, FilesBefore("abc", (1, 2, 3))),
+        f"{PLACE} check=test attempt=1 tree=abc",
+        None,
+    ),
     (
         f.CheckCompleted(
             "test", 1, "pass", counts=CheckCounts(passed=12), tree_after="abc", duration_ms=1500

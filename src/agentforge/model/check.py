@@ -90,3 +90,15 @@ class CheckOutcome(Struct, frozen=True, omit_defaults=True):
     def signatures(self) -> tuple[str, ...]:
         """Of the kept failures, each one once."""
         return tuple(dict.fromkeys(failure.signature for failure in self.failures))
+
+
+ReportStamp = tuple[int, int, int]
+"""Inode, time of the change and size: tells a report from the one that was there before."""
+
+
+class FilesBefore(Struct, frozen=True, omit_defaults=True):
+    """What the engine saw before a check."""
+
+    tree: str | None = None
+    report: ReportStamp | None = None
+    """Identifies the report that was there, so that it isn't taken for a new one."""

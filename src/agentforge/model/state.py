@@ -6,7 +6,7 @@ from datetime import datetime
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from agentforge.model.check import CheckCounts, CheckStatus
+from agentforge.model.check import CheckCounts, CheckStatus, FilesBefore
 from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.hook import CALL_POINTS, HookOutcome, HookPoint
@@ -119,6 +119,7 @@ class CheckCall(TaskState, frozen=True, kw_only=True):
 
     check: str
     timeout: float | None = None
+    before: FilesBefore = FilesBefore()
 
 
 OUTDATED = -1

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 
 from msgspec import Struct
 
-from agentforge.model.check import Check
+from agentforge.model.check import Check, FilesBefore
 from agentforge.model.cursor import Cursor
 from agentforge.model.hook import Hook
 from agentforge.model.place import Place
@@ -161,6 +161,8 @@ class CheckTask(Task, frozen=True, kw_only=True, tag="check"):
     check: Check
     started_at: datetime
     timeout: float | None = None
+    before: FilesBefore = FilesBefore()
+    """As an earlier engine saw them."""
 
     @property
     def subject(self) -> str:

@@ -4,10 +4,8 @@ import stat
 
 from agentforge.engine.checks.junit import MAX_REPORT_BYTES, TOO_LARGE
 from agentforge.engine.checks.outcome import UnreadReport
+from agentforge.model.check import ReportStamp
 from agentforge.system.confined import ConfinedFolder
-
-ReportStamp = tuple[int, int, int]
-"""Inode, time of the change and size: tells a report from the one that was there before."""
 
 
 class CheckReports:

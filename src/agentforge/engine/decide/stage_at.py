@@ -124,6 +124,7 @@ def _check_in_flight(here: StageAt) -> Flight | None:
         check=check,
         started_at=call.started_at,
         timeout=call.timeout,
+        before=call.before,
     )
     return task, call
 

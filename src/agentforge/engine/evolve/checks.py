@@ -26,7 +26,15 @@ from agentforge.model.state import (
 )
 from agentforge.model.status import TaskStatus
 
-CheckFact = f.CheckStarted | f.CheckCompleted | f.CheckEnding | f.CheckLost | f.StageJudged | f.StageRouted
+CheckFact = (
+    f.CheckStarted
+    | f.CheckPrepared
+    | f.CheckCompleted
+    | f.CheckEnding
+    | f.CheckLost
+    | f.StageJudged
+    | f.StageRouted
+)
 
 ROUTE_REASONS = frozenset({"cycle_limit", "failure_cluster", "no_progress"})
 """Of the questions whether a run may go back once more."""
@@ -38,6 +46,8 @@ def evolve_checks(at: StageState, event: Event, fact: CheckFact) -> StageState:
             lost = at.check.lost if at.check and at.check.check == check else 0
             call = CheckCall(number, TaskStatus.RUNNING, event.at, lost, check=check, timeout=timeout)
             return replace(at, check=call)
+        case f.CheckPrepared():
+            return replace(at, check=replace(at.check, before=fact.files)) if at.check else at
         case f.CheckEnding():
             return replace(at, check=replace(at.check, status=TaskStatus.ENDING)) if at.check else at
         case f.CheckLost():

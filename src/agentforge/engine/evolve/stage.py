@@ -72,6 +72,7 @@ def evolve_stage(at: StageState, event: Event, fact: StageFact) -> StageState:
             return at
         case (
             f.CheckStarted()
+            | f.CheckPrepared()
             | f.CheckCompleted()
             | f.CheckEnding()
             | f.CheckLost()

@@ -10,6 +10,7 @@ from agentforge.model.facts.check import (
     CheckCompleted,
     CheckEnding,
     CheckLost,
+    CheckPrepared,
     CheckStarted,
     CheckWaived,
     StageJudged,
@@ -99,6 +100,7 @@ __all__ = [
     "CheckCompleted",
     "CheckEnding",
     "CheckLost",
+    "CheckPrepared",
     "CheckStarted",
     "CheckWaived",
     "CheckpointCleared",
@@ -219,6 +221,7 @@ AnyFact = (
     | TmuxSessionCleaned
     | FileRefused
     | CheckStarted
+    | CheckPrepared
     | CheckCompleted
     | CheckEnding
     | CheckLost

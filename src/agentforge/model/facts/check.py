@@ -1,6 +1,6 @@
 """Facts about checks and verdicts, and about the routes that follow from them."""
 
-from agentforge.model.check import CheckCounts, CheckProblem, CheckStatus
+from agentforge.model.check import CheckCounts, CheckProblem, CheckStatus, FilesBefore
 from agentforge.model.cursor import Destination
 from agentforge.model.facts.fact import Fact, written
 from agentforge.model.request import Feedback
@@ -14,6 +14,16 @@ class CheckStarted(Fact, frozen=True):
     check: str
     attempt: int = written(1)
     timeout: float | None = None
+
+
+class CheckPrepared(Fact, frozen=True):
+    """The files that a check is going to see, durable before its program starts."""
+
+    TYPE = "check_prepared"
+
+    check: str
+    attempt: int = written(1)
+    files: FilesBefore = FilesBefore()
 
 
 class CheckCompleted(Fact, frozen=True):

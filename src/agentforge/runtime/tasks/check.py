@@ -1,26 +1,23 @@
 """Runs a check under the supervisor, on the files as they are, and reads its outcome.
 
 A check is reattached to after a crash, like an agent. Its outcome counts only if the files are the same
-before and after it: the tree before is kept beside the records of the check.
+before and after it: the tree before is in the log, not in a file that an agent could write.
 """
 
 import asyncio
-import os
 from posixpath import normpath
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.engine.checks.outcome import ReadCheck, read_check
 from agentforge.model import facts as f
-from agentforge.model.check import MAX_KEPT_FAILURES, Check, CheckEnd
+from agentforge.model.check import MAX_KEPT_FAILURES, Check, CheckEnd, FilesBefore
 from agentforge.model.layout import AttemptLayout
 from agentforge.model.plan import ProviderChoice, SandboxChoice
 from agentforge.model.task import CheckTask
 from agentforge.ports.provider import ExecuteRequest
 from agentforge.ports.tree import NoTree, Trees, is_tree_id
-from agentforge.runtime.check_report import CheckReports, ReportStamp
-from agentforge.runtime.left_files import read_left
+from agentforge.runtime.check_report import CheckReports
 from agentforge.runtime.supervision import AttemptLimits
 from agentforge.runtime.tasks.call import (
     CallRefused,
@@ -43,14 +40,6 @@ WIDE = "200"
 """Columns: programs that cut their messages at the width of a terminal would give other signatures."""
 
 
-class FilesBefore(Struct, frozen=True):
-    """What the engine saw before a check."""
-
-    tree: str | None = None
-    report: ReportStamp | None = None
-    """Identifies the report that was there, so that it isn't taken for a new one."""
-
-
 class CheckPerformer:
     def __init__(self, setting: TaskContext, programs: Calls, trees: Trees) -> None:
         self._setting = setting
@@ -58,7 +47,10 @@ class CheckPerformer:
         self._trees = trees
         self._reports = CheckReports(setting.project)
 
-    async def perform(self, task: CheckTask, *, fresh: bool, report: TaskReport) -> f.AnyFact:  # noqa: ARG002
+    async def perform(self, task: CheckTask, *, fresh: bool, report: TaskReport) -> f.AnyFact:
+        if fresh and not task.ending:
+            task = replace(task, before=await self._files(task))
+            report(f.CheckPrepared(task.check.name, task.attempt, task.before))
         fact = await self._outcome(task, await self._ended(task, fresh=fresh))
         if self._setting.recorder:
             self._setting.recorder.checked(task, fact)
@@ -69,7 +61,6 @@ class CheckPerformer:
         if task.ending:
             return await self._programs.end(call)
         if fresh:
-            await self._keep_before(task)
             return await self._programs.make(call, lambda: self._request(task))
         return await self._programs.reattach(call, lambda _pid: None)
 
@@ -101,17 +92,8 @@ class CheckPerformer:
 
     # -- the files that it checks
 
-    def _before_path(self, task: CheckTask) -> str:
-        return f"{self._place(task).root}.before.json"
-
-    async def _keep_before(self, task: CheckTask) -> None:
-        before = FilesBefore(await self._tree(), self._reports.stamp(task.check.report))
-        path = self._before_path(task)
-        files.make_dir(os.path.dirname(path))
-        files.replace(path, files.compact(before))
-
-    def _before(self, task: CheckTask) -> FilesBefore:
-        return read_left(self._before_path(task), FilesBefore) or FilesBefore()
+    async def _files(self, task: CheckTask) -> FilesBefore:
+        return FilesBefore(await self._tree(), self._reports.stamp(task.check.report))
 
     async def _tree(self) -> str | None:
         taken = await asyncio.to_thread(self._trees.take) if self._trees.is_possible() else NoTree("")
@@ -137,7 +119,7 @@ class CheckPerformer:
     async def _completed(
         self, task: CheckTask, end: CheckEnd, output: bytes, duration: int
     ) -> f.CheckCompleted:
-        before, check = self._before(task), task.check
+        before, check = task.before, task.check
         hide, report = self._setting.redactor.text, self._reports.read(check.report, before.report)
         read = read_check(check.parse, check.expect, end, output, report, hide=hide)
         after = await self._tree()

@@ -20,6 +20,7 @@ CHECK_ENDS: Mapping[str, str] = {
 
 CheckEvent = (
     f.CheckStarted
+    | f.CheckPrepared
     | f.CheckCompleted
     | f.CheckEnding
     | f.CheckLost
@@ -35,6 +36,9 @@ def check_details(fact: CheckEvent) -> list[tuple[str, Any]]:
     match fact:
         case f.CheckStarted() | f.CheckLost():
             return [("check", one_line(fact.check)), ("attempt", fact.attempt)]
+        case f.CheckPrepared():
+            named = [("check", one_line(fact.check)), ("attempt", fact.attempt)]
+            return [*named, ("tree", fact.files.tree or "")]
         case f.CheckEnding():
             return [
                 ("check", one_line(fact.check)),
@@ -86,6 +90,8 @@ def check_words(fact: CheckEvent, *, is_branch: bool = False) -> str:
     match fact:
         case f.CheckStarted():
             return f"running check {one_line(fact.check)}"
+        case f.CheckPrepared():
+            return ""
         case f.CheckCompleted():
             return _completed(fact)
         case f.CheckEnding():

@@ -82,6 +82,8 @@ def _of_check(place: str, stage: str, fact: CheckEvent, *, is_branch: bool) -> R
     match fact:
         case f.CheckStarted():
             return RunLine(place, words, "begin")
+        case f.CheckPrepared():
+            return None
         case f.CheckCompleted(status="pass", changed=()):
             return RunLine(place, words, "done")
         case f.CheckCompleted():

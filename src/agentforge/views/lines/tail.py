@@ -110,6 +110,7 @@ def _place(event: Event) -> list[tuple[str, Any]]:
             | f.JudgeLost()
             | f.QueueChecked()
             | f.CheckStarted()
+            | f.CheckPrepared()
             | f.CheckCompleted()
             | f.CheckEnding()
             | f.CheckLost()
