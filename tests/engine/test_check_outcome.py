@@ -400,3 +400,11 @@ def test_secrets_are_hidden_before_numbers_are_replaced(
     shown = f"{read.outcome} {read.failures}"
     assert "[secret]" in shown
     assert "sk-live" not in shown
+
+
+@pytest.mark.parametrize(("expect", "code"), [("pass", 0), ("fail", 1)])
+def test_check_with_incomplete_output_is_an_error(expect: CheckExpectation, code: int) -> None:
+    end = CheckEnd(code, output_lost="can't write the output: No space left on device")
+    outcome = read_check("exit", expect, end, b"text").outcome
+    assert (outcome.status, outcome.problem) == ("error", "unreadable")
+    assert outcome.reason == "its output is incomplete: can't write the output: No space left on device"

@@ -4,6 +4,7 @@ import json
 import os
 import pwd
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,17 @@ def test_check_that_hangs_is_ended_at_its_time_limit(tmp_path: Path) -> None:
     assert result.status is RunStatus.FAILED
     (ended,) = found(tmp_path, "check_complete")
     assert ended["status"] == "timeout"
+
+
+def test_check_whose_output_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    """A limit of the supervisor's files stands for a full disk."""
+    limit = "import resource, sys; resource.prlimit(int(sys.argv[1]), resource.RLIMIT_FSIZE, (65536, 65536))"
+    prints = f"{sys.executable} -c '{limit}' $PPID; head -c 200000 /dev/zero | tr '\\0' x"
+    result = ran(tmp_path, pipeline(node(checks=[{"name": "test", "run": prints}])))
+    assert result.error_type == "check_error"
+    (ended,) = found(tmp_path, "check_complete")
+    assert (ended["status"], ended["problem"], ended["exit_code"]) == ("error", "unreadable", 0)
+    assert ended["reason"].startswith("its output is incomplete: can't write the output: File too large")
 
 
 def test_outcome_of_a_check_is_void_if_files_change_meanwhile(tmp_path: Path) -> None:

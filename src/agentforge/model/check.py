@@ -71,6 +71,8 @@ class CheckEnd(Struct, frozen=True):
     timed_out: bool = False
     not_started: str = ""
     """Why it couldn't be started."""
+    output_lost: str = ""
+    """Why a part of its output is missing."""
 
 
 class CheckOutcome(Struct, frozen=True, omit_defaults=True):

@@ -2,7 +2,7 @@
 
 - `timeout`: it was ended at its time limit.
 - `error`: it says nothing about the work. It didn't start, a signal ended it, no test was executed, its
-  report is missing, or its report or output can't be read.
+  report is missing, or its report or output can't be read or is incomplete.
 - `fail`: a test failed, or the exit status isn't 0.
 - `pass`: none of these.
 
@@ -67,6 +67,8 @@ def read_check(
         return _error(code, "not_started", hide(f"it could not be started: {end.not_started}"))
     if code is None or code in _SHELL_SAW_IT_KILLED:
         return _error(code, "terminated", "a signal ended it")
+    if end.output_lost:
+        return _error(code, "unreadable", hide(f"its output is incomplete: {end.output_lost}"))
     if code in _SHELL_CANNOT_RUN:
         return _error(code, "not_started", hide(f"it could not be started: {last_row(output)}"))
     reading = _reading(parser, code, output, report, hide)

@@ -108,7 +108,10 @@ class CheckPerformer:
             case CallRefused(failure=failure):
                 return await self._completed(task, CheckEnd(not_started=failure.message), b"", 0)
             case Finished(result=result, record=record):
-                end = CheckEnd(result.exit_code if result.exit_code >= 0 else None)
+                # Output beyond its limit is cut without an error; its end is kept.
+                lost = record.error if record is not None and record.output_truncated else None
+                code = result.exit_code if result.exit_code >= 0 else None
+                end = CheckEnd(code, output_lost=lost or "")
                 if record is not None and record.status == "timeout":
                     end = CheckEnd(timed_out=True)
                 elif record is not None and record.status == "spawn_failed":
