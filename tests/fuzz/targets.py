@@ -28,6 +28,7 @@ from agentforge.app.runs.lookup import Runs
 from agentforge.app.runs.work import RunWork
 from agentforge.app.starter import examine_project
 from agentforge.definition.compiler import compile_pipeline
+from agentforge.engine.checks.feedback import MAX_FEEDBACK_BYTES, failing_text
 from agentforge.engine.checks.outcome import read_check
 from agentforge.engine.normalise import (
     MAX_OUTPUT_BYTES,
@@ -44,7 +45,7 @@ from agentforge.model.failure import Failure
 from agentforge.model.layout import RunLayout, lock_file, stop_reason_file
 from agentforge.model.plan import ProviderChoice
 from agentforge.model.request import Request
-from agentforge.model.state import RunState
+from agentforge.model.state import CheckRecord, RunState
 from agentforge.model.status import RunStatus
 from agentforge.ports.provider import Exit, ProcessProvider, ShowsProgress
 from agentforge.runtime.answers import given_answers
@@ -53,7 +54,7 @@ from agentforge.runtime.escalations import place_resolutions
 from agentforge.runtime.exit_record import exit_of, read_claim, read_exit
 from agentforge.runtime.hook_answer import read_answer
 from agentforge.tool_loop.conversation import SessionStore
-from agentforge.views.check_feedback import MAX_FEEDBACK_BYTES, FailedCheck, check_feedback
+from agentforge.views.check_feedback import FailedCheck, check_report
 from agentforge.views.files.check_failures import failures_content, read_failures
 from agentforge.views.files.escalation import escalation_id
 from agentforge.views.lines.tail import event_line
@@ -245,9 +246,9 @@ def checked(parser: CheckParser, pattern: str) -> Target:
     def read(content: bytes) -> None:
         for code in (0, 1):
             found = read_check(parser, "pass", CheckEnd(code), content, content)
-            assert (
-                len(check_feedback([FailedCheck("c", found.outcome, content)]).encode()) <= MAX_FEEDBACK_BYTES
-            )
+            report = check_report(FailedCheck("c", found.outcome, content))
+            told = failing_text([CheckRecord("c", 1, found.outcome.status, feedback=report)])
+            assert len(told.encode()) <= MAX_FEEDBACK_BYTES
         assert read_failures(failures_content(found.failures)) == list(found.failures)
 
     return Target(read, seeds=tuple(sorted(CHECKS.glob(pattern))))

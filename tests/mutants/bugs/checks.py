@@ -76,11 +76,11 @@ BUGS = (
         OUTCOME,
     ),
     Bug(
-        "agentforge.views.check_feedback",
+        "agentforge.engine.checks.feedback",
         "many checks make the feedback longer than its limit",
-        "room // len(shown) - 2",
+        "room // (len(wanted) - done)",
         "room",
-        ("tests/views/test_check_feedback.py",),
+        ("tests/engine/test_failing_text.py", "tests/views/test_check_feedback.py"),
     ),
     Bug(
         "agentforge.app.replay",

@@ -3,6 +3,7 @@
 Going back to an earlier node is a cycle. Cycles are limited; at the limit, a person decides.
 """
 
+from agentforge.engine.checks.feedback import failing_text
 from agentforge.engine.decide.checks import PASS
 from agentforge.engine.decide.requests import Question, Ruling
 from agentforge.engine.decide.routing import entry, next_node, siblings
@@ -149,9 +150,8 @@ def verdict_feedback(here: StageAt, verdict: Verdict, said: str = "") -> Feedbac
     """What the next visit is told. `said`: by the person who decided on it."""
     folder = iteration_dir(here.place.folder, here.at.completed)
     files = (f"{folder}/output.md", f"{folder}/result.json") if here.at.completed else ()
-    told = [*([said] if said else []), verdict.reason or f"The verdict is {verdict.word!r}."]
-    told += [f"Check {each.check!r}:\n{each.feedback}" for each in here.failing if each.feedback]
-    return Feedback("\n\n".join(told), f"stage {here.node.id}", files)
+    told = failing_text(here.failing, verdict.reason or f"The verdict is {verdict.word!r}.")
+    return Feedback(f"{said}\n\n{told}" if said else told, f"stage {here.node.id}", files)
 
 
 def limits_of(here: StageAt) -> CycleLimits:

@@ -4,6 +4,7 @@ from typing import Literal, assert_never
 
 from msgspec import Struct
 
+from agentforge.engine.checks.feedback import failing_text
 from agentforge.engine.decide.requests import Ruling
 from agentforge.model import facts as f
 from agentforge.model.cursor import Destination
@@ -16,7 +17,6 @@ from agentforge.model.state import AttemptState, CheckRecord, IterationState, Ru
 from agentforge.model.status import TaskStatus
 from agentforge.model.task import AgentTask, CheckTask, HookTask, JudgeTask
 
-MAX_CHECK_FEEDBACK = 8 * 1024
 BY_CHECKS = "checks"
 """Who gives the feedback of failing checks."""
 
@@ -59,11 +59,7 @@ class StageAt(Struct, frozen=True):
     def feedback(self) -> Feedback | None:
         """What the next iteration is told: which checks fail, else what was said about the visit before."""
         failed = self.failing
-        if not failed:
-            return self.at.feedback
-        room = MAX_CHECK_FEEDBACK // len(failed)
-        told = (f"Check {each.check!r} fails: {each.reason}\n{each.feedback[-room:]}" for each in failed)
-        return Feedback("\n\n".join(told), BY_CHECKS)
+        return Feedback(failing_text(failed), BY_CHECKS) if failed else self.at.feedback
 
 
 def visit_again(

@@ -130,7 +130,7 @@ class CheckPerformer:
             await asyncio.to_thread(self._trees.keep, after, self._kept_name(task))
         outcome = read.outcome
         self._keep_failures(task, read)
-        failed = [FailedCheck(check.name, outcome, output)]
+        failed = FailedCheck(check.name, outcome, output)
         return f.CheckCompleted(
             check.name,
             task.attempt,
