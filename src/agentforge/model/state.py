@@ -144,6 +144,8 @@ class CheckRecord(Struct, frozen=True):
     """Consecutive void outcomes at this iteration, including this one."""
     number: int = 1
     tree_before: str | None = None
+    timeout: float | None = None
+    """What it was given: its own time limit, or less at the end of the run's."""
 
     @property
     def fails(self) -> bool:

@@ -137,7 +137,7 @@ BUGS = (
         "if state.recoveries - state.recoveries_excused < MAX_RECOVERIES:",
         "if True:",
     ),
-    Bug(STAGE, "the runtime limit isn't enforced", "    if here.remaining != 0.0:\n", "    if True:\n"),
+    Bug(STAGE_AT, "the runtime limit isn't enforced", "    if here.remaining != 0.0:\n", "    if True:\n"),
     Bug(
         STAGE,
         "an attempt may exceed the remaining runtime",

@@ -6,7 +6,7 @@ A check is a program that verifies the work of a stage. What it finds outranks w
 from itertools import pairwise
 
 from agentforge.engine.decide.requests import Question, Ruling
-from agentforge.engine.decide.stage_at import StageAt
+from agentforge.engine.decide.stage_at import StageAt, check_timeout, runtime_used_up, tightest
 from agentforge.engine.decide.termination import iterations_left
 from agentforge.model import facts as f
 from agentforge.model.check import Check, CheckTime
@@ -16,7 +16,6 @@ from agentforge.model.state import OUTDATED, CheckRecord, StageState, Verdict
 MAX_LOST_CHECKS = 3
 MAX_VOID_CHECKS = 3
 """How often a check runs if the files change meanwhile."""
-DEFAULT_TIMEOUT = 600.0
 PASS, FAIL, REJECT = "pass", "fail", "reject"
 
 
@@ -31,14 +30,18 @@ def run_checks(here: StageAt, when: CheckTime) -> Ruling | None:
 
 
 def _run(here: StageAt, check: Check) -> Ruling | None:
-    call, known = here.at.check, here.outcome_of(check.name)
+    call, known = here.at.check, here.outcome_of(check)
     if call is not None and call.check == check.name:
         if call.lost >= MAX_LOST_CHECKS and not call.excused:
             return _lost(here, check, call.lost)
         return _start(here, check, call.number + 1)
     if known is None:
         before = next((each for each in here.at.checks if each.check == check.name), None)
-        return _start(here, check, before.number + 1 if before and before.iteration == OUTDATED else 1)
+        return _start(
+            here,
+            check,
+            before.number + 1 if before and before.iteration in (OUTDATED, here.at.completed) else 1,
+        )
     if known.changed and known.voids < MAX_VOID_CHECKS:
         return _start(here, check, known.number + 1)
     if known.changed:
@@ -48,8 +51,8 @@ def _run(here: StageAt, check: Check) -> Ruling | None:
 
 
 def _start(here: StageAt, check: Check, number: int) -> Ruling:
-    timeout = DEFAULT_TIMEOUT if check.timeout is None else check.timeout
-    return here.record(f.CheckStarted(check.name, number, timeout))
+    timeout = tightest(check_timeout(check), here.remaining)
+    return runtime_used_up(here) or here.record(f.CheckStarted(check.name, number, timeout))
 
 
 def _lost(here: StageAt, check: Check, lost: int) -> Ruling:

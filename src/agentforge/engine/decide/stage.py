@@ -29,7 +29,7 @@ from agentforge.engine.decide.hooks import call_hooks, end_reason
 from agentforge.engine.decide.people import approval, asked_by_agent, awaits_approval, rejected, restarted
 from agentforge.engine.decide.requests import Question, Ruling
 from agentforge.engine.decide.routes import follow_verdict
-from agentforge.engine.decide.stage_at import StageAt, in_flight, max_runtime, tightest
+from agentforge.engine.decide.stage_at import StageAt, in_flight, runtime_used_up, tightest
 from agentforge.engine.decide.termination import MAX_JUDGE_FAILURES, end_of, wants_judge, wants_queue
 from agentforge.engine.retry import DEFAULT_POLICY
 from agentforge.model import facts as f
@@ -81,7 +81,7 @@ def _within_iteration(here: StageAt, iteration: IterationState) -> Ruling:
         for gate in AFTER_ATTEMPT:
             if (ruling := gate(here, iteration, iteration.attempt)) is not None:
                 return ruling
-    return _stuck(here) or _runtime(here) or _next_attempt(here, iteration)
+    return _stuck(here) or runtime_used_up(here) or _next_attempt(here, iteration)
 
 
 def _running(here: StageAt) -> Ruling | None:
@@ -230,7 +230,7 @@ def _failure(here: StageAt, iteration: IterationState, attempt: AttemptState) ->
             return Ruling(question=turn)
         case Failure(kind=FailureKind.ITERATION_TIMEOUT):
             # The run's limit may have expired, not the attempt's: a person may extend it.
-            return _stuck(here) or _runtime(here) or _stage_failure(here, failed)
+            return _stuck(here) or runtime_used_up(here) or _stage_failure(here, failed)
         case Failure():
             return _stage_failure(here, failed)
         case _:
@@ -308,14 +308,6 @@ def stuck(state: RunState) -> Question | None:
     )
 
 
-def _runtime(here: StageAt) -> Ruling | None:
-    if here.remaining != 0.0:
-        return None
-    limit = here.state.runtime_granted or max_runtime(here.plan, here.node)
-    text = f"the runtime limit of {limit:g} s is used up. Extend it by the same amount?"
-    return Ruling(question=Question("runtime_limit", text, scope="run", grants="seconds"))
-
-
 BETWEEN_ITERATIONS: tuple[StageGate, ...] = (
     awaits_approval,
     rejected,
@@ -330,7 +322,7 @@ BETWEEN_ITERATIONS: tuple[StageGate, ...] = (
     _queue,
     _end,
     _stuck,
-    _runtime,
+    runtime_used_up,
     _delay,
     _iteration_start,
 )

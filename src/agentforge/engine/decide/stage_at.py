@@ -5,8 +5,9 @@ from typing import Literal, assert_never
 from msgspec import Struct
 
 from agentforge.engine.checks.feedback import failing_text
-from agentforge.engine.decide.requests import Ruling
+from agentforge.engine.decide.requests import Question, Ruling
 from agentforge.model import facts as f
+from agentforge.model.check import Check
 from agentforge.model.cursor import Destination
 from agentforge.model.event import Draft
 from agentforge.model.failure import FailureKind
@@ -17,6 +18,7 @@ from agentforge.model.state import AttemptState, CheckRecord, IterationState, Ru
 from agentforge.model.status import TaskStatus
 from agentforge.model.task import AgentTask, CheckTask, HookTask, JudgeTask
 
+DEFAULT_CHECK_TIMEOUT = 600.0
 BY_CHECKS = "checks"
 """Who gives the feedback of failing checks."""
 
@@ -44,15 +46,19 @@ class StageAt(Struct, frozen=True):
         """The checks of the stage that don't count."""
         return tuple(check.name for check in self.node.checks if self.is_waived(check.name))
 
-    def outcome_of(self, check: str) -> CheckRecord | None:
-        """The outcome of a check after the completed iterations, or None."""
-        found = next((known for known in self.at.checks if known.check == check), None)
-        return found if found and found.iteration == self.at.completed else None
+    def outcome_of(self, check: Check) -> CheckRecord | None:
+        """The outcome of a check after the completed iterations, or None. One that the runtime limit of the
+        run ended has no outcome."""
+        found = next((known for known in self.at.checks if known.check == check.name), None)
+        if found is None or found.iteration != self.at.completed:
+            return None
+        is_ended_by_run = found.timeout is not None and found.timeout < check_timeout(check)
+        return None if found.status == "timeout" and is_ended_by_run else found
 
     @property
     def failing(self) -> list[CheckRecord]:
         """The checks that fail on the work as it is."""
-        known = (self.outcome_of(check.name) for check in self.node.checks)
+        known = (self.outcome_of(check) for check in self.node.checks)
         return [each for each in known if each and each.fails and not self.is_waived(each.check)]
 
     @property
@@ -173,6 +179,19 @@ def ended(flight: Flight, reason: str) -> Draft | None:
             return Draft(ending, task.at)
         case _:
             assert_never(task)
+
+
+def check_timeout(check: Check) -> float:
+    return DEFAULT_CHECK_TIMEOUT if check.timeout is None else check.timeout
+
+
+def runtime_used_up(here: StageAt) -> Ruling | None:
+    """The question whether the runtime limit is extended."""
+    if here.remaining != 0.0:
+        return None
+    limit = here.state.runtime_granted or max_runtime(here.plan, here.node)
+    text = f"the runtime limit of {limit:g} s is used up. Extend it by the same amount?"
+    return Ruling(question=Question("runtime_limit", text, scope="run", grants="seconds"))
 
 
 def max_runtime(plan: Plan, node: StageNode) -> float | None:

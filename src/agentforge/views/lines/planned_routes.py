@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from agentforge.engine.decide.checks import DEFAULT_TIMEOUT
+from agentforge.engine.decide.stage_at import check_timeout
 from agentforge.model.check import Check
 from agentforge.model.plan import Plan
 from agentforge.views.graph import GraphLimits, GraphNode, GraphRoute, graph, judged_stages
@@ -67,7 +67,7 @@ def check_line(check: Check) -> str:
     source = f" from {one_line(check.report, TEXT_CHARS)}" if check.report else ""
     reads = f"reads {PARSERS[check.parse]}{source}" if PARSERS[check.parse] else ""
     network = "with network" if check.network else ""
-    limit = f"at most {span(DEFAULT_TIMEOUT if check.timeout is None else check.timeout)}"
+    limit = f"at most {span(check_timeout(check))}"
     details = [part for part in ("must fail" * (check.expect == "fail"), reads, network, limit) if part]
     run = one_line(check.run, TEXT_CHARS)
     return f"{one_line(check.name)} {TIMES[check.at]}: {run} ({'; '.join(details)})"
