@@ -18,7 +18,7 @@ from agentforge.model.check import (
 from agentforge.model.secrets import Redactor
 
 RECORDED = Path(__file__).parent / "check_outputs"
-MIXED = CheckCounts(passed=2, failed=5, errors=1, skipped=2)
+MIXED = CheckCounts(passed=3, failed=5, errors=1, skipped=1)
 TESTS = ("test_number", "test_param[a - b]", "test_param[c[0]]", "test_setup")
 GROUPED = ("test_inner", "test_object")
 
@@ -366,6 +366,17 @@ def test_fifty_failures_are_kept_and_all_are_counted() -> None:
     assert len(read.outcome.failures) == MAX_KEPT_FAILURES
     assert (read.outcome.failure_count, read.outcome.counts.failed) == (count, count)
     assert len(read.failures) == MAX_READ_FAILURES
+
+
+# -- expected failures
+
+
+def test_test_that_fails_as_expected_was_executed() -> None:
+    output = read_check("pytest", "pass", CheckEnd(0), b"==== 2 xfailed in 0.02s ====\n").outcome
+    case = "<testcase name='a'><skipped type='pytest.xfail' message=''/></testcase>"
+    report = of_junit(SUITE.format(case * 2), 0)
+    for outcome in (output, report):
+        assert (outcome.status, outcome.counts) == ("pass", CheckCounts(passed=2))
 
 
 # -- secrets

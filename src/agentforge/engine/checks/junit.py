@@ -20,6 +20,8 @@ MAX_NAMES: Final = 1000
 _CHUNK: Final = 64 * 1024
 _MAX_TEXT: Final = 8 * MAX_MESSAGE_CHARS
 _RESULTS: Final = frozenset({"failure", "error", "skipped"})
+_EXPECTED_FAILURE: Final = "pytest.xfail"
+"""The type of `skipped` for a test that was executed and failed as it is expected to."""
 _ROOTS: Final = frozenset({"testsuites", "testsuite"})
 
 
@@ -119,6 +121,8 @@ class _Document:
 
     def _count(self, test: dict[str, str]) -> None:
         result = next((name for name in ("error", "failure", "skipped") if name in self._results), "passed")
+        if result == "skipped" and self._results[result][0] == _EXPECTED_FAILURE:
+            result = "passed"
         self._counted[result] += 1
         if result in ("error", "failure"):
             kind, message = self._results[result]

@@ -19,11 +19,11 @@ _CONFTEST = re.compile(r"ImportError while loading conftest '(?P<file>[^']+)'")
 _FIELDS = {
     "passed": "passed",
     "xpassed": "passed",
+    "xfailed": "passed",
     "failed": "failed",
     "error": "errors",
     "errors": "errors",
     "skipped": "skipped",
-    "xfailed": "skipped",
 }
 
 
