@@ -55,11 +55,13 @@ def test_check_is_in_the_plan(line: str, expected: Check) -> None:
         ("checks: [{name: a, run: b, parse: junit}]", "missing-key 6:21", "check `a` has no `report`"),
         ("checks: [{name: a, run: b, report: c}]", "ignored-key 6:40", "`report` is only read with"),
         ("checks: [{name: a, run: b, at: never}]", "bad-value 6:36", "invalid value `never`"),
-        ("on: {pas: n}", "unknown-verdict 6:10", "the stage never has the verdict `pas`"),
+        ("on: {pas: n}", "unknown-verdict 6:10", "`pas` is not a verdict of this stage"),
         ("on: {fail: bild}", "unknown-stage 6:16", "no node has the id `bild`"),
         ("on: {'a b': n}", "bad-value 6:10", "`a b` can't be a verdict"),
         ("on: [fail]", "bad-type 6:9", "`on` must be a mapping"),
         ("on: {fail: [n]}", "bad-type 6:16", "`on.fail` must be"),
+        ("verdicts: [Reject]", "conflict 6:16", "the verdict `Reject` is `reject`: upper and lower case"),
+        ("verdicts: [late, LATE]", "conflict 6:22", "the verdict `LATE` is `late`: upper and lower case"),
         ("limits: {cycles: 11}", "bad-value 6:22", "`limits.cycles` must be from 1 to 10, got 11"),
         (
             "limits: {runtime: 5}\n    guardrails: {max_runtime_seconds: 6}",
@@ -72,6 +74,46 @@ def test_mistakes_in_checks_and_routes_are_reported_where_they_are(line: str, at
     (diagnostic,) = found(node(line))
     assert where(diagnostic) == at
     assert message in diagnostic.message
+
+
+@pytest.mark.parametrize(
+    ("routes", "hint"),
+    [
+        ("{trivial: ask}", "add `trivial` to `verdicts`, or use one of: pass, fail, reject"),
+        (
+            "{rejct: ask}",
+            "did you mean `reject`? add `rejct` to `verdicts`, or use one of: pass, fail, reject",
+        ),
+        ("{fail: verify}", "use a node (build, n), or ask, fail or end"),
+        ("{fail: buildd}", "did you mean `build`? use a node (build, n), or ask, fail or end"),
+    ],
+)
+def test_hints_name_the_verdicts_and_the_targets(routes: str, hint: str) -> None:
+    (diagnostic,) = found(nodes("{id: build, stage: s}", f"{{id: n, stage: s, on: {routes}}}"))
+    assert diagnostic.hint == hint
+
+
+@pytest.mark.parametrize("id", ["ask", "fail", "end"])
+def test_node_that_has_the_name_of_an_action_is_no_target(id: str) -> None:
+    text = nodes(f"{{id: {id}, stage: s}}", f"{{id: n, stage: s, on: {{reject: {id}}}}}")
+    (diagnostic,) = found(text)
+    assert where(diagnostic) == "conflict 5:36"
+    assert diagnostic.message == f"`{id}` is a node and also an action of routes"
+    assert diagnostic.hint == "give the node another id: ask, fail and end are actions"
+    assert found(nodes(f"{{id: {id}, stage: s}}", "{id: n, stage: s, on: {reject: n}}")) == []
+
+
+@pytest.mark.parametrize(
+    ("written", "key"),
+    [
+        ("limits: {runtime: 5}", "limits.runtime"),
+        ("guardrails: {max_runtime_seconds: 5}", "guardrails.max_runtime_seconds"),
+    ],
+)
+def test_runtime_limit_of_a_nested_pipeline_is_named_as_it_is_written(written: str, key: str) -> None:
+    inner = {"inner.yaml": f"{written}\nnodes:\n  - {{id: a, stage: s}}\n"}
+    (diagnostic,) = found(nodes("{id: n, pipeline: inner.yaml}"), inner)
+    assert diagnostic.message == f"`{key}` of a nested pipeline has no effect"
 
 
 def test_command_of_a_check_that_no_pipeline_has_is_named() -> None:

@@ -197,8 +197,12 @@ class Compilation:
     def _validate_nested(self, spec: PipelineSpec) -> None:
         where = "set them in the outermost pipeline"
         if limit := spec.max_runtime:
-            message = "`guardrails` of a nested pipeline have no effect"
-            self._report.warning("ignored-key", limit.at, message, f"{where} or in the stages")
+            is_limit = spec.limits is not None and spec.limits.runtime is limit
+            key = "limits.runtime" if is_limit else "guardrails.max_runtime_seconds"
+            message = f"`{key}` of a nested pipeline has no effect"
+            self._report.warning(
+                "ignored-key", limit.at, message, "set it in the outermost pipeline or in the stages"
+            )
         for view in spec.views[:1]:
             message = "`views` of a nested pipeline have no effect"
             self._report.warning("ignored-key", view.at, message, where)

@@ -3,9 +3,9 @@
 from collections.abc import Collection, Mapping, Sequence
 
 from agentforge.definition.diagnostics import Report
-from agentforge.definition.specs import CheckSpec, ResolvedStage, RouteSpec, WorkSpec
+from agentforge.definition.specs import CheckSpec, ResolvedStage, RouteSpec, WorkSpec, Written
 from agentforge.definition.yaml.tree import shown
-from agentforge.model.diagnostic import SourcePlace, choice
+from agentforge.model.diagnostic import SourcePlace, choice, did_you_mean, listed
 from agentforge.model.plan import ROUTE_ACTIONS, VERDICTS
 
 
@@ -49,20 +49,46 @@ def validate_routes(
     """`ids`: the nodes beside the stage; `elsewhere`: those of other pipelines, blocks and branches."""
     levels = (stage.stage_work, stage.spec.work)
     declared = next((level.verdicts for level in reversed(levels) if level.verdicts is not None), ())
-    words = (*VERDICTS, *(word.value for word in declared))
+    words = _verdicts(declared, report)
     for route in routes_of(levels):
         verdict, to = route.verdict, route.to
         if verdict.value not in words:
-            message = f"the stage never has the verdict {shown(verdict.value)}"
-            report.error("unknown-verdict", verdict.at, message, choice(verdict.value, "verdicts", words))
-        if to.value in ROUTE_ACTIONS or to.value in ids:
-            continue
-        if to.value in elsewhere:
-            message = f"{shown(to.value)} is a node of another pipeline or block, which a route can't enter"
-            report.error("conflict", to.at, message, choice(to.value, "nodes", ids))
-        else:
-            hint = choice(to.value, "nodes", (*ids, *ROUTE_ACTIONS))
-            report.error("unknown-stage", to.at, f"no node has the id {shown(to.value)}", hint)
+            message = f"{shown(verdict.value)} is not a verdict of this stage"
+            hint = f"add {shown(verdict.value)} to `verdicts`, or use one of: {', '.join(words)}"
+            report.error("unknown-verdict", verdict.at, message, _meant(verdict.value, words, hint))
+        _validate_target(to, ids, elsewhere, report)
+
+
+def _verdicts(declared: Sequence[Written[str]], report: Report) -> tuple[str, ...]:
+    """All verdicts of a stage. Those of results are compared without regard to case."""
+    words = {word.lower(): word for word in VERDICTS}
+    for word in declared:
+        known = words.setdefault(word.value.lower(), word.value)
+        if known != word.value:
+            message = f"the verdict {shown(word.value)} is {shown(known)}: upper and lower case don't matter"
+            report.error("conflict", word.at, message, f"use {shown(known)}, or another word")
+    return (*VERDICTS, *(word.value for word in declared))
+
+
+def _validate_target(
+    to: Written[str], ids: Sequence[str], elsewhere: Collection[str], report: Report
+) -> None:
+    hint = _meant(to.value, (*ids, *ROUTE_ACTIONS), f"use a node ({listed(ids)}), or ask, fail or end")
+    if to.value in ROUTE_ACTIONS and to.value in ids:
+        message = f"{shown(to.value)} is a node and also an action of routes"
+        report.error("conflict", to.at, message, "give the node another id: ask, fail and end are actions")
+    elif to.value in ROUTE_ACTIONS or to.value in ids:
+        return
+    elif to.value in elsewhere:
+        message = f"{shown(to.value)} is a node of another pipeline or block, which a route can't enter"
+        report.error("conflict", to.at, message, hint)
+    else:
+        report.error("unknown-stage", to.at, f"no node has the id {shown(to.value)}", hint)
+
+
+def _meant(name: str, known: Sequence[str], hint: str) -> str:
+    meant = did_you_mean(name, known)
+    return f"{meant} {hint}" if meant else hint
 
 
 def refuse_checks(stage: ResolvedStage, report: Report) -> None:

@@ -113,11 +113,14 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 def available(what: str, known: Iterable[str]) -> str:
     """`stages: a, b, c`, truncated if the list is long."""
+    names = listed(known)
+    return f"{what}: {names}" if names else f"no {what} exist yet"
+
+
+def listed(known: Iterable[str]) -> str:
     names = sorted(set(known))
-    if not names:
-        return f"no {what} exist yet"
     more = f", and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
-    return f"{what}: {', '.join(names[:_MAX_LISTED])}{more}"
+    return f"{', '.join(names[:_MAX_LISTED])}{more}"
 
 
 def choice(name: str, what: str, known: Iterable[str]) -> str:
