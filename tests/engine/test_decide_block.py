@@ -1,5 +1,6 @@
 """Playbooks of parallel blocks: each provider goes its own way, the block waits for all of them."""
 
+import pytest
 from msgspec.structs import replace
 from tests.engine.plans import block, plan_of, stage
 from tests.engine.playbook import Play, play
@@ -188,6 +189,25 @@ def test_branch_failing_after_its_retries_fails_the_block_after_the_others() -> 
     assert isinstance(failed, f.SessionFailed)
     assert failed.message == ("Parallel block 'duel' failed. Failed providers: codex: draft: it went wrong")
     assert failed.stage == "duel"
+
+
+@pytest.mark.parametrize(
+    ("codex", "kind"),
+    [("iteration_timeout", "iteration_timeout"), ("provider_crashed", "parallel_block_failed")],
+)
+def test_block_fails_with_a_timeout_if_that_ended_all_branches_that_failed(codex: str, kind: str) -> None:
+    once = RetryPolicy(max_attempts=1)
+    play(
+        plan_of(block("claude codex", stage("draft", retry=once))),
+        f"""{BEGIN}
+        > claude: error iteration_timeout
+        < claude: parallel_provider_complete failed
+        ? codex: execute draft 1 attempt 1
+        > codex: error {codex}
+        < codex: parallel_provider_complete failed
+        < session_failed {kind}
+        """,
+    )
 
 
 def test_resume_skips_completed_providers_and_continues_the_failed_one() -> None:

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping
 from signal import Signals
 from typing import TYPE_CHECKING
 
+from agentforge.model.failure import TIMEOUTS
+
 if TYPE_CHECKING:
     from agentforge import RunResult
 
@@ -62,8 +64,6 @@ BY_ERROR: Mapping[str, int] = {
 
 AS_ASKED = frozenset({"approval", "checkpoint", "pause"})
 """Kinds of requests that the pipeline or the user asked for: exit status 0."""
-
-TIMEOUTS = frozenset({"iteration_timeout", "provider_timeout"})
 
 CYCLES = "cycle_limit"
 """The reason of a request at the limit of cycles."""

@@ -65,5 +65,8 @@ class Failure(Struct, frozen=True):
     """When the quota or rate limit resets, if known."""
 
 
+TIMEOUTS = frozenset({FailureKind.PROVIDER_TIMEOUT, FailureKind.ITERATION_TIMEOUT})
+"""The time limit of a stage ended its last attempt."""
+
 LIMITS = frozenset({FailureKind.PROVIDER_QUOTA, FailureKind.PROVIDER_RATE_LIMITED})
 """Failures that waiting resolves."""

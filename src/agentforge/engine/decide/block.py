@@ -9,7 +9,7 @@ from agentforge.engine.decide.stage_at import stage_in
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.event import Draft
-from agentforge.model.failure import Failure, FailureKind
+from agentforge.model.failure import TIMEOUTS, Failure, FailureKind
 from agentforge.model.place import Place, branch_place, folder_of, visits_key
 from agentforge.model.plan import ParallelNode, Plan, StageNode, Step
 from agentforge.model.state import NO_VERDICT, BlockState, BranchState, RunState, StageState
@@ -33,7 +33,9 @@ def decide_block(plan: Plan, state: RunState, step: Step, block: BlockState) -> 
     for branch in branches:
         ruling = _decide_branch(plan, state, step, block, branch)
         if ruling.failure is not None:
-            failed = f.ProviderCompleted(branch.provider, "failed", ruling.failure.message)
+            failed = f.ProviderCompleted(
+                branch.provider, "failed", ruling.failure.message, ruling.failure.kind
+            )
             ruling = Ruling((Draft(failed, replace(here, provider=branch.provider)),))
         facts += ruling.facts
         work += ruling.work
@@ -114,10 +116,16 @@ def _after_all(
     if failed:
         why = "; ".join(f"{b.provider}: {b.failure.message if b.failure else ''}" for b in failed)
         message = f"Parallel block {step.node.id!r} failed. Failed providers: {why}"
-        return Ruling(failure=Failure(FailureKind.PARALLEL_BLOCK_FAILED, message))
+        return Ruling(failure=Failure(_kind(failed), message))
     if block.manifest:
         return Ruling(done="all providers complete")
     place = Place(block.path, block.run, folder_of(plan, block))
     if question := stuck(state):
         return Ruling(question=replace(question, at=place.cursor(0)))
     return Ruling(work=(ManifestTask(place, step.node.id),))
+
+
+def _kind(failed: list[BranchState]) -> FailureKind:
+    """A timeout, if that is why all of them failed."""
+    kinds = {branch.failure.kind for branch in failed if branch.failure}
+    return kinds.pop() if len(kinds) == 1 and kinds <= TIMEOUTS else FailureKind.PARALLEL_BLOCK_FAILED

@@ -60,8 +60,8 @@ def evolve_block(block: BlockState, event: Event, fact: BlockFact) -> BlockState
             return _with(block, replace(branch, status=NodeStatus.RUNNING, started_at=event.at))
         case f.ProviderCompleted(status="completed"):
             return _with(block, replace(branch, status=NodeStatus.COMPLETED, stage=None, failure=None))
-        case f.ProviderCompleted(error=error):
-            failure = Failure(FailureKind.PARALLEL_BLOCK_FAILED, error or "no reason given")
+        case f.ProviderCompleted(error=error, kind=kind):
+            failure = Failure(kind or FailureKind.PARALLEL_BLOCK_FAILED, error or "no reason given")
             return _with(block, replace(branch, status=NodeStatus.FAILED, failure=failure))
         case f.StageCompleted():
             at = _stage(branch, event)

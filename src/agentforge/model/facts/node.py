@@ -3,8 +3,11 @@
 from datetime import datetime
 from typing import Literal
 
+from msgspec import field
+
 from agentforge.model.cursor import Destination
 from agentforge.model.facts.fact import Fact, written
+from agentforge.model.failure import FailureKind
 from agentforge.model.request import Feedback
 
 
@@ -81,6 +84,8 @@ class ProviderCompleted(Fact, frozen=True):
     provider: str
     status: Literal["completed", "failed"] = written("completed")
     error: str | None = None
+    kind: FailureKind | None = field(default=None, name="type")
+    """Of the error."""
 
 
 class WorkerCompleted(Fact, frozen=True):
