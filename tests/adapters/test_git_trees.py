@@ -37,15 +37,59 @@ def test_the_id_is_that_of_git_and_git_notices_nothing(repository: Repository) -
     assert "root:" not in str(content(repository.store))
 
 
-def test_the_engines_files_nested_repositories_and_large_files_are_left_out(repository: Repository) -> None:
+def test_the_engines_files_and_large_files_are_left_out(repository: Repository) -> None:
     for name in (".claude/pipeline-runs/s/events.jsonl", ".agentforge/config.yaml", ".agentforge-outbox/x"):
         repository.put(name, "ours")
-    repository.put("nested/n.txt", "n")
-    repository.git("-C", "nested", "init", "-q")
     repository.put("large.bin", "x" * 101)
     trees = repository.trees(limits=TreeLimits(file_bytes=100))
     tree = trees.take()
-    assert tree == TakenTree(repository.by_git(".claude", ".agentforge*", "nested", "large.bin"), omitted=1)
+    assert tree == TakenTree(repository.by_git(".claude", ".agentforge*", "large.bin"), omitted=1)
+
+
+def test_a_repository_hides_no_files_by_its_own_configuration(repository: Repository) -> None:
+    repository.put("new.py", "new")
+    repository.put(".git/all", "*.py")
+    expected = repository.by_git()
+    repository.git("config", "core.excludesFile", str(repository.root / ".git/all"))
+    repository.put(".git/info/exclude", "*.py")
+    assert taken(repository.trees()) == expected
+
+
+@pytest.mark.parametrize("is_configured", [True, False])
+def test_what_the_user_ignores_everywhere_is_left_out(
+    repository: Repository, tmp_path: Path, is_configured: bool
+) -> None:
+    """In the file that the user's configuration names, by default in that of git."""
+    before = taken(repository.trees())
+    repository.put("new.note", "new")
+    home = tmp_path / "home"
+    ignore = home / "notes" if is_configured else home / ".config/git/ignore"
+    ignore.parent.mkdir(parents=True)
+    ignore.write_text("*.note")
+    (home / ".gitconfig").write_text("[core]\n excludesFile = ~/notes\n" if is_configured else "")
+    environ = {**ENVIRON, "HOME": str(home), "GIT_CONFIG_GLOBAL": str(home / ".gitconfig")}
+    made = (str(repository.root), str(repository.store), environ, Redactor(()))
+    assert taken(GitTrees(*made)) == before
+    ignore.unlink()
+    os.mkfifo(ignore)
+    assert taken(GitTrees(*made)) == repository.by_git(), "a pipe is not read"
+
+
+@pytest.mark.parametrize("config", ["", "[not a setting"])
+def test_a_repository_inside_is_one_entry_that_changes_with_its_files(
+    repository: Repository, config: str
+) -> None:
+    """Also if git can't read its configuration."""
+    before = taken(repository.trees())
+    repository.put("nested/n.txt", "n")
+    repository.git("-C", "nested", "init", "-q")
+    repository.put("nested/.git/config", config)
+    with_one = taken(repository.trees())
+    repository.put("nested/deep/m.txt", "m")
+    with_two = taken(repository.trees())
+    assert len({before, with_one, with_two}) == 3
+    assert repository.trees().changed(with_one, with_two, 9) == ("nested",)
+    assert repository.trees().changed(before, with_one, 9) == ("nested",)
 
 
 def test_a_repository_without_commits_and_one_with_sha256(tmp_path: Path) -> None:

@@ -6,15 +6,11 @@ themselves are kept, and not the content of the files: paths can be compared, bu
 
 from agentforge.adapters.host.git_objects import GitObjects
 from agentforge.adapters.host.scanned_trees import ScannedTrees
-from agentforge.adapters.host.tree_paths import can_be_in_tree, is_cache
-from agentforge.adapters.host.tree_scan import DEFAULT_LIMITS, TreeLimits, TreeScan, too_many_files
+from agentforge.adapters.host.tree_files import listed_files
+from agentforge.adapters.host.tree_scan import DEFAULT_LIMITS, TreeLimits, TreeScan
 from agentforge.model.secrets import Redactor
 from agentforge.ports.tree import KeptTree, NoTree, TakenTree
 from agentforge.system import files
-from agentforge.system.confined import ConfinedFolder
-from agentforge.system.search import FileSearch, TooManyEntries
-
-_ENTRIES_PER_FILE = 2
 
 
 class FolderTrees(ScannedTrees):
@@ -38,17 +34,5 @@ class FolderTrees(ScannedTrees):
         return TakenTree(self._objects.add_tree(scan.entries()), scan.omitted)
 
     def _listed(self) -> list[str]:
-        with ConfinedFolder(self._project) as folder:
-            search = FileSearch(folder, _ENTRIES_PER_FILE * self._limits.files)
-            try:
-                paths = search.below(links="listed", skip=_is_left_out)
-                found = [path for path in paths if not _is_left_out(path)]
-            except TooManyEntries:
-                raise too_many_files(self._limits) from None
-        if len(found) > self._limits.files:
-            raise too_many_files(self._limits)
+        found = listed_files(self._project, self._limits)
         return [path for path in found if self._redactor.text(path) == path]
-
-
-def _is_left_out(path: str) -> bool:
-    return is_cache(path) or not can_be_in_tree(path)

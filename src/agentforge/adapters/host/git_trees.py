@@ -5,8 +5,12 @@ its submodules; `git hash-object` follows links. So the engine hashes the files 
 following links, and writes git's objects to the folder of the run: the user's index, references and object
 store stay as they are, and `git gc` removes nothing of a run.
 
+The files named `.gitignore` and the user's own `core.excludesFile` say what is ignored. What the repository
+configures and its `info/exclude` don't count: they are in no tree, and could hide new files without a trace.
+
 Content that git has already is not copied until it changes. A submodule is one entry, whose id changes with
-the files that are checked out there; they are hashed and not kept.
+the files that are checked out there; they are hashed and not kept. So is any other repository inside the
+project. A `.gitignore` may ignore itself and the files beside it: such files are not seen.
 """
 
 import os
@@ -16,9 +20,11 @@ from itertools import islice
 from typing import NamedTuple
 
 from agentforge.adapters.host.git_call import MAX_LISTING, call_git
+from agentforge.adapters.host.git_excludes import GitExcludes
 from agentforge.adapters.host.git_objects import SUBMODULE, UNREADABLE, GitObjects, TreeEntry
 from agentforge.adapters.host.git_references import GitReferences
 from agentforge.adapters.host.scanned_trees import ScannedTrees
+from agentforge.adapters.host.tree_files import listed_files
 from agentforge.adapters.host.tree_paths import can_be_in_tree, is_cache
 from agentforge.adapters.host.tree_scan import DEFAULT_LIMITS, TooMuch, TreeLimits, TreeScan, too_many_files
 from agentforge.model.errors import StorageFailed
@@ -30,14 +36,15 @@ from agentforge.system.programs import ProgramResult
 MAX_COPIED = 64 * 1024 * 1024
 MAX_SUBMODULES = 200
 """Further ones are taken as they are in the index."""
-_LIST = ("-z", "-t", "-s", "-c", "-o", "--exclude-standard")
+_LIST = ("-z", "-t", "-s", "-c", "-o", "--exclude-per-directory=.gitignore")
 _LISTED = re.compile(
     rb"(?:[^?] (?P<mode>[0-7]{6}) (?P<id>[0-9a-f]+) (?P<stage>\d)\t|\? )(?P<path>.+)", re.DOTALL
 )
 
 
 class GitListing(NamedTuple):
-    """By path, the id that git's index has; empty for new files and those in conflict."""
+    """By path, the id that git's index has; empty for new files and those in conflict, and for repositories
+    that are not submodules."""
 
     files: dict[str, str]
     submodules: dict[str, str]
@@ -55,6 +62,7 @@ class GitTrees(ScannedTrees):
         super().__init__(project, folder, redactor, limits)
         self._environ = environ
         self._references = GitReferences(project, environ, limits.seconds)
+        self._excludes = GitExcludes(project, environ, limits.seconds)
         self._ceilings = frozenset(environ.get("GIT_CEILING_DIRECTORIES", "").split(os.pathsep))
         self._objects: GitObjects | None = None
         self._listing: tuple[bytes, GitListing] = (b"", GitListing({}, {}))
@@ -131,7 +139,7 @@ class GitTrees(ScannedTrees):
             return None
 
     def _listed(self) -> GitListing | NoTree:
-        listing = self._git("ls-files", *_LIST)
+        listing = self._git("ls-files", *_LIST, *self._excludes.options())
         if isinstance(listing, NoTree):
             return listing
         if listing.stdout != self._listing[0]:
@@ -144,11 +152,13 @@ class GitTrees(ScannedTrees):
             if match is None:
                 continue
             path = prefix + os.fsdecode(match["path"])
-            is_new = match["id"] is None
+            is_new, is_repository = match["id"] is None, path.endswith("/")
+            path = path.removesuffix("/")
             if not can_be_in_tree(path) or (is_new and is_cache(path)) or self._redactor.text(path) != path:
                 continue
             id = match["id"].decode() if match["stage"] == b"0" else ""
-            (found.submodules if match["mode"] == SUBMODULE.encode() else found.files)[path] = id
+            is_submodule = is_repository or match["mode"] == SUBMODULE.encode()
+            (found.submodules if is_submodule else found.files)[path] = id
             if len(found.files) > self._limits.files:
                 raise too_many_files(self._limits)
         return found
@@ -161,11 +171,16 @@ class GitTrees(ScannedTrees):
             if not todo:
                 break
             path = todo.pop()
-            listing = self._git("ls-files", *_LIST, below=path) if self._is_checked_out(path) else None
+            if not self._is_checked_out(path):
+                continue
+            listing = self._git("ls-files", *_LIST, *self._excludes.options(), below=path)
             if isinstance(listing, ProgramResult):
                 inner = self._parsed(listing.stdout, f"{path}/")
                 found.update(inner.files)
                 todo.extend(inner.submodules)
+            else:  # Git can't read it.
+                below = listed_files(os.path.join(self._project, path), self._limits)
+                found.update(dict.fromkeys((f"{path}/{name}" for name in below), ""))
             if len(found) > self._limits.files:
                 raise too_many_files(self._limits)
         return found
