@@ -99,6 +99,28 @@ def test_outcome_of_a_check_is_void_if_files_change_meanwhile(tmp_path: Path) ->
     assert "changed.txt" in failed["message"]
 
 
+BREAK = "printf '[not a setting' > .git/config"
+
+
+def test_outcome_without_a_tree_counts_and_says_so(tmp_path: Path) -> None:
+    def act(request: Any) -> Any:
+        subprocess.run(["sh", "-c", BREAK], cwd=tmp_path, check=True)
+        return says("done", "stop")(request)
+
+    assert ran(tmp_path, pipeline(node(checks=[{"name": "test", "run": "true"}])), act).completed
+    (ended,) = found(tmp_path, "check_complete")
+    assert "tree_after" not in ended
+    assert "bad config" in ended["tree_problem"]
+
+
+def test_outcome_is_void_if_only_the_tree_after_the_check_is_missing(tmp_path: Path) -> None:
+    assert ran(tmp_path, pipeline(node(checks=[{"name": "test", "run": BREAK}]))).completed
+    first, second = found(tmp_path, "check_complete")
+    assert first["changed"] == ["unknown files"]
+    assert "bad config" in first["tree_problem"]
+    assert "changed" not in second, "there was no tree before the second run"
+
+
 def test_report_of_an_earlier_run_does_not_count(tmp_path: Path) -> None:
     report = '<testsuite><testcase classname="a" name="b"/></testsuite>'
     (tmp_path / "report.xml").write_text(report)

@@ -42,6 +42,11 @@ CHECK_LINES: list[tuple[AnyFact, str, str | None]] = [
         "build 2/3 check test is void: files changed while it ran (a.py)",
     ),
     (
+        f.CheckCompleted("test", 1, "pass", tree_problem="git is not\ninstalled"),
+        f'{PLACE} check=test attempt=1 status=pass tree_problem="git is not installed"',
+        "build 2/3 check test passed (no tree: git is not installed)",
+    ),
+    (
         f.CheckEnding("test", 1, "requested"),
         f'{PLACE} check=test attempt=1 reason="requested"',
         "build 2/3 stopping check test: requested",

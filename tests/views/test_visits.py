@@ -168,6 +168,13 @@ RUN = CheckRun("test", 1, 1, NOON)
             ],
         ),
         (
+            replace(RUN, status="pass", tree_problem="git is not installed"),
+            False,
+            "done",
+            "build, visit 2, iteration 1: test passed (no tree: git is not installed)",
+            [],
+        ),
+        (
             replace(RUN, status="void", changed=tuple("abcdefg")),
             True,
             "warning",

@@ -104,3 +104,5 @@ class FilesBefore(Struct, frozen=True, omit_defaults=True):
     tree: str | None = None
     report: ReportStamp | None = None
     """Identifies the report that was there, so that it isn't taken for a new one."""
+    problem: str = ""
+    """Why there is no tree."""

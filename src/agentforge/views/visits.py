@@ -41,6 +41,8 @@ class CheckRun(Struct, frozen=True):
     tree: str | None = None
     changed: tuple[str, ...] = ()
     """Paths that changed while it ran: the outcome is void."""
+    tree_problem: str = ""
+    """Why there is no tree before or after it: nothing shows whether files changed."""
     duration_seconds: float | None = None
     """None while it is running, and if it was lost."""
 
@@ -233,6 +235,7 @@ def _completed(visit: StageVisit, fact: f.CheckCompleted) -> StageVisit:
         output=fact.output,
         tree=fact.tree_after,
         changed=fact.changed,
+        tree_problem=fact.tree_problem,
         duration_seconds=fact.duration_ms / 1000,
     )
 

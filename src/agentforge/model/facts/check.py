@@ -51,6 +51,8 @@ class CheckCompleted(Fact, frozen=True):
     tree_after: str | None = None
     changed: tuple[str, ...] = ()
     """Paths that changed while it ran; the outcome is then void."""
+    tree_problem: str = ""
+    """Why there is no tree before or after it: nothing shows whether files changed while it ran."""
     duration_ms: int = 0
 
 

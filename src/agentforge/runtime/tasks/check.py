@@ -16,7 +16,7 @@ from agentforge.model.layout import AttemptLayout
 from agentforge.model.plan import ProviderChoice, SandboxChoice
 from agentforge.model.task import CheckTask
 from agentforge.ports.provider import ExecuteRequest
-from agentforge.ports.tree import NoTree, Trees, is_tree_id
+from agentforge.ports.tree import NoTree, TakenTree, Trees, is_tree_id
 from agentforge.runtime.check_report import CheckReports
 from agentforge.runtime.supervision import AttemptLimits
 from agentforge.runtime.tasks.call import (
@@ -36,6 +36,7 @@ from agentforge.views.files.check_failures import failures_content
 MAX_OUTPUT = 4 * 1024 * 1024
 """Of the output that is read: its end."""
 MAX_CHANGED = 10
+UNKNOWN_FILES = "unknown files"
 WIDE = "200"
 """Columns: programs that cut their messages at the width of a terminal would give other signatures."""
 
@@ -93,11 +94,15 @@ class CheckPerformer:
     # -- the files that it checks
 
     async def _files(self, task: CheckTask) -> FilesBefore:
-        return FilesBefore(await self._tree(), self._reports.stamp(task.check.report))
+        tree, stamp = await self._tree(), self._reports.stamp(task.check.report)
+        if isinstance(tree, NoTree):
+            return FilesBefore(None, stamp, self._setting.redactor.text(tree.reason))
+        return FilesBefore(tree.id, stamp)
 
-    async def _tree(self) -> str | None:
-        taken = await asyncio.to_thread(self._trees.take) if self._trees.is_possible() else NoTree("")
-        return None if isinstance(taken, NoTree) else taken.id
+    async def _tree(self) -> TakenTree | NoTree:
+        if not self._trees.is_possible():
+            return NoTree("the project is not a folder")
+        return await asyncio.to_thread(self._trees.take)
 
     # -- the outcome
 
@@ -125,7 +130,8 @@ class CheckPerformer:
         before, check = task.before, task.check
         hide, report = self._setting.redactor.text, self._reports.read(check.report, before.report)
         read = read_check(check.parse, check.expect, end, output, report, hide=hide)
-        after = await self._tree()
+        tree = await self._tree()
+        after = None if isinstance(tree, NoTree) else tree.id
         if after is not None:
             await asyncio.to_thread(self._trees.keep, after, self._kept_name(task))
         outcome = read.outcome
@@ -146,6 +152,7 @@ class CheckPerformer:
             tree_before=before.tree,
             tree_after=after,
             changed=await self._changed(check, before.tree, after),
+            tree_problem=hide(tree.reason) if isinstance(tree, NoTree) else before.problem,
             duration_ms=duration,
         )
 
@@ -159,13 +166,13 @@ class CheckPerformer:
 
     async def _changed(self, check: Check, before: str | None, after: str | None) -> tuple[str, ...]:
         """The paths that changed meanwhile, apart from its report."""
-        if before is None or after is None or before == after:
+        if before is None or before == after or not is_tree_id(before):
             return ()
-        if not is_tree_id(before):
-            return ()
+        if after is None:
+            return (UNKNOWN_FILES,)
         found = await asyncio.to_thread(self._trees.changed, before, after, MAX_CHANGED)
         if isinstance(found, NoTree):
-            return ("unknown files",)
+            return (UNKNOWN_FILES,)
         own = normpath(check.report) if check.report else ""
         return tuple(path for path in found if path != own)
 

@@ -53,6 +53,7 @@ def check_details(fact: CheckEvent) -> list[tuple[str, Any]]:
                 ("counts", counts),
                 ("reason", _quoted(fact.reason)),
                 ("tree", fact.tree_after or ""),
+                ("tree_problem", _quoted(fact.tree_problem)),
             ]
         case f.CheckWaived():
             return [("check", one_line(fact.check)), *_said_about((fact,))]
@@ -83,6 +84,11 @@ def counts_text(counts: CheckCounts) -> str:
 def tree_text(tree: str) -> str:
     """The beginning of its id; git takes it as well."""
     return one_line(tree)[:TREE_CHARS]
+
+
+def no_tree_text(problem: str) -> str:
+    """What follows the outcome of a check without trees: ` (no tree: git is not installed)`."""
+    return f" (no tree: {_text(problem)})" if problem else ""
 
 
 def check_words(fact: CheckEvent, *, is_branch: bool = False) -> str:
@@ -140,11 +146,13 @@ def _said_about(waived: Sequence[Waived]) -> list[tuple[str, Any]]:
 
 
 def _completed(fact: f.CheckCompleted) -> str:
+    no_tree = no_tree_text(fact.tree_problem)
     if fact.changed:
-        return f"check {one_line(fact.check)} is void: files changed while it ran ({_text(fact.changed[0])})"
+        paths = _text(fact.changed[0])
+        return f"check {one_line(fact.check)} is void: files changed while it ran ({paths}){no_tree}"
     seconds, reason = fact.duration_ms / 1000, _text(fact.reason)
     how = outcome_words(fact.status, CHECK_ENDS[fact.status], seconds, fact.counts, reason)
-    return f"check {one_line(fact.check)} {how}"
+    return f"check {one_line(fact.check)} {how}{no_tree}"
 
 
 def outcome_words(status: str, how: str, seconds: float | None, counts: CheckCounts, reason: str) -> str:

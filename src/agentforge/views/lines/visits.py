@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
-from agentforge.views.lines.checks import CHECK_ENDS, outcome_words, tree_text, waived_text
+from agentforge.views.lines.checks import CHECK_ENDS, no_tree_text, outcome_words, tree_text, waived_text
 from agentforge.views.text import counted, one_line, reason_text
 from agentforge.views.visits import CheckRun, CheckRunStatus, StageVisit, verdict_mark
 
@@ -50,7 +50,7 @@ def check_outcome(run: CheckRun) -> str:
     """`test failed in 1.5s: 1 failed, 1 passed`"""
     reason = one_line(run.reason, TEXT_CHARS)
     how = outcome_words(run.status, RUN_ENDS[run.status], run.duration_seconds, run.counts, reason)
-    return f"{one_line(run.check)} {how}"
+    return f"{one_line(run.check)} {how}{no_tree_text(run.tree_problem)}"
 
 
 def _check_rows(run: CheckRun, run_dir: str, *, failures: bool) -> Iterator[VisitRow]:
