@@ -381,7 +381,7 @@ def _hook(play: Play, words: list[str]) -> f.AnyFact:
 
 
 def _check(play: Play, words: list[str]) -> f.AnyFact:
-    """`pass`, `fail`, `error`, `timeout` or `lost`; then the signatures of its failures. `before=`, `tree=`:
+    """`pass`, `fail`, `error`, `timeout` or `lost`; then the signatures of its failures. `tree=`:
     the files before and after it, `changed=`: a path that changed meanwhile."""
     task = next(work for work in play.work if isinstance(work, CheckTask) and play.is_meant(work))
     status, *rest = words
@@ -395,7 +395,7 @@ def _check(play: Play, words: list[str]) -> f.AnyFact:
         signatures=tuple(word for word in rest if "=" not in word),
         reason="" if status == "pass" else f"it says {status}",
         feedback="2 failed" if status == "fail" else "",
-        tree_before=given.get("before", given.get("tree")),
+        tree_before=given.get("tree"),
         tree_after=given.get("tree"),
         changed=(given["changed"],) if "changed" in given else (),
     )

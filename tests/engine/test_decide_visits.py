@@ -134,7 +134,7 @@ def test_counters_of_a_stage_are_reset_in_each_visit() -> None:
     )
     assert conversation.state is not None
     assert conversation.state.node == replace(
-        StageState("0", 2, "stage-00-sweep/run-002"),
+        StageState("0", 2, "stage-00-sweep/run-002", conversation.now),
         queue_checked=0,
         queue_left=1,
         iteration=conversation.state.iteration,

@@ -136,6 +136,16 @@ def test_report_that_the_check_writes_is_not_a_change_of_the_files(tmp_path: Pat
     assert ran(tmp_path, pipeline(node(checks=[check]))).completed
     (ended,) = found(tmp_path, "check_complete")
     assert (ended["status"], ended["counts"]) == ("pass", {"passed": 1})
+    assert ended["tree_before"] == ended["tree_after"]
+
+
+def test_report_that_differs_each_time_is_not_progress(tmp_path: Path) -> None:
+    failure = '<testsuite><testcase classname="a" name="b" time="$N"><failure/></testcase></testsuite>'
+    writes = f"N=$(date +%N); cat > out/report.xml <<END\n{failure}\nEND\nexit 1"
+    (tmp_path / "out").mkdir()
+    check = {"name": "test", "run": writes, "parse": "junit", "report": "./out/report.xml"}
+    result = ran(tmp_path, pipeline(node(checks=[check], on={"fail": "plan"}, limits={"cycles": 5})))
+    assert [request.reason for request in result.requests] == ["no_progress"]
 
 
 def test_report_that_is_too_large_is_an_error_of_the_check(tmp_path: Path) -> None:

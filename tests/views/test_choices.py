@@ -63,7 +63,7 @@ def test_answers_to_a_verdict_say_what_follows() -> None:
     limit = Request("r-1", "escalation", "k", "cycle_limit", "Go back?", options, NOON, grants="cycles")
     assert [choice.text for choice in choices(limit)] == [
         "retry: go back once more",
-        "accept: continue despite the verdict; the log records this",
+        "accept: continue despite the verdict, for a reason that is recorded",
         "resume: run the checks again; cycles are counted from the start",
         "cancel: end the run; it can't be resumed",
     ]

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from agentforge.adapters.log.log import JsonlLog, buffer_settings
 from agentforge.model.layout import RunLayout
+from agentforge.model.plan import Plan
 from agentforge.model.secrets import Redactor
 from agentforge.ports.clock import Clock
 from agentforge.ports.process import Processes
@@ -48,17 +49,21 @@ def workspace_of(project: str, environ: Mapping[str, str]) -> Workspace:
     return WorkspaceFiles(project, environ)
 
 
-def trees_of(project: str, layout: RunLayout, environ: Mapping[str, str], redactor: Redactor) -> Trees:
+def trees_of(
+    project: str, layout: RunLayout, plan: Plan, environ: Mapping[str, str], redactor: Redactor
+) -> Trees:
     from agentforge.adapters.host.git_trees import GitTrees
 
-    return GitTrees(project, layout.trees, environ, redactor)
+    return GitTrees(project, layout.trees, environ, redactor, without=plan.check_reports)
 
 
-def checked_trees(project: str, layout: RunLayout, trees: Trees, redactor: Redactor) -> Trees:
+def checked_trees(project: str, layout: RunLayout, plan: Plan, trees: Trees, redactor: Redactor) -> Trees:
     """The trees for checks, which also exist without git."""
     from agentforge.adapters.host.folder_trees import FolderTrees
 
-    return trees if trees.is_possible() else FolderTrees(project, layout.trees, redactor)
+    if trees.is_possible():
+        return trees
+    return FolderTrees(project, layout.trees, redactor, without=plan.check_reports)
 
 
 def known_providers(project: str, environ: Mapping[str, str]) -> list[str] | None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from functools import cached_property
+from posixpath import normpath
 from typing import Any, Literal, get_args
 
 from msgspec import Struct, field
@@ -394,6 +395,12 @@ class Plan(Struct, frozen=True, dict=True):
         """The hooks of the pipeline and of those nested in it."""
         nested = (node.plan.all_hooks for node in self.nodes if isinstance(node, NestedNode))
         return (*self.pipeline.hooks, *(hook for hooks in nested for hook in hooks))
+
+    @cached_property
+    def check_reports(self) -> frozenset[str]:
+        """The paths of the reports that checks write."""
+        stages = (stage for step in self.steps for stage in step.stages)
+        return frozenset(normpath(c.report) for stage in stages for c in stage.checks if c.report)
 
     @cached_property
     def program_hooks(self) -> tuple[str, ...]:

@@ -143,7 +143,6 @@ class CheckRecord(Struct, frozen=True):
     voids: int = 0
     """Consecutive void outcomes at this iteration, including this one."""
     number: int = 1
-    tree_before: str | None = None
     timeout: float | None = None
     """What it was given: its own time limit, or less at the end of the run's."""
 

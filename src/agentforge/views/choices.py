@@ -33,7 +33,7 @@ MEANINGS = {
         RESUME: "continue; counters start again",
         RETRY: "one more try; counters are kept",
         SUCCEEDED: "count the work as done",
-        ACCEPT: "continue despite the verdict; the log records this",
+        ACCEPT: "continue despite the verdict, for a reason that is recorded",
         CANCEL: "end the run; it can't be resumed",
     },
 }

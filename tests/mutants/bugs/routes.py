@@ -60,8 +60,8 @@ BUGS = (
     Bug(
         CHECKS,
         "a verdict names the tree of one check, and another saw other files",
-        "seen[-1].tree if seen and is_one else None",
-        "seen[-1].tree if seen else None",
+        "seen.pop() if len(seen) == 1 else None",
+        "seen.pop() if seen else None",
         ROUTES,
     ),
     Bug(

@@ -15,9 +15,15 @@ from agentforge.system import files
 
 class FolderTrees(ScannedTrees):
     def __init__(
-        self, project: str, folder: str, redactor: Redactor, limits: TreeLimits = DEFAULT_LIMITS
+        self,
+        project: str,
+        folder: str,
+        redactor: Redactor,
+        limits: TreeLimits = DEFAULT_LIMITS,
+        *,
+        without: frozenset[str] = frozenset(),
     ) -> None:
-        super().__init__(project, folder, redactor, limits)
+        super().__init__(project, folder, redactor, limits, without=without)
         self._objects = GitObjects(folder, "sha1")
 
     def is_possible(self) -> bool:
@@ -35,4 +41,4 @@ class FolderTrees(ScannedTrees):
 
     def _listed(self) -> list[str]:
         found = listed_files(self._project, self._limits)
-        return [path for path in found if self._redactor.text(path) == path]
+        return [path for path in found if not self._is_left_out(path)]

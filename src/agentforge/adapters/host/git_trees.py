@@ -58,8 +58,10 @@ class GitTrees(ScannedTrees):
         environ: Mapping[str, str],
         redactor: Redactor,
         limits: TreeLimits = DEFAULT_LIMITS,
+        *,
+        without: frozenset[str] = frozenset(),
     ) -> None:
-        super().__init__(project, folder, redactor, limits)
+        super().__init__(project, folder, redactor, limits, without=without)
         self._environ = environ
         self._references = GitReferences(project, environ, limits.seconds)
         self._excludes = GitExcludes(project, environ, limits.seconds)
@@ -154,7 +156,7 @@ class GitTrees(ScannedTrees):
             path = prefix + os.fsdecode(match["path"])
             is_new, is_repository = match["id"] is None, path.endswith("/")
             path = path.removesuffix("/")
-            if not can_be_in_tree(path) or (is_new and is_cache(path)) or self._redactor.text(path) != path:
+            if not can_be_in_tree(path) or (is_new and is_cache(path)) or self._is_left_out(path):
                 continue
             id = match["id"].decode() if match["stage"] == b"0" else ""
             is_submodule = is_repository or match["mode"] == SUBMODULE.encode()

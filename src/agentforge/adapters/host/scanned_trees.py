@@ -14,13 +14,21 @@ from agentforge.ports.tree import NoTree, TakenTree, is_tree_id
 
 class ScannedTrees(ABC):
     def __init__(
-        self, project: str, folder: str, redactor: Redactor, limits: TreeLimits = DEFAULT_LIMITS
+        self,
+        project: str,
+        folder: str,
+        redactor: Redactor,
+        limits: TreeLimits = DEFAULT_LIMITS,
+        *,
+        without: frozenset[str] = frozenset(),
     ) -> None:
-        """`folder`: where the objects are kept, in the folder of the run."""
+        """`folder`: where the objects are kept, in the folder of the run. `without`: paths of files that are
+        not in the trees."""
         self._project = project
         self._folder = folder
         self._redactor = redactor
         self._limits = limits
+        self._without = without
         self._hashed: dict[str, HashedFile] = {}
         self._too_much = ""
         self._lock = threading.Lock()
@@ -47,6 +55,10 @@ class ScannedTrees(ABC):
             return tuple(islice(objects.changed(before, after), limit))
         except UNREADABLE as error:
             return NoTree(f"the trees can't be compared: {error}")
+
+    def _is_left_out(self, path: str) -> bool:
+        """Whether it is not wanted, or contains a secret."""
+        return path in self._without or self._redactor.text(path) != path
 
     @abstractmethod
     def _take(self, deadline: float) -> TakenTree | NoTree:

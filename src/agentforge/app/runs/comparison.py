@@ -82,12 +82,15 @@ class TreeComparison:
 
 
 @contextmanager
-def current_tree(project: str, environ: Mapping[str, str]) -> Iterator[tuple[str, list[str]]]:
+def current_tree(
+    project: str, environ: Mapping[str, str], without: frozenset[str]
+) -> Iterator[tuple[str, list[str]]]:
     """The tree of the project's files as they are now, and the folders of its objects, the first of which is
-    removed afterwards."""
+    removed afterwards. `without`: paths of files that are not in it."""
     with tempfile.TemporaryDirectory(prefix="agentforge-") as name:
         folder = os.path.join(os.path.realpath(name), "objects")
-        tree = GitTrees(project, folder, environ, environment_redactor(environ)).take()
+        redactor = environment_redactor(environ)
+        tree = GitTrees(project, folder, environ, redactor, without=without).take()
         if isinstance(tree, NoTree):
             raise InvalidRequest(
                 f"the files as they are now can't be compared: {tree.reason}",

@@ -243,7 +243,7 @@ class Runner:
             project, layout, plan, history, is_light=light, writes_result=writers, refuse=refuse
         )
         queue = Beads(project, plan.session.name, self._environ)
-        files_of = trees_of(project, layout, self._environ, setting.redactor)
+        files_of = trees_of(project, layout, plan, self._environ, setting.redactor)
         trees = TreeRecord(files_of, self._clock)
         judge = JudgePerformer(setting, calls, history)
 
@@ -257,7 +257,7 @@ class Runner:
                 "judge": judge,
                 "queue": QueuePerformer(setting, queue, load, self._clock),
                 "check": CheckPerformer(
-                    setting, scripts, checked_trees(project, layout, files_of, setting.redactor)
+                    setting, scripts, checked_trees(project, layout, plan, files_of, setting.redactor)
                 ),
                 "hook": HookPerformer(
                     setting,

@@ -137,7 +137,8 @@ class RunWork:
             )
         if self.info.status not in ("running", "interrupted"):
             return _compared(self._comparison, first, self.trees.latest or first, binary=binary)
-        with current_tree(self._runs.project, self._runs.environ) as (tree, folders):
+        reports = self.info.plan.check_reports
+        with current_tree(self._runs.project, self._runs.environ, reports) as (tree, folders):
             comparison = TreeComparison(
                 self._runs.project, [*folders, self._layout.trees], self._runs.environ
             )

@@ -3,8 +3,6 @@
 A check is a program that verifies the work of a stage. What it finds outranks what the agent says.
 """
 
-from itertools import pairwise
-
 from agentforge.engine.decide.requests import Question, Ruling
 from agentforge.engine.decide.stage_at import StageAt, check_timeout, runtime_used_up, tightest
 from agentforge.engine.decide.termination import iterations_left
@@ -113,10 +111,9 @@ def concluded(here: StageAt, ended: str) -> Ruling | None:
 
 def _tree(here: StageAt) -> str | None:
     """The files that all checks of the work saw; None if there are no such files. A check before the first
-    iteration saw the work only if the agent changed nothing. A check may leave a report for the next one."""
-    seen = [each for each in here.at.checks if _saw_the_work(each, here.at)]
-    is_one = all(one.tree == other.tree_before for one, other in pairwise(seen))
-    return seen[-1].tree if seen and is_one else None
+    iteration saw the work only if the agent changed nothing."""
+    seen = {each.tree for each in here.at.checks if _saw_the_work(each, here.at)}
+    return seen.pop() if len(seen) == 1 else None
 
 
 def _saw_the_work(check: CheckRecord, at: StageState) -> bool:

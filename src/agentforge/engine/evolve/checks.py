@@ -88,7 +88,6 @@ def _record(at: StageState, fact: f.CheckCompleted) -> CheckRecord:
         fact.changed,
         voids=(before.voids if before and is_again else 0) + 1 if fact.changed else 0,
         number=fact.attempt,
-        tree_before=fact.tree_before,
         timeout=at.check.timeout if at.check else None,
     )
 

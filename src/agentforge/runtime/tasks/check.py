@@ -5,7 +5,6 @@ before and after it: the tree before is in the log, not in a file that an agent 
 """
 
 import asyncio
-from posixpath import normpath
 
 from msgspec.structs import replace
 
@@ -151,7 +150,7 @@ class CheckPerformer:
             output=self._setting.layout.relative(self._place(task).output),
             tree_before=before.tree,
             tree_after=after,
-            changed=await self._changed(check, before.tree, after),
+            changed=await self._changed(before.tree, after),
             tree_problem=hide(tree.reason) if isinstance(tree, NoTree) else before.problem,
             duration_ms=duration,
         )
@@ -164,17 +163,14 @@ class CheckPerformer:
         if len(read.failures) > MAX_KEPT_FAILURES:
             files.replace(f"{self._place(task).root}.failures.jsonl", failures_content(read.failures))
 
-    async def _changed(self, check: Check, before: str | None, after: str | None) -> tuple[str, ...]:
-        """The paths that changed meanwhile, apart from its report."""
+    async def _changed(self, before: str | None, after: str | None) -> tuple[str, ...]:
+        """The paths that changed meanwhile; the trees don't have the reports of checks."""
         if before is None or before == after or not is_tree_id(before):
             return ()
         if after is None:
             return (UNKNOWN_FILES,)
         found = await asyncio.to_thread(self._trees.changed, before, after, MAX_CHANGED)
-        if isinstance(found, NoTree):
-            return (UNKNOWN_FILES,)
-        own = normpath(check.report) if check.report else ""
-        return tuple(path for path in found if path != own)
+        return (UNKNOWN_FILES,) if isinstance(found, NoTree) else found
 
 
 def _sandbox(sandbox: SandboxChoice | None, check: Check) -> SandboxChoice | None:
