@@ -147,7 +147,7 @@ def around_line_ends(whole: bytes) -> list[int]:
     """Lengths that leave a line just begun, about to end, or somewhere in between. Whether a line is torn
     doesn't depend on what it says, and every byte was tried above."""
     ends = [at + 1 for at, byte in enumerate(whole) if byte == ord("\n")]
-    near = {end + by for end in (0, *ends) for by in (-2, -1, 0, 1, 2, 40)}
+    near = {end + by for end in (0, *ends) for by in ((-2, -1, 0, 1, 2, 40) if SOAKS else (-1, 0, 1, 40))}
     return sorted(length for length in near if 0 <= length <= len(whole))
 
 

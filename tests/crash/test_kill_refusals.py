@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.sampling import one_in
 
 from .case import CrashRun, Cut
 from .checks import violations
@@ -28,7 +29,7 @@ def refused(run: CrashRun) -> list[str]:
     return [event["data"]["moved_to"] for event in run.story.events() if event["type"] == "file_refused"]
 
 
-@pytest.mark.parametrize("kill", KILLS)
+@pytest.mark.parametrize("kill", one_in(2, KILLS))
 def test_an_invalid_control_is_reported_once_and_moved_aside(tmp_path: Path, kill: str) -> None:
     run = CrashRun(tmp_path / "run", SCENARIOS["pause"])
     run.turn(run.story.scenario.command, Cut("engine", "append", 1, "after", "engine"))
@@ -44,7 +45,7 @@ def test_an_invalid_control_is_reported_once_and_moved_aside(tmp_path: Path, kil
     assert violations(run.story, baseline("pause").state) == []
 
 
-@pytest.mark.parametrize("kill", KILLS)
+@pytest.mark.parametrize("kill", one_in(2, KILLS))
 def test_a_planted_folder_of_an_attempt_is_reported_once_and_moved_aside(tmp_path: Path, kill: str) -> None:
     scenario = SCENARIOS["retry"]
     run = CrashRun(tmp_path / "run", replace(scenario, agent={**scenario.agent, "AGENT_PLANTS": "0/1"}))
