@@ -5,6 +5,7 @@ from datetime import timedelta
 from msgspec.structs import replace
 from tests.engine.plans import NOON, block, nested, plan_of, stage
 
+from agentforge.model.check import Check
 from agentforge.model.cursor import Cursor
 from agentforge.model.hook import Hook
 from agentforge.model.place import Place
@@ -113,3 +114,9 @@ def test_hooks_of_the_program_are_known_by_their_ids() -> None:
     assert [hook.id for hook in plan.all_hooks] == ["stage_end-see", "i"]
     assert plan.program_hooks == ("stage_end-see",)
     assert outer.program_hooks == ()
+
+
+def test_reports_of_all_checks_are_known_by_their_plain_paths() -> None:
+    checks = (Check("test", "t", report="./out/report.xml"), Check("lint", "l"))
+    plan = plan_of(stage("plan"), nested("inner", stage("build", checks=checks)))
+    assert plan.check_reports == {"out/report.xml"}
