@@ -37,8 +37,9 @@ def interrupted(project: Project) -> Path:
     return program
 
 
-def agent_pid(project: Project) -> int:
-    (file,) = wait_for(lambda: list(project.run_dir("s").rglob("agent.json")), "the supervisor's note")
+def agent_pid(project: Project, folder: str = "attempt*") -> int:
+    note = f"{folder}/agent.json"
+    (file,) = wait_for(lambda: list(project.run_dir("s").rglob(note)), "the supervisor's note")
     return int(json.loads(file.read_bytes())["pid"])
 
 
@@ -87,8 +88,7 @@ def test_a_judge_is_ended_when_the_run_is_cancelled(project: Project) -> None:
         run.signal(signal.SIGKILL)
         run.end()
     (described / "mine.yaml").unlink()
-    notes = list(project.run_dir("s").rglob("judge*/agent.json"))
-    pid = int(json.loads(notes[0].read_bytes())["pid"])
+    pid = agent_pid(project, "judge*")
     assert is_alive(pid)
     assert project.call("cancel", "s").code == 0
     assert not is_alive(pid)
