@@ -204,31 +204,42 @@ class Runner:
             driver.wake()
 
     def _driver(self, journal: Journal, layout: RunLayout) -> Driver:
-        plan, state = journal.plan, journal.state
-        setting = self._setting(journal, layout)
-        played = played_provider(state.settings, layout, self._environ)
-
-        providers = RunProviders(self._registry, plan, self._environ)
-
-        def provider_of(name: str) -> Provider:
-            return played or providers["mock" if state.settings.mock else name]
-
-        project = self._runs.project
         keeper = HeadKeeper(layout.root, self._environ)
+        has_view = journal.plan.pipeline.has_escalations
+        return Driver(
+            journal,
+            layout,
+            self._performers(journal, layout, self._supervised(journal, layout, keeper)),
+            keeper=keeper,
+            hide=hidden_answers(self._environ),
+            played=played_answers(journal, layout),
+            view=self._escalations(journal, layout) if has_view else None,
+        )
 
+    def _supervised(self, journal: Journal, layout: RunLayout, keeper: HeadKeeper) -> Supervised:
         def keep_head() -> None:
             """So that a log that is cut later lacks no start of an agent unnoticed."""
             if journal.synced is not None:
-                keeper.keep(state.run_id, journal.synced)
+                keeper.keep(journal.state.run_id, journal.synced)
 
-        supervised = Supervised(
+        return Supervised(
             self._processes,
             self._limits,
-            project,
+            self._runs.project,
             layout.log,
             secrets=secrets_in(self._environ),
             before_start=keep_head,
         )
+
+    def _performers(self, journal: Journal, layout: RunLayout, supervised: Supervised) -> Performers:
+        plan, settings, project = journal.plan, journal.state.settings, self._runs.project
+        setting = self._setting(journal, layout)
+        played = played_provider(settings, layout, self._environ)
+        providers = RunProviders(self._registry, plan, self._environ)
+
+        def provider_of(name: str) -> Provider:
+            return played or providers["mock" if settings.mock else name]
+
         confiner = Confiner(self._sandboxes, project, layout, plan, self._placeholders)
         refuse = refuse_here(journal, layout)
         calls = Calls(
@@ -250,7 +261,7 @@ class Runner:
         def load() -> Cassette:
             return load_cassette(layout.replayed)
 
-        performers = Performers(
+        return Performers(
             {"prepare": preparer, "manifest": ManifestPerformer(setting, journal)},
             {
                 "agent": AgentPerformer(setting, calls, preparer, self._clock, trees),
@@ -270,15 +281,6 @@ class Runner:
                     environ=self._environ,
                 ),
             },
-        )
-        return Driver(
-            journal,
-            layout,
-            performers,
-            keeper=keeper,
-            hide=hidden_answers(self._environ),
-            played=played_answers(journal, layout),
-            view=self._escalations(journal, layout) if plan.pipeline.has_escalations else None,
         )
 
     def _notifier(self, journal: Journal) -> Notifier:

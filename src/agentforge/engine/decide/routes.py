@@ -90,7 +90,7 @@ def _go(here: StageAt, verdict: Verdict, route: Route) -> Ruling | None:
         routed = f.StageRouted(here.node.id, route.to, verdict.word, verdict.reason, skipped=skipped, next=to)
         return here.record(routed)
     if verdict.accepted_by:
-        return None  # Whoever accepts the result doesn't want to go back.
+        return None  # An accepted result continues with the next node.
     known = here.state.cycles.get(route_key(place.path, place.branch, path))
     cycle = known.taken + 2 if known else 2
     limit = max(limits_of(here).cycles or DEFAULT_CYCLES, known.limit if known else 0)

@@ -104,9 +104,10 @@ def judged(state: RunState, event: Event, fact: f.StageJudged) -> RunState:
         visits = known.visits + (known.latest != (path, run))
         counts[signature] = replace(known, visits=visits, latest=(path, run))
     clusters = tuple(counts.values())[-MAX_CLUSTERS:]
-    # Without a tree, it is unknown whether anything changed.
-    failing = {**state.failing, path: _failing(state.failing.get(path), fact, run)} if fact.tree else None
-    return replace(state, clusters=clusters, failing=state.failing if failing is None else failing)
+    failing = state.failing
+    if fact.tree:  # Without a tree, it is unknown whether anything changed.
+        failing = {**failing, path: _failing(failing.get(path), fact, run)}
+    return replace(state, clusters=clusters, failing=failing)
 
 
 def _failing(before: Failing | None, fact: f.StageJudged, run: int) -> Failing:
