@@ -9,7 +9,7 @@ from time import perf_counter
 
 from agentforge.adapters.host.folder_trees import FolderTrees
 from agentforge.adapters.host.git_trees import GitTrees
-from agentforge.adapters.host.scanned_trees import ScannedTrees
+from agentforge.adapters.host.tree_scan import ScannedTrees
 from agentforge.model.secrets import Redactor
 from agentforge.ports.tree import NoTree, TakenTree
 from bench import floors

@@ -6,8 +6,7 @@ from pathlib import Path
 from tests.security.trapped_repository import ENVIRON
 
 from agentforge.adapters.host.git_trees import GitTrees
-from agentforge.adapters.host.scanned_trees import ScannedTrees
-from agentforge.adapters.host.tree_scan import TreeLimits
+from agentforge.adapters.host.tree_scan import ScannedTrees, TreeLimits
 from agentforge.model.secrets import Redactor
 from agentforge.ports.tree import TakenTree, is_tree_id
 

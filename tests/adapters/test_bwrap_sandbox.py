@@ -15,8 +15,8 @@ import pytest
 from msgspec.structs import replace
 from tests.runtime.attempt_run import AttemptRun, eventually, lives, nothing_left_behind
 
-from agentforge.adapters.sandboxes.builtin import sandboxes
 from agentforge.adapters.sandboxes.bwrap import BwrapSandbox
+from agentforge.app.wiring import sandboxes
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.plan import SandboxChoice
 from agentforge.ports.provider import Command
@@ -440,7 +440,7 @@ def test_blocked_namespaces_have_a_hint(tmp_path: Path) -> None:
 
 
 def test_the_sandboxes_are_known_by_their_names() -> None:
-    assert {name: sandbox.name for name, sandbox in sandboxes().items()} == {
+    assert {name: sandbox.name for name, sandbox in sandboxes({}, "").items()} == {
         "bwrap": "bwrap",
         "docker": "docker",
     }

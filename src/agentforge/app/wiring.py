@@ -37,10 +37,13 @@ def sources_of(project: str, environ: Mapping[str, str], clock: Clock | None = N
 
 
 def sandboxes(environ: Mapping[str, str], project: str) -> Mapping[str, Sandbox]:
-    """By name, not validated."""
-    from agentforge.adapters.sandboxes.builtin import sandboxes as builtin_sandboxes
+    """By the name used in a stage, all except `none`, not validated. `environ` is used to find and run their
+    programs, outside the project."""
+    from agentforge.adapters.sandboxes.bwrap import BwrapSandbox
+    from agentforge.adapters.sandboxes.docker import DockerSandbox
 
-    return builtin_sandboxes(environ, project)
+    available: tuple[Sandbox, ...] = (BwrapSandbox(environ, project), DockerSandbox(environ, project))
+    return {sandbox.name: sandbox for sandbox in available}
 
 
 def workspace_of(project: str, environ: Mapping[str, str]) -> Workspace:

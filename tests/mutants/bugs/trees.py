@@ -53,7 +53,7 @@ BUGS = (
         TREES,
     ),
     Bug(
-        "agentforge.adapters.host.tree_files",
+        "agentforge.adapters.host.tree_paths",
         "without git, the engine's own files are in the tree",
         "return is_cache(path) or not can_be_in_tree(path)",
         "return is_cache(path)",

@@ -1,13 +1,18 @@
 """How an agent's run ended: determined by the last event of its stream, or by the exit status without one."""
 
+import json
 import re
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 
+import msgspec
 from msgspec.structs import replace
 
+from agentforge.adapters.cli_agents import pattern_search
 from agentforge.adapters.cli_agents.description import AgentCli
 from agentforge.adapters.cli_agents.failures import failure_of
-from agentforge.adapters.cli_agents.patterns import PatternFailed, is_session_lost, last_error, own_kinds
+from agentforge.adapters.cli_agents.pattern_search import PatternMatches
 from agentforge.adapters.cli_agents.program import exit_status
 from agentforge.adapters.cli_agents.stream import (
     COLOUR,
@@ -25,6 +30,7 @@ from agentforge.adapters.providers.opencode import OpencodeStream
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.result import Usage
 from agentforge.ports.provider import ExecuteResult, Exit
+from agentforge.system.programs import Program, run
 
 STREAMS: dict[str, StreamReader] = {
     "claude": ClaudeStream(),
@@ -51,8 +57,16 @@ TAIL_LINES = 20
 TAIL_CHARS = 64 * 1024
 PATTERN_CHARS = 8 * 1024
 """How much of the end of stdout and of stderr is searched for the description's error patterns."""
+PATTERN_SECONDS = 5.0
+"""For one search, including the start of its process on a busy machine."""
+# Without a quantifier, a search takes linear time.
+_QUANTIFIERS = re.compile(r"[*+?{]")
 NOISE = re.compile(r"^\s*(at |\{|\}|$)|^warning\b", re.IGNORECASE)
 ERROR = re.compile(r"^\W*(error|fatal|panic)", re.IGNORECASE)
+
+
+class PatternFailed(Exception):
+    """The search didn't end in time."""
 
 
 def interpret_exit(cli: AgentCli, reader: StreamReader | None, exit: Exit) -> ExecuteResult:
@@ -103,7 +117,7 @@ def _cut_short(cli: AgentCli, last: str, exit: Exit) -> Failure:
 
 
 def _known(cli: AgentCli, error: ReportedError, exit: Exit) -> Failure | None:
-    return failure_of(error, exit, cli.shown_name, own_kinds(cli, [error.message])[0])
+    return failure_of(error, exit, cli.shown_name, _own_kinds(cli, [error.message])[0])
 
 
 def _by_exit_status(cli: AgentCli, exit: Exit) -> ExecuteResult:
@@ -139,14 +153,14 @@ def _with_login_hint(cli: AgentCli, failure: Failure | None) -> Failure | None:
 def _by_pattern(cli: AgentCli, texts: str, errors: str) -> ReportedError | None:
     """The last line that matches the description's error patterns, or None."""
     output = COLOUR.sub("", "\n".join(text[-PATTERN_CHARS:] for text in (texts, errors)))
-    start = last_error(cli, output) if cli.error_patterns else -1
+    start = _last_error(cli, output) if cli.error_patterns else -1
     return ReportedError(one_line(output[output.rfind("\n", 0, start) + 1 :])) if start >= 0 else None
 
 
 def _plain_error(cli: AgentCli, exit: Exit) -> ReportedError | None:
     """The last error line of a known kind near the end, or None."""
     lines = [one_line(line) for text in (exit.errors, exit.output) for line in _tail(text)]
-    errors = zip(map(ReportedError, lines), own_kinds(cli, lines), strict=True)
+    errors = zip(map(ReportedError, lines), _own_kinds(cli, lines), strict=True)
     return next((error for error, own in errors if failure_of(error, exit, cli.shown_name, own)), None)
 
 
@@ -169,5 +183,38 @@ def _crashed(cli: AgentCli, message: str, exit: Exit) -> Failure:
 
 def _usage(cli: AgentCli, reading: Reading, failure: Failure | None) -> Usage | None:
     """The usage, without the session if it no longer exists."""
-    session_lost = failure and is_session_lost(cli, failure.message)
+    session_lost = failure and _is_session_lost(cli, failure.message)
     return replace(reading.usage, agent_session=None) if session_lost and reading.usage else reading.usage
+
+
+def _own_kinds(cli: AgentCli, messages: Sequence[str]) -> list[FailureKind | None]:
+    """The kinds of failure that the CLI's own patterns assign to error messages."""
+    kinds = list(cli.failures.values())
+    found = _search(cli, "failures", tuple(cli.failures), re.IGNORECASE, messages)
+    return [kinds[first] if first >= 0 else None for first, _ in found]
+
+
+def _last_error(cli: AgentCli, output: str) -> int:
+    """Where the last match of the error patterns begins, or -1."""
+    return _search(cli, "error_patterns", cli.error_patterns, re.MULTILINE, [output])[0][1]
+
+
+def _is_session_lost(cli: AgentCli, message: str) -> bool:
+    return _search(cli, "lost_session_patterns", cli.lost_session_patterns, 0, [message])[0][0] >= 0
+
+
+def _search(
+    cli: AgentCli, key: str, patterns: Sequence[str], flags: int, texts: Sequence[str]
+) -> list[PatternMatches]:
+    """A project may have written the patterns, so a search has a deadline."""
+    if not any(_QUANTIFIERS.search(pattern) for pattern in patterns):
+        return pattern_search.search(patterns, flags, texts)
+    request = json.dumps([patterns, int(flags), texts]).encode()
+    argv = (sys.executable, "-I", "-S", str(Path(pattern_search.__file__)))
+    ended = run(Program(argv, PATTERN_SECONDS, env={}, stdin=request))
+    if ended.code != 0:
+        why = ended.problem or ended.last_error or f"exit status {ended.status}"
+        raise PatternFailed(
+            f"provider {cli.name}: a pattern of `{key}` can't be searched: {why}; simplify it"
+        )
+    return msgspec.json.decode(ended.stdout, type=list[PatternMatches])

@@ -5,9 +5,8 @@ themselves are kept, and not the content of the files: paths can be compared, bu
 """
 
 from agentforge.adapters.host.git_objects import GitObjects
-from agentforge.adapters.host.scanned_trees import ScannedTrees
-from agentforge.adapters.host.tree_files import listed_files
-from agentforge.adapters.host.tree_scan import DEFAULT_LIMITS, TreeLimits, TreeScan
+from agentforge.adapters.host.tree_paths import listed_files
+from agentforge.adapters.host.tree_scan import DEFAULT_LIMITS, ScannedTrees, TreeLimits, TreeScan
 from agentforge.model.secrets import Redactor
 from agentforge.ports.tree import KeptTree, NoTree, TakenTree
 from agentforge.system import files

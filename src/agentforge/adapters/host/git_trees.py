@@ -20,13 +20,17 @@ from itertools import islice
 from typing import NamedTuple
 
 from agentforge.adapters.host.git_call import MAX_LISTING, call_git
-from agentforge.adapters.host.git_excludes import GitExcludes
 from agentforge.adapters.host.git_objects import SUBMODULE, UNREADABLE, GitObjects, TreeEntry
 from agentforge.adapters.host.git_references import GitReferences
-from agentforge.adapters.host.scanned_trees import ScannedTrees
-from agentforge.adapters.host.tree_files import listed_files
-from agentforge.adapters.host.tree_paths import can_be_in_tree, is_cache
-from agentforge.adapters.host.tree_scan import DEFAULT_LIMITS, TooMuch, TreeLimits, TreeScan, too_many_files
+from agentforge.adapters.host.tree_paths import can_be_in_tree, is_cache, listed_files
+from agentforge.adapters.host.tree_scan import (
+    DEFAULT_LIMITS,
+    ScannedTrees,
+    TooMuch,
+    TreeLimits,
+    TreeScan,
+    too_many_files,
+)
 from agentforge.model.errors import StorageFailed
 from agentforge.model.secrets import Redactor
 from agentforge.ports.tree import KeptTree, NoTree, TakenTree, is_tree_id
@@ -40,6 +44,8 @@ _LIST = ("-z", "-t", "-s", "-c", "-o", "--exclude-per-directory=.gitignore")
 _LISTED = re.compile(
     rb"(?:[^?] (?P<mode>[0-7]{6}) (?P<id>[0-9a-f]+) (?P<stage>\d)\t|\? )(?P<path>.+)", re.DOTALL
 )
+_SCOPES = frozenset({"system", "global"})
+"""Of the user's own configuration."""
 
 
 class GitListing(NamedTuple):
@@ -253,3 +259,30 @@ def _blobs(output: bytes) -> Iterator[bytes]:
             if header[1] == b"blob":
                 yield output[at : at + size]
             at += size + 1
+
+
+class GitExcludes:
+    """The file with patterns that the user has for all repositories: `core.excludesFile` of the user's or the
+    system's configuration, never that of a repository."""
+
+    def __init__(self, project: str, environ: Mapping[str, str], seconds: float) -> None:
+        self._project = project
+        self._environ = environ
+        self._seconds = seconds
+        self._path: str | None = None
+
+    def options(self) -> tuple[str, ...]:
+        """Of `git ls-files`. Git refuses a missing file, and waits for a pipe."""
+        if self._path is None:
+            self._path = self._configured()
+        return ("--exclude-from", self._path) if files.is_file(os.path.realpath(self._path)) else ()
+
+    def _configured(self) -> str:
+        key = ("--type=path", "--show-scope", "-z", "--get-all", "core.excludesFile")
+        found = call_git(self._project, self._environ, "config", *key, seconds=self._seconds)
+        words = [] if isinstance(found, NoTree) else os.fsdecode(found.stdout).split("\0")
+        paths = [path for scope, path in zip(words[::2], words[1::2], strict=False) if scope in _SCOPES]
+        home = self._environ.get("HOME", "")
+        settings = self._environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
+        path = paths[-1] if paths else os.path.join(settings, "git", "ignore")
+        return path if os.path.isabs(path) else os.path.join(self._project, path)
