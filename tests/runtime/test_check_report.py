@@ -9,7 +9,7 @@ from tests.privileges import permissions_count
 
 from agentforge.engine.checks.junit import MAX_REPORT_BYTES
 from agentforge.engine.checks.outcome import UnreadReport
-from agentforge.runtime.check_report import CheckReports
+from agentforge.runtime.tasks.check import CheckReports
 
 
 def read(project: Path) -> bytes | UnreadReport | None:

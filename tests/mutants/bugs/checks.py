@@ -90,7 +90,7 @@ BUGS = (
         ("tests/sdk/test_recorded_checks.py",),
     ),
     Bug(
-        "agentforge.runtime.check_report",
+        "agentforge.runtime.tasks.check",
         "a report of an earlier run counts",
         " or (before is not None and self.stamp(path) == before):",
         ":",

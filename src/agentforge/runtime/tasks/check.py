@@ -5,18 +5,19 @@ before and after it: the tree before is in the log, not in a file that an agent 
 """
 
 import asyncio
+import stat
 
 from msgspec.structs import replace
 
-from agentforge.engine.checks.outcome import ReadCheck, read_check
+from agentforge.engine.checks.junit import MAX_REPORT_BYTES, TOO_LARGE
+from agentforge.engine.checks.outcome import ReadCheck, UnreadReport, read_check
 from agentforge.model import facts as f
-from agentforge.model.check import MAX_KEPT_FAILURES, Check, CheckEnd, FilesBefore
+from agentforge.model.check import MAX_KEPT_FAILURES, Check, CheckEnd, FilesBefore, ReportStamp
 from agentforge.model.layout import AttemptLayout
 from agentforge.model.plan import ProviderChoice, SandboxChoice
 from agentforge.model.task import CheckTask
 from agentforge.ports.provider import ExecuteRequest
 from agentforge.ports.tree import NoTree, TakenTree, Trees, is_tree_id
-from agentforge.runtime.check_report import CheckReports
 from agentforge.runtime.supervision import AttemptLimits
 from agentforge.runtime.tasks.call import (
     CallRefused,
@@ -29,6 +30,7 @@ from agentforge.runtime.tasks.call import (
 )
 from agentforge.runtime.tasks.performer import TaskReport
 from agentforge.system import files
+from agentforge.system.confined import ConfinedFolder
 from agentforge.views.check_feedback import FailedCheck, check_report
 from agentforge.views.files.check_failures import failures_content
 
@@ -178,3 +180,42 @@ def _sandbox(sandbox: SandboxChoice | None, check: Check) -> SandboxChoice | Non
     if sandbox is None or not check.network:
         return sandbox
     return replace(sandbox, network=True)
+
+
+class CheckReports:
+    """The reports that checks write into the project. Agents can put anything in their place."""
+
+    def __init__(self, project: str) -> None:
+        self._project = project
+
+    def stamp(self, path: str | None) -> ReportStamp | None:
+        """None if there is no regular file."""
+        if path is None:
+            return None
+        try:
+            with ConfinedFolder(self._project) as folder:
+                about = folder.stat(path)
+        except OSError:
+            return None
+        if about is None or not stat.S_ISREG(about.st_mode):
+            return None
+        return about.st_ino, about.st_mtime_ns, about.st_size
+
+    def read(self, path: str | None, before: ReportStamp | None) -> bytes | UnreadReport | None:
+        """What the check wrote; None if it wrote nothing: there is no report, or the one that was there."""
+        if path is None or (before is not None and self.stamp(path) == before):
+            return None
+        try:
+            with ConfinedFolder(self._project) as folder:
+                content, size = folder.read(path, MAX_REPORT_BYTES)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            return UnreadReport(_reason(error))
+        return UnreadReport(TOO_LARGE) if size > MAX_REPORT_BYTES else content
+
+
+def _reason(error: OSError) -> str:
+    """`it is a folder`, `Permission denied`."""
+    reason = error.strerror or str(error)
+    return f"it {reason}" if reason.startswith("is ") else reason
