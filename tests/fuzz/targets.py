@@ -54,8 +54,7 @@ from agentforge.runtime.escalations import place_resolutions
 from agentforge.runtime.exit_record import exit_of, read_claim, read_exit
 from agentforge.runtime.hook_answer import read_answer
 from agentforge.tool_loop.conversation import SessionStore
-from agentforge.views.check_feedback import FailedCheck, check_report
-from agentforge.views.files.check_failures import failures_content, read_failures
+from agentforge.views.check_feedback import FailedCheck, check_feedback
 from agentforge.views.files.escalation import escalation_id
 from agentforge.views.lines.tail import event_line
 from agentforge.views.lines.work import work_line, work_rows
@@ -246,10 +245,9 @@ def checked(parser: CheckParser, pattern: str) -> Target:
     def read(content: bytes) -> None:
         for code in (0, 1):
             found = read_check(parser, "pass", CheckEnd(code), content, content)
-            report = check_report(FailedCheck("c", found.outcome, content))
+            report = check_feedback(FailedCheck("c", found.outcome, content))
             told = failing_text([CheckRecord("c", 1, found.outcome.status, feedback=report)])
             assert len(told.encode()) <= MAX_FEEDBACK_BYTES
-        assert read_failures(failures_content(found.failures)) == list(found.failures)
 
     return Target(read, seeds=tuple(sorted(CHECKS.glob(pattern))))
 

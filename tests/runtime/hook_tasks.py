@@ -60,7 +60,7 @@ class HookEngine:
         confiner = Confiner(sandboxes(environ, str(project)), str(project), self.layout, plan)
         script = ScriptProvider(environ)
         scripts = Calls(lambda _: script, {}, supervised, confiner, run_dir=self.layout.root, refuse=leave)
-        setting = TaskContext(
+        context = TaskContext(
             project=str(project),
             layout=self.layout,
             plan=plan,
@@ -69,7 +69,7 @@ class HookEngine:
             redactor=Redactor(("s3cr3t-value",)),
         )
         self.performer = HookPerformer(
-            setting,
+            context,
             self.history,
             SystemClock(),
             scripts=scripts,

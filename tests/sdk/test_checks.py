@@ -169,7 +169,8 @@ def test_secrets_in_the_report_of_a_check_reach_no_file_of_the_run(tmp_path: Pat
     result = ran(tmp_path, pipeline(node(runs=2, checks=[check])), environ={**ENVIRON, "MY_API_KEY": secret})
     assert result.status is RunStatus.FAILED
     written = {path.name: path.read_bytes() for path in run_dir(tmp_path).rglob("*") if path.is_file()}
-    assert any(name.endswith(".failures.jsonl") for name in written)
+    listed = [content for name, content in written.items() if name.endswith(".failures.jsonl")]
+    assert {content.count(b"\n") for content in listed} == {60}
     assert b"not [secret]" in written["context.json"]
     assert [name for name, content in written.items() if b"sk-live" in content] == []
 

@@ -9,8 +9,7 @@ from agentforge.engine.checks.outcome import read_check
 from agentforge.model.check import CheckCounts, CheckEnd, CheckFailure, CheckOutcome
 from agentforge.model.request import Feedback
 from agentforge.model.state import CheckRecord
-from agentforge.views.check_feedback import FailedCheck, check_report, outcome_line
-from agentforge.views.files.check_failures import failures_content, read_failures
+from agentforge.views.check_feedback import FailedCheck, check_feedback, outcome_line
 from agentforge.views.prompt import feedback_text
 
 OUTPUT = b"""tests/test_a.py .F
@@ -31,7 +30,7 @@ def many(count: int, text: str = "", output: bytes = b"", name: str = "lint") ->
 
 
 def test_counts_signatures_and_the_end_of_the_output_are_reported() -> None:
-    assert check_report(FAILED).splitlines() == [
+    assert check_feedback(FAILED).splitlines() == [
         "check 'test': fail, 1 passed, 1 failed, exit status 1",
         "- tests/test_a.py::test_b: AssertionError: <n> != <n>",
         "",
@@ -41,7 +40,7 @@ def test_counts_signatures_and_the_end_of_the_output_are_reported() -> None:
 
 
 def test_failures_that_dont_fit_are_counted_and_the_lines_of_others_named() -> None:
-    report = check_report(many(1234, "x" * 200, b"the end"))
+    report = check_feedback(many(1234, "x" * 200, b"the end"))
     assert "- a.py E1: " in report
     assert " (line 1)" in report
     shown = report.count("\n- a.py ")
@@ -50,23 +49,23 @@ def test_failures_that_dont_fit_are_counted_and_the_lines_of_others_named() -> N
 
 def test_the_end_of_a_long_output_begins_with_a_whole_line() -> None:
     output = b"".join(b"\x1b[31mline %d\x1b[0m\n\n" % number for number in range(100_000))
-    tail = check_report(FailedCheck("build", CheckOutcome("fail", 2), output)).partition("output:\n")[2]
+    tail = check_feedback(FailedCheck("build", CheckOutcome("fail", 2), output)).partition("output:\n")[2]
     assert tail.splitlines()[0].startswith("line 9")
     assert tail.endswith("line 99999")
     assert len(tail) > 4000
-    assert check_report(FailedCheck("build", CheckOutcome("fail", 2), b"y" * 100_000)).endswith("yyy")
+    assert check_feedback(FailedCheck("build", CheckOutcome("fail", 2), b"y" * 100_000)).endswith("yyy")
 
 
 def test_lines_that_are_as_wide_as_a_terminal_are_shortened() -> None:
     output = b"=" * 90 + b" FAILURES " + b"=" * 90 + b"\n---\n"
-    report = check_report(FailedCheck("build", CheckOutcome("fail", 2), output))
+    report = check_feedback(FailedCheck("build", CheckOutcome("fail", 2), output))
     assert report.endswith(f"output:\n{'=' * 20} FAILURES {'=' * 20}\n---")
 
 
 def test_wide_and_long_texts_leave_no_room_for_the_output() -> None:
     reason = "\N{COMBINING ACUTE ACCENT}" * 4000
     failed = FailedCheck("漢" * 200, CheckOutcome("error", 1, reason=reason), b"out\n" * 9000)
-    assert len(check_report(failed).encode()) <= MAX_FEEDBACK_BYTES
+    assert len(check_feedback(failed).encode()) <= MAX_FEEDBACK_BYTES
 
 
 @given(
@@ -78,7 +77,7 @@ def test_wide_and_long_texts_leave_no_room_for_the_output() -> None:
             st.just("fail"),
             reason=TEXTS,
             feedback=st.builds(
-                lambda head, output: check_report(FailedCheck("c", head, output)),
+                lambda head, output: check_feedback(FailedCheck("c", head, output)),
                 st.builds(
                     CheckOutcome,
                     st.sampled_from(["fail", "error", "timeout"]),
@@ -112,12 +111,3 @@ def test_one_line_for_each_status() -> None:
         outcome_line("a", CheckOutcome("pass", 0, CheckCounts(1200)))
         == "check 'a': pass, 1,200 passed, exit status 0"
     )
-
-
-def test_all_failures_are_written_and_read() -> None:
-    failures = [failure(number) for number in range(120)]
-    content = failures_content(failures)
-    assert content.count(b"\n") == 120
-    assert read_failures(content) == failures
-    assert read_failures(content[:-3]) == failures[:-1]
-    assert read_failures(b"\xff") == read_failures(b"[" * 100_000) == []

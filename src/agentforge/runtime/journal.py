@@ -23,6 +23,8 @@ from agentforge.ports.clock import Clock
 from agentforge.ports.event_log import Head, LogWriter
 from agentforge.views.run_model import RunModel, fold_events
 
+log = logging.getLogger("agentforge.run")
+
 Observer = Callable[[], None]
 EventListener = Callable[[Event], None]
 
@@ -41,7 +43,7 @@ class Journal:
         self.session = session
         self.writer = writer
         self.opened_at = writer.head
-        self.view: RunModel = fold_events(writer.replay())
+        self.model: RunModel = fold_events(writer.replay())
         self._clock = clock
         self._observers: list[Observer] = []
         self._listeners: list[EventListener] = []
@@ -49,24 +51,24 @@ class Journal:
         """The latest head that is known to be durable."""
         self._is_slow = False
         """Whether the last sync was slow."""
-        self._latest = self.view.state.updated_at if self.view.state else clock.now()
+        self._latest = self.model.state.updated_at if self.model.state else clock.now()
         self._latest_at = clock.monotonic()
 
     @property
     def state(self) -> RunState:
-        if self.view.state is None:
+        if self.model.state is None:
             raise LogCorrupt(
                 f"the log of session {self.session!r} has no readable event", hint=UNREADABLE_HINT
             )
-        return self.view.state
+        return self.model.state
 
     @property
     def plan(self) -> Plan:
-        if self.view.plan is None:
+        if self.model.plan is None:
             raise LogCorrupt(
                 f"the log of session {self.session!r} has no readable plan", hint=UNREADABLE_HINT
             )
-        return self.view.plan
+        return self.model.plan
 
     def observe(self, observer: Observer) -> None:
         """Call the observer each time events have become durable."""
@@ -90,12 +92,12 @@ class Journal:
             await self._clock.sleep(remaining)
 
     def record(self, fact: AnyFact, cursor: Cursor | None = None) -> None:
-        state = self.view.state
+        state = self.model.state
         refuse_illegal(state, fact, cursor)
         run_id = fact.run_id if isinstance(fact, SessionStarted) else self.state.run_id
         event = Event(self.writer.head.seq + 1, self.now(), self.session, run_id, fact, cursor)
         self.writer.append(event)
-        self.view.apply(event)
+        self.model.apply(event)
         for listener in self._listeners:
             listener(event)
 
@@ -130,9 +132,6 @@ class Journal:
     def _notify(self) -> None:
         for observer in self._observers:
             observer()
-
-
-log = logging.getLogger("agentforge.run")
 
 
 def record_note(journal: Journal, fact: f.AnyFact) -> None:

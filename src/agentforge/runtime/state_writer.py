@@ -40,13 +40,13 @@ class StateWriter:
 
     def put(self) -> None:
         """Write without syncing, for a caller that has synced."""
-        journal, view = self._journal, self._journal.view
+        journal, model = self._journal, self._journal.model
         head = journal.writer.head
         content = state_file(
             journal.plan,
             journal.state,
-            view.summary,
-            view.history,
+            model.summary,
+            model.history,
             length=head.length,
             head_hash=head.hash,
             buffer=journal.writer.health,

@@ -25,7 +25,7 @@ class FailedCheck(Struct, frozen=True):
     """What the program printed; only the end is used."""
 
 
-def check_report(failed: FailedCheck) -> str:
+def check_feedback(failed: FailedCheck) -> str:
     """Half of the room at most for the failures, what is left for the output."""
     lines = [outcome_line(failed.name, failed.outcome)]
     lines += _fitting(map(_failure, failed.outcome.failures), FEEDBACK_ROOM // 2)

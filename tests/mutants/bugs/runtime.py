@@ -43,8 +43,8 @@ BUGS = (
     Bug(
         JOURNAL,
         "observers are notified of events that aren't durable",
-        "        self.view.apply(event)\n",
-        "        self.view.apply(event)\n        self._notify()\n",
+        "        self.model.apply(event)\n",
+        "        self.model.apply(event)\n        self._notify()\n",
     ),
     Bug(JOURNAL, "time goes backwards", "max(self._clock.now(), continued)", "self._clock.now()"),
     Bug(JOURNAL, "illegal facts are recorded", "        refuse_illegal(state, fact, cursor)\n", ""),

@@ -1,5 +1,6 @@
 """`.claude/loop-completions.json`: the completed single-stage runs, for tools that read it."""
 
+import logging
 import os
 from datetime import datetime
 from typing import Any, Literal
@@ -8,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from agentforge.engine.decide.termination import MAX_ITERATIONS
-from agentforge.model.errors import UnusableFile
+from agentforge.model.errors import StorageFailed, UnusableFile
 from agentforge.model.json_text import NOT_JSON
 from agentforge.model.layout import loop_completions
 from agentforge.model.plan import Plan
@@ -16,12 +17,24 @@ from agentforge.model.state import RunState
 from agentforge.model.status import RunStatus
 from agentforge.system import files
 
+log = logging.getLogger("agentforge.run")
+
 
 class Completion(Struct, frozen=True):
     session: str
     type: str
     status: Literal["complete", "max_iterations", "failed"]
     completed_at: datetime
+
+
+def record_completion(project: str, plan: Plan, state: RunState) -> None:
+    """Record the end of a single-stage run for other tools."""
+    ended = completion_of(plan, state)
+    try:
+        if ended is not None:
+            add_completion(project, ended)
+    except StorageFailed as error:
+        log.warning("cannot record the completion of session %r: %s", state.session, error.message)
 
 
 def completion_of(plan: Plan, state: RunState) -> Completion | None:

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 
 from agentforge.adapters.beads import Beads
 from agentforge.adapters.log import lease
-from agentforge.app.runs.completions import add_completion, completion_of
+from agentforge.app.runs.completions import record_completion
 from agentforge.app.runs.lock_folder import (
     LockFile,
     drop_reason,
@@ -31,9 +31,7 @@ from agentforge.model.errors import (
     UnknownRun,
 )
 from agentforge.model.layout import lock_file
-from agentforge.model.plan import Plan
 from agentforge.model.session_name import session_argument, session_name
-from agentforge.model.state import RunState
 from agentforge.model.status import RunStatus
 from agentforge.ports.clock import Clock
 from agentforge.ports.process import Processes
@@ -85,7 +83,7 @@ class Leases:
 
     def open_new(self, session: str) -> Journal:
         journal = self.open(session)
-        if journal.view.state is None:
+        if journal.model.state is None:
             return journal
         # Another process started a run with this name after our check, or a first line without its
         # newline turned out to be complete.
@@ -318,13 +316,3 @@ async def stop_owner(runs: Runs, session: str, processes: Processes) -> None:
             f"it didn't stop within {STOP_SECONDS:g} s",
             hint=f"stop process {lock.pid} yourself, then retry",
         ) from None
-
-
-def record_completion(project: str, plan: Plan, state: RunState) -> None:
-    """Record the end of a single-stage run for other tools."""
-    ended = completion_of(plan, state)
-    try:
-        if ended is not None:
-            add_completion(project, ended)
-    except StorageFailed as error:
-        log.warning("cannot record the completion of session %r: %s", state.session, error.message)

@@ -21,8 +21,9 @@ from agentforge.app.providers.registry import Registry
 from agentforge.app.redaction import environment_redactor, hidden_answers
 from agentforge.app.replay import played_answers, played_provider, recorder_of
 from agentforge.app.results import RunResult, result_of
+from agentforge.app.runs.completions import record_completion
 from agentforge.app.runs.follower import Follower
-from agentforge.app.runs.leases import Leases, record_completion
+from agentforge.app.runs.leases import Leases
 from agentforge.app.runs.lookup import Runs
 from agentforge.app.wiring import checked_trees, sandboxes, trees_of
 from agentforge.definition.precedence import JUDGE_PROVIDER
@@ -163,7 +164,7 @@ class Runner:
         try:
             await asyncio.shield(task)
             is_written = True
-            for latest in journal.view.history.light.values():
+            for latest in journal.model.history.light.values():
                 write_iteration_files(layout, latest)
             # While the lock file exists, the next look at the run repeats what a crash prevented.
             record_completion(self._runs.project, journal.plan, journal.state)
@@ -180,7 +181,7 @@ class Runner:
             is_over = journal.state.status is not RunStatus.RUNNING
             self._leases.release(journal, keep_lock=is_over and not is_written)
             notifier.finish()
-        return result_of(journal.state, journal.view.summary, layout.root)
+        return result_of(journal.state, journal.model.summary, layout.root)
 
     async def close(self) -> None:
         """Wait for notifications that are being sent."""
@@ -233,7 +234,7 @@ class Runner:
 
     def _performers(self, journal: Journal, layout: RunLayout, supervised: Supervised) -> Performers:
         plan, settings, project = journal.plan, journal.state.settings, self._runs.project
-        setting = self._setting(journal, layout)
+        context = self._context(journal, layout)
         played = played_provider(settings, layout, self._environ)
         providers = RunProviders(self._registry, plan, self._environ)
 
@@ -247,37 +248,37 @@ class Runner:
         )
         script = ScriptProvider(self._environ)
         scripts = Calls(lambda _: script, {}, supervised, confiner, run_dir=layout.root, refuse=refuse)
-        history = journal.view.history
-        light = LightStages(plan, provider_of, is_kept=setting.recorder is not None)
+        history = journal.model.history
+        light = LightStages(plan, provider_of, is_kept=context.recorder is not None)
         writers = result_writers(provider_of)
         preparer = Preparer(
             project, layout, plan, history, is_light=light, writes_result=writers, refuse=refuse
         )
         queue = Beads(project, plan.session.name, self._environ)
-        files_of = trees_of(project, layout, plan, self._environ, setting.redactor)
-        trees = TreeRecord(files_of, self._clock)
-        judge = JudgePerformer(setting, calls, history)
+        trees = trees_of(project, layout, plan, self._environ, context.redactor)
 
         def load() -> Cassette:
             return load_cassette(layout.replayed)
 
         return Performers(
-            {"prepare": preparer, "manifest": ManifestPerformer(setting, journal)},
+            {"prepare": preparer, "manifest": ManifestPerformer(context, journal)},
             {
-                "agent": AgentPerformer(setting, calls, preparer, self._clock, trees),
-                "judge": judge,
-                "queue": QueuePerformer(setting, queue, load, self._clock),
+                "agent": AgentPerformer(
+                    context, calls, preparer, self._clock, TreeRecord(trees, self._clock)
+                ),
+                "judge": JudgePerformer(context, calls, history),
+                "queue": QueuePerformer(context, queue, load, self._clock),
                 "check": CheckPerformer(
-                    setting, scripts, checked_trees(project, layout, plan, files_of, setting.redactor)
+                    context, scripts, checked_trees(project, layout, plan, trees, context.redactor)
                 ),
                 "hook": HookPerformer(
-                    setting,
+                    context,
                     history,
                     self._clock,
                     scripts=scripts,
                     webhooks=HttpxWebhooks(),
                     calls=self.hooks.calls(journal, layout, lambda: self._runs.events(journal.session)),
-                    played=PlayedHooks(plan, load) if setting.is_replay else None,
+                    played=PlayedHooks(plan, load) if context.is_replay else None,
                     environ=self._environ,
                 ),
             },
@@ -288,7 +289,7 @@ class Runner:
         wanted = () if is_replay else channels(journal.plan, self._environ, self._runs.project)
         return Notifier(journal, wanted, self._sender)
 
-    def _setting(self, journal: Journal, layout: RunLayout) -> TaskContext:
+    def _context(self, journal: Journal, layout: RunLayout) -> TaskContext:
         return TaskContext(
             project=self._runs.project,
             layout=layout,

@@ -64,9 +64,9 @@ EARLIER = Prepared()
 
 class AgentPerformer:
     def __init__(
-        self, setting: TaskContext, calls: Calls, preparer: Preparer, clock: Clock, trees: TreeRecord
+        self, context: TaskContext, calls: Calls, preparer: Preparer, clock: Clock, trees: TreeRecord
     ) -> None:
-        self._setting = setting
+        self._context = context
         self._calls = calls
         self._preparer = preparer
         self._clock = clock
@@ -74,7 +74,7 @@ class AgentPerformer:
         self._variables: dict[tuple[str, str | None], StageVariables] = {}
 
     async def perform(self, task: AgentTask, *, fresh: bool, report: TaskReport) -> f.AnyFact:
-        if not self._setting.is_replay and not self._calls.runs_program(task.by.type):
+        if not self._context.is_replay and not self._calls.runs_program(task.by.type):
             # What an in-process provider does is quick; a tree would cost more than its iteration.
             self._trees.forget()
             return await self._perform(task, fresh=fresh, report=report)
@@ -129,7 +129,7 @@ class AgentPerformer:
                 return self._concluded(about, result)
 
     def _concluded(self, about: Attempted, ended: ExecuteResult) -> f.AnyFact:
-        recorder = self._setting.recorder
+        recorder = self._context.recorder
         draft = recorder.draft(about, ended) if recorder else None
         fact = conclude(about, ended, self._clock.now())
         if recorder is not None and draft is not None:
@@ -139,30 +139,30 @@ class AgentPerformer:
     def _lost(self, about: Attempted, lost: Lost) -> f.AttemptLost:
         hide_secrets(about)
         note_attempt(about, "lost", None, self._clock.now())
-        if self._setting.recorder:
-            self._setting.recorder.forget(about)
+        if self._context.recorder:
+            self._context.recorder.forget(about)
         return f.AttemptLost(about.number, lost.reason, lost.started, lost.agent_session)
 
     def _about(self, task: AgentTask, prepared: Prepared = EARLIER) -> Attempted:
-        setting, node = self._setting, task.node
+        context, node = self._context, task.node
         light = self._preparer.is_light(task.place, node)
-        here = setting.layout.iteration(task.place.folder, task.iteration)
+        here = context.layout.iteration(task.place.folder, task.iteration)
         return Attempted(
             node=node,
             by=task.by,
             here=here,
-            folder=setting.layout.relative(here.root),
+            folder=context.layout.relative(here.root),
             iteration=task.iteration,
             number=task.attempt,
             started_at=task.started_at,
             timeout=task.timeout,
-            project=setting.project,
-            mark=task.mark(setting.run_id),
-            progress=setting.layout.progress(setting.plan.mode, task.place.folder, task.place.scope),
-            output_path=output_path(setting.project, node, setting.plan.session.name),
-            copies=setting.copies,
-            honors_promise=setting.plan.mode == "loop" and isinstance(node.termination, Queue),
-            redactor=setting.redactor,
+            project=context.project,
+            mark=task.mark(context.run_id),
+            progress=context.layout.progress(context.plan.mode, task.place.folder, task.place.scope),
+            output_path=output_path(context.project, node, context.plan.session.name),
+            copies=context.copies,
+            honors_promise=context.plan.mode == "loop" and isinstance(node.termination, Queue),
+            redactor=context.redactor,
             at=task.place,
             prompt=prepared.prompt,
             light=light,
@@ -184,20 +184,20 @@ class AgentPerformer:
 
     def _request(self, task: AgentTask, about: Attempted) -> ExecuteRequest:
         archive_leftovers(about)
-        setting, here = self._setting, about.here
+        context, here = self._context, about.here
         prompt = about.prompt or (files.read_usable(here.prompt) or b"").decode("utf-8", "replace")
         # The id is from the log, which may have been written elsewhere.
         resume = task.resume if task.resume and is_agent_session(task.resume) else ""
         stage = self._stage_variables(task)
         names = self._referenced(task, stage)
-        prompt = setting.secrets.resolve(prompt, names) if names else prompt
+        prompt = context.secrets.resolve(prompt, names) if names else prompt
         return ExecuteRequest(
             prompt=CONTINUE + prompt if resume else prompt,
             model=task.by.model,
             config=self._resolved(task.by.config, names) if names else task.by.config,
-            workdir=setting.project,
+            workdir=context.project,
             environment={
-                **{name: setting.secrets.value(name) or "" for name in names},
+                **{name: context.secrets.value(name) or "" for name in names},
                 **stage.given,
                 MARK: about.mark,
                 "MOCK_STATUS_FILE": here.status,
@@ -207,7 +207,7 @@ class AgentPerformer:
             },
             status_path=here.status,
             result_path=here.result,
-            session=setting.plan.session.name,
+            session=context.plan.session.name,
             stage=task.name,
             iteration=task.iteration,
             attempt=task.attempt,
@@ -216,7 +216,7 @@ class AgentPerformer:
             progress_path=about.progress,
             outbox="" if about.light else about.outbox,
             resume=resume,
-            node=recorded_key(setting.plan, task.place.path, task.place.run),
+            node=recorded_key(context.plan, task.place.path, task.place.run),
             branch=task.place.branch or "",
             verdicts=task.node.allowed_verdicts if task.node.expects_verdict else (),
         )
@@ -226,7 +226,7 @@ class AgentPerformer:
         known = self._variables.get(at)
         if known is None:
             references = references_in(msgspec.json.encode(task.node).decode())
-            given = {**self._setting.environment, **_limit_variables(task.node.termination)}
+            given = {**self._context.environment, **_limit_variables(task.node.termination)}
             known = self._variables[at] = StageVariables(references, given)
         return known
 
@@ -235,7 +235,7 @@ class AgentPerformer:
         doesn't count."""
         names = (*stage.references, *(references_in("\n".join(task.notes)) if task.notes else ()))
         for name in names:
-            if self._setting.secrets.value(name) is None:
+            if self._context.secrets.value(name) is None:
                 raise ProviderUnusable(
                     f"the variable {name} is not set, to which the stage or its context refers",
                     hint=f"set {name} to the secret that was in the context, then resume the run",
@@ -245,7 +245,7 @@ class AgentPerformer:
     def _resolved(self, value: Any, names: tuple[str, ...]) -> Any:
         match value:
             case str():
-                return self._setting.secrets.resolve(value, names)
+                return self._context.secrets.resolve(value, names)
             case dict():
                 return {key: self._resolved(item, names) for key, item in value.items()}
             case list() | tuple():

@@ -7,6 +7,7 @@ before and after it: the tree before is in the log, not in a file that an agent 
 import asyncio
 import stat
 
+import msgspec
 from msgspec.structs import replace
 
 from agentforge.engine.checks.junit import MAX_REPORT_BYTES, TOO_LARGE
@@ -31,8 +32,7 @@ from agentforge.runtime.tasks.call import (
 from agentforge.runtime.tasks.performer import TaskReport
 from agentforge.system import files
 from agentforge.system.confined import ConfinedFolder
-from agentforge.views.check_feedback import FailedCheck, check_report
-from agentforge.views.files.check_failures import failures_content
+from agentforge.views.check_feedback import FailedCheck, check_feedback
 
 MAX_OUTPUT = 4 * 1024 * 1024
 """Of the output that is read: its end."""
@@ -43,19 +43,19 @@ WIDE = "200"
 
 
 class CheckPerformer:
-    def __init__(self, setting: TaskContext, programs: Calls, trees: Trees) -> None:
-        self._setting = setting
+    def __init__(self, context: TaskContext, programs: Calls, trees: Trees) -> None:
+        self._context = context
         self._programs = programs
         self._trees = trees
-        self._reports = CheckReports(setting.project)
+        self._reports = CheckReports(context.project)
 
     async def perform(self, task: CheckTask, *, fresh: bool, report: TaskReport) -> f.AnyFact:
         if fresh and not task.ending:
             task = replace(task, before=await self._files(task))
             report(f.CheckPrepared(task.check.name, task.attempt, task.before))
         fact = await self._outcome(task, await self._ended(task, fresh=fresh))
-        if self._setting.recorder:
-            self._setting.recorder.checked(task, fact)
+        if self._context.recorder:
+            self._context.recorder.checked(task, fact)
         return fact
 
     async def _ended(self, task: CheckTask, *, fresh: bool) -> Finished | Lost | CallRefused:
@@ -69,7 +69,7 @@ class CheckPerformer:
     # -- running it
 
     def _place(self, task: CheckTask) -> AttemptLayout:
-        return self._setting.layout.check_attempt(
+        return self._context.layout.check_attempt(
             task.place.folder, task.check.name, task.iteration, task.attempt
         )
 
@@ -77,7 +77,7 @@ class CheckPerformer:
         return ProviderCall(
             by=ProviderChoice("script", "", {"run": task.check.run, "combined": True}),
             place=self._place(task),
-            mark=task.mark(self._setting.run_id),
+            mark=task.mark(self._context.run_id),
             stage=task.name,
             limits=AttemptLimits(task.timeout),
             sandbox=_sandbox(task.node.sandbox, task.check),
@@ -90,14 +90,14 @@ class CheckPerformer:
             "AGENTFORGE_CHECK": task.check.name,
             "COLUMNS": WIDE,
         }
-        return script_request(self._setting, self._call(task), variables)
+        return script_request(self._context, self._call(task), variables)
 
     # -- the files that it checks
 
     async def _files(self, task: CheckTask) -> FilesBefore:
         tree, stamp = await self._tree(), self._reports.stamp(task.check.report)
         if isinstance(tree, NoTree):
-            return FilesBefore(None, stamp, self._setting.redactor.text(tree.reason))
+            return FilesBefore(None, stamp, self._context.redactor.text(tree.reason))
         return FilesBefore(tree.id, stamp)
 
     async def _tree(self) -> TakenTree | NoTree:
@@ -129,7 +129,7 @@ class CheckPerformer:
         self, task: CheckTask, end: CheckEnd, output: bytes, duration: int
     ) -> f.CheckCompleted:
         before, check = task.before, task.check
-        hide, report = self._setting.redactor.text, self._reports.read(check.report, before.report)
+        hide, report = self._context.redactor.text, self._reports.read(check.report, before.report)
         read = read_check(check.parse, check.expect, end, output, report, hide=hide)
         tree = await self._tree()
         after = None if isinstance(tree, NoTree) else tree.id
@@ -148,8 +148,8 @@ class CheckPerformer:
             failures=outcome.failure_count,
             problem=outcome.problem,
             reason=outcome.reason,
-            feedback="" if outcome.status == "pass" else hide(check_report(failed)),
-            output=self._setting.layout.relative(self._place(task).output),
+            feedback="" if outcome.status == "pass" else hide(check_feedback(failed)),
+            output=self._context.layout.relative(self._place(task).output),
             tree_before=before.tree,
             tree_after=after,
             changed=await self._changed(before.tree, after),
@@ -159,11 +159,13 @@ class CheckPerformer:
 
     def _kept_name(self, task: CheckTask) -> str:
         visit = f"{task.place.path}-{task.place.run}-{task.iteration}"
-        return f"{self._setting.run_id}/{visit}-{task.check.name}"
+        return f"{self._context.run_id}/{visit}-{task.check.name}"
 
     def _keep_failures(self, task: CheckTask, read: ReadCheck) -> None:
+        """All of them, for people: the outcome has only the first ones."""
         if len(read.failures) > MAX_KEPT_FAILURES:
-            files.replace(f"{self._place(task).root}.failures.jsonl", failures_content(read.failures))
+            lines = msgspec.json.Encoder().encode_lines(read.failures)
+            files.replace(f"{self._place(task).root}.failures.jsonl", lines)
 
     async def _changed(self, before: str | None, after: str | None) -> tuple[str, ...]:
         """The paths that changed meanwhile; the trees don't have the reports of checks."""

@@ -66,7 +66,7 @@ class WebhookPayload(Struct, frozen=True):
 class HookPerformer:
     def __init__(
         self,
-        setting: TaskContext,
+        context: TaskContext,
         history: History,
         clock: Clock,
         *,
@@ -78,7 +78,7 @@ class HookPerformer:
     ) -> None:
         """`scripts` calls the provider of scripts. `played`: what a replay answers instead of calling
         anything. `environ` has the secrets of webhooks."""
-        self._setting = setting
+        self._context = context
         self._scripts = scripts
         self._webhooks = webhooks
         self._calls = calls
@@ -91,8 +91,8 @@ class HookPerformer:
         if self._played is not None:
             return self._played.outcome(task)
         fact = await self._perform(task, fresh=fresh)
-        if self._setting.recorder:
-            self._setting.recorder.called(task, fact)
+        if self._context.recorder:
+            self._context.recorder.called(task, fact)
         return fact
 
     async def _perform(self, task: HookTask, *, fresh: bool) -> CallOutcome:
@@ -125,7 +125,7 @@ class HookPerformer:
 
     def _payload(self, task: HookTask) -> WebhookPayload:
         return WebhookPayload(
-            self._setting.plan.session.name,
+            self._context.plan.session.name,
             task.name,
             task.iteration,
             task.provider,
@@ -168,8 +168,8 @@ class HookPerformer:
         config = {"run": hook.script or "", "environment": hook.environment}
         return ProviderCall(
             by=ProviderChoice("script", "", config),
-            place=self._setting.layout.hook_attempt(task.delivery, task.attempt),
-            mark=task.mark(self._setting.run_id),
+            place=self._context.layout.hook_attempt(task.delivery, task.attempt),
+            mark=task.mark(self._context.run_id),
             stage=task.name,
             limits=AttemptLimits(hook.seconds),
             sandbox=task.sandbox,
@@ -185,7 +185,7 @@ class HookPerformer:
             "AGENTFORGE_EVENT": task.hook.point,
             "AGENTFORGE_DELIVERY": task.delivery,
         }
-        return script_request(self._setting, self._call(task), variables)
+        return script_request(self._context, self._call(task), variables)
 
     # -- functions
 
@@ -222,7 +222,7 @@ class HookPerformer:
     def _completed(
         self, task: HookTask, result: HookResult, status: int | None, duration_ms: int
     ) -> f.HookCompleted:
-        result = as_recorded(result, self._setting.redactor)
+        result = as_recorded(result, self._context.redactor)
         return f.HookCompleted(
             *_named(task),
             action=result.action,
@@ -244,7 +244,7 @@ class HookPerformer:
         began: float | None = None,
         duration: int = 0,
     ) -> f.HookFailed:
-        why = short_message(self._setting.redactor.text(why))
+        why = short_message(self._context.redactor.text(why))
         duration = duration if began is None else self._since(began)
         return f.HookFailed(*_named(task), message=why, retry=retry, status=status, duration_ms=duration)
 

@@ -51,11 +51,11 @@ class FailedJudgment(Struct, frozen=True):
 class JudgePerformer:
     def __init__(
         self,
-        setting: TaskContext,
+        context: TaskContext,
         calls: Calls,
         history: History,
     ) -> None:
-        self._setting = setting
+        self._context = context
         self._calls = calls
         self._history = history
 
@@ -80,19 +80,19 @@ class JudgePerformer:
                 return self._recorded(task, result, self._read(task, result))
 
     def _judge_failed(self, task: JudgeTask, why: str) -> f.JudgeCompleted:
-        why = self._setting.redactor.text(why)
+        why = self._context.redactor.text(why)
         return self._recorded(task, judge_failure(why), self._failed(task, INVOKE_FAILED, why))
 
     def _recorded(self, task: JudgeTask, ended: ExecuteResult, fact: f.JudgeCompleted) -> f.JudgeCompleted:
-        if self._setting.recorder:
-            self._setting.recorder.judged(task, ended, fact)
+        if self._context.recorder:
+            self._context.recorder.judged(task, ended, fact)
         return fact
 
     def _call(self, task: JudgeTask) -> ProviderCall:
         return ProviderCall(
             by=task.by,
             place=self._here(task).judge_attempt(task.attempt),
-            mark=task.mark(self._setting.run_id),
+            mark=task.mark(self._context.run_id),
             stage=task.name,
             limits=AttemptLimits(TIMEOUT),
             sandbox=task.node.sandbox,
@@ -100,7 +100,7 @@ class JudgePerformer:
         )
 
     def _read(self, task: JudgeTask, ended: ExecuteResult) -> f.JudgeCompleted:
-        here, hide = self._here(task), self._setting.redactor.text
+        here, hide = self._here(task), self._context.redactor.text
         ended = replace(ended, output=hide(ended.output))
         said = clean_output(ended.output.encode("utf-8", "replace")).text
         files.replace(os.path.join(here.root, "judge.log"), said.encode())
@@ -125,40 +125,40 @@ class JudgePerformer:
         return f.JudgeCompleted("failed", result, task.attempt, usage, why)
 
     def _here(self, task: JudgeTask) -> IterationLayout:
-        return self._setting.layout.iteration(task.place.folder, task.iteration)
+        return self._context.layout.iteration(task.place.folder, task.iteration)
 
     def _request(self, task: JudgeTask) -> ExecuteRequest:
-        setting, folder = self._setting, self._here(task).judge_attempt(task.attempt).root
+        context, folder = self._context, self._here(task).judge_attempt(task.attempt).root
         files.make_dir(folder)
         # A judge answers on stdout; any result files that it writes are not the iteration's.
         return ExecuteRequest(
             prompt=self._prompt(task),
             model=task.by.model,
             config=task.by.config,
-            workdir=setting.project,
+            workdir=context.project,
             environment={
-                **setting.environment,
-                MARK: task.mark(setting.run_id),
+                **context.environment,
+                MARK: task.mark(context.run_id),
                 "MOCK_ITERATION": str(task.iteration),
                 "MOCK_PROVIDER": "judge",
             },
             status_path=os.path.join(folder, "status.json"),
             result_path=os.path.join(folder, "result.json"),
-            session=setting.plan.session.name,
+            session=context.plan.session.name,
             stage=task.name,
             iteration=task.iteration,
             attempt=task.attempt,
-            node=recorded_key(setting.plan, task.place.path, task.place.run),
+            node=recorded_key(context.plan, task.place.path, task.place.run),
             branch=task.place.branch or "",
             judges=True,
         )
 
     def _prompt(self, task: JudgeTask) -> str:
-        layout, place, node = self._setting.layout, task.place, task.node
-        progress = layout.progress(self._setting.plan.mode, place.folder, place.scope)
+        layout, place, node = self._context.layout, task.place, task.node
+        progress = layout.progress(self._context.plan.mode, place.folder, place.scope)
         earlier = self._history.stage(place.path, place.branch, place.run).located(layout)
         return fill(
-            self._setting.plan.judge_prompt,
+            self._context.plan.judge_prompt,
             {
                 # The material can't contain it, and so can't pretend to end.
                 "MARKER": secrets.token_hex(MARKER_BYTES),

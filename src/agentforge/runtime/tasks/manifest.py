@@ -12,14 +12,14 @@ from agentforge.views.files.block import manifest
 class ManifestPerformer:
     """Writing it again after a crash produces the same file."""
 
-    def __init__(self, setting: TaskContext, journal: Journal) -> None:
-        self._setting = setting
+    def __init__(self, context: TaskContext, journal: Journal) -> None:
+        self._context = context
         self._journal = journal
 
     def do(self, task: ManifestTask) -> f.AnyFact:
-        plan, layout, journal = self._setting.plan, self._setting.layout, self._journal
+        plan, layout, journal = self._context.plan, self._context.layout, self._journal
         path = layout.manifest(task.place.folder)
-        content = manifest(plan, task.place.path, layout, journal.view.history, journal.now())
+        content = manifest(plan, task.place.path, layout, journal.model.history, journal.now())
         write_branch_files(layout, plan, journal.state)
         files.replace(path, files.pretty(content))
         return f.ManifestWritten(layout.relative(path))

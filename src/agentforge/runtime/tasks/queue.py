@@ -19,17 +19,17 @@ class QueuePerformer:
     """A query has no side effects, so it can be repeated after a crash."""
 
     def __init__(
-        self, setting: TaskContext, queue: TaskQueue, load: Callable[[], Cassette], clock: Clock
+        self, context: TaskContext, queue: TaskQueue, load: Callable[[], Cassette], clock: Clock
     ) -> None:
-        self._setting = setting
+        self._context = context
         self._queue = queue
         self._load = load
         self._clock = clock
 
     async def perform(self, task: QueueTask, *, fresh: bool, report: TaskReport) -> f.AnyFact:  # noqa: ARG002
-        fact = self._played(task) if self._setting.is_replay else await self._checked(task)
+        fact = self._played(task) if self._context.is_replay else await self._checked(task)
         # Before the first iteration, its folder is used.
-        here = self._setting.layout.iteration(task.place.folder, max(task.iteration, 1))
+        here = self._context.layout.iteration(task.place.folder, max(task.iteration, 1))
         if isinstance(fact, f.ErrorOccurred):
             files.make_dir(here.root)
             files.replace(here.error, files.pretty(self._details(task, fact)))
@@ -42,8 +42,8 @@ class QueuePerformer:
         if isinstance(found, Failure):
             return f.ErrorOccurred(found.kind, found.message, task.name, 0)
         fact = f.QueueChecked(found)
-        if self._setting.recorder:
-            self._setting.recorder.queue(task, fact)
+        if self._context.recorder:
+            self._context.recorder.queue(task, fact)
         return fact
 
     def _details(self, task: QueueTask, fact: f.ErrorOccurred) -> dict[str, Any]:
@@ -61,7 +61,7 @@ class QueuePerformer:
         }
 
     def _played(self, task: QueueTask) -> f.QueueChecked | f.ErrorOccurred:
-        node = recorded_key(self._setting.plan, task.place.path, task.place.run)
+        node = recorded_key(self._context.plan, task.place.path, task.place.run)
         asked = ExchangeQuery(task.name, task.iteration, 1, "queue", node, task.place.branch or "")
         found = self._load().find(asked)
         if found is None or found.remaining is None:
