@@ -219,7 +219,7 @@ def test_agent_outlives_its_engine_and_is_reattached_to(
     async def main() -> None:
         async with engine(project) as sdk:
             recovering = asyncio.create_task(sdk.recover("s"))
-            await soon(lambda: "attempt_adopted" in types(project), SECONDS)
+            await soon(lambda: "attempt_reattached" in types(project), SECONDS)
             (project / "go").touch()
             result = await recovering
         assert result is not None

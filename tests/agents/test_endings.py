@@ -93,7 +93,7 @@ def test_agent_outlives_its_engine_and_the_next_reattaches_to_it(trial: Trial) -
         async with trial.engine(PATIENT) as engine:
             assert engine.status("s").status == "interrupted"
             recovering = asyncio.create_task(engine.recover("s"))
-            await soon(lambda: trial.facts("attempt_adopted"))
+            await soon(lambda: trial.facts("attempt_reattached"))
             (trial.project / "go").touch()
             return await recovering
 

@@ -17,7 +17,7 @@ import killer
 
 EXIT_OF_THE_CRASH = 7
 MAX_WAIT = 60.0
-REATTACHED = b'"type":"attempt_adopted"'
+REATTACHED = b'"type":"attempt_reattached"'
 UNSAID = 3.0
 """Seconds that a new engine has to find an agent at work, where it doesn't say so: a judge or a script."""
 LIMITS = 2

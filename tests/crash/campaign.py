@@ -48,7 +48,7 @@ def judge(case: Case, keep: Path | None = None) -> Judged:
             shutil.copytree(base, keep / base.name)
             wrong = [*wrong, f"kept in {keep / base.name}"]
         seen = Counter(event["type"] for event in story.events())
-        types = ("attempt_adopted", "attempt_lost", "hook_lost", "request_opened")
+        types = ("attempt_reattached", "attempt_lost", "hook_lost", "request_opened")
         return Judged(case, len(story.killed), *(seen[kind] for kind in types), wrong)
     finally:
         shutil.rmtree(base)

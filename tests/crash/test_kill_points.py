@@ -118,7 +118,7 @@ def outcomes_of(tmp_path: Path, case: str) -> list[str]:
     played = Case.parse(case)
     story = play(tmp_path / "run", played).story
     assert violations(story, baseline(played.scenario).state) == []
-    kinds = ("iteration_complete", "error", "attempt_lost", "attempt_adopted")
+    kinds = ("iteration_complete", "error", "attempt_lost", "attempt_reattached")
     return [event["type"] for event in story.events() if event["type"] in kinds]
 
 
@@ -126,7 +126,12 @@ DONE = "iteration_complete"
 
 
 def test_engine_killed_alone_while_the_agent_works_reattaches_and_runs_it_once(tmp_path: Path) -> None:
-    assert outcomes_of(tmp_path, "plain agent:note:3:after:engine") == [DONE, "attempt_adopted", DONE, DONE]
+    assert outcomes_of(tmp_path, "plain agent:note:3:after:engine") == [
+        DONE,
+        "attempt_reattached",
+        DONE,
+        DONE,
+    ]
 
 
 def test_supervisor_killed_alone_loses_the_attempt_and_ends_its_agent_with_its_tools(tmp_path: Path) -> None:
@@ -144,7 +149,7 @@ def test_all_killed_together_loses_the_attempt_and_nothing_else(tmp_path: Path) 
 
 def test_engine_killed_alone_while_two_branches_work_reattaches_to_both(tmp_path: Path) -> None:
     found = outcomes_of(tmp_path, "block agent:note:2:after:engine")
-    assert found.count("attempt_adopted") >= 1
+    assert found.count("attempt_reattached") >= 1
     assert found.count("attempt_lost") == 0
     assert found.count(DONE) == 7
 

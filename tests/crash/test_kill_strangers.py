@@ -80,7 +80,7 @@ def test_claim_of_before_a_host_reboot_is_lost_and_not_reattached_to(run: CrashR
         boot = "00000000-1111-2222-3333-444444444444"
         forge_claim(run, pid=stranger.pid, start_time=start_time(stranger.pid), boot_id=boot)
         run.play(())
-    assert (seen(run)["attempt_lost"], seen(run)["attempt_adopted"]) == (1, 0)
+    assert (seen(run)["attempt_lost"], seen(run)["attempt_reattached"]) == (1, 0)
     expect_sound(run)
 
 
@@ -89,7 +89,7 @@ def test_claim_of_another_host_is_lost_and_not_reattached_to(run: CrashRun) -> N
     with innocent() as stranger:
         forge_claim(run, pid=stranger.pid, start_time=start_time(stranger.pid), host="elsewhere")
         run.play(())
-    assert (seen(run)["attempt_lost"], seen(run)["attempt_adopted"]) == (1, 0)
+    assert (seen(run)["attempt_lost"], seen(run)["attempt_reattached"]) == (1, 0)
     expect_sound(run)
 
 
@@ -98,7 +98,7 @@ def test_pid_reuse_is_noticed_and_the_other_process_is_never_signalled(run: Cras
     with innocent() as stranger:
         forge_claim(run, pid=stranger.pid)  # With the start time of the supervisor that died.
         run.play(())
-    assert (seen(run)["attempt_lost"], seen(run)["attempt_adopted"]) == (1, 0)
+    assert (seen(run)["attempt_lost"], seen(run)["attempt_reattached"]) == (1, 0)
     expect_sound(run)
 
 

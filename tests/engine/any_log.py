@@ -140,7 +140,7 @@ _own_names: dict[tuple[type, str], st.SearchStrategy[Any]] = {
         ]
     ),
     (f.NodeRestarted, "cause"): st.sampled_from(["rejected", "requested"]),
-    (f.StageRouted, "feedback"): st.none() | st.just(Feedback("Shorter.", "person")),
+    (f.StageTransitioned, "feedback"): st.none() | st.just(Feedback("Shorter.", "person")),
     (f.CheckPrepared, "files"): st.builds(FilesBefore, st.none() | st.just("a")),
     (f.CheckCompleted, "problem"): st.none(),
     (f.CheckCompleted, "status"): st.sampled_from(get_args(CheckStatus)),

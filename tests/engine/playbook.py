@@ -197,9 +197,9 @@ class Play:
                 details = fact.by
             case f.CheckStarted() | f.CheckEnding():
                 details = f"{fact.check} {fact.attempt}"
-            case f.StageJudged():
+            case f.StageVerdictReached():
                 details = f"{fact.verdict} {','.join(fact.failing)}"
-            case f.StageRouted():
+            case f.StageTransitioned():
                 cycle = f" cycle {fact.cycle}/{fact.of}" if fact.cycle else ""
                 skipped = f" skipping {','.join(fact.skipped)}" if fact.skipped else ""
                 details = f"{fact.source} to {fact.to or 'end'}{cycle}{skipped}"

@@ -185,7 +185,7 @@ def test_tree_of_a_verdict_is_what_all_its_checks_saw(
     while conversation.work:
         said = {"prepare": "prepared", "agent": "completed stop tree=t1"}
         conversation.happens(said.get(conversation.work[0].KIND) or f"check {left.pop(0)}")
-    (judged,) = (e.fact for e in conversation.events if isinstance(e.fact, f.StageJudged))
+    (judged,) = (e.fact for e in conversation.events if isinstance(e.fact, f.StageVerdictReached))
     assert judged.tree == tree
 
 
@@ -315,7 +315,7 @@ def test_waived_check_does_not_run_and_the_verdict_says_so() -> None:
         < session_complete all_loops_complete
         """,
     )
-    judged = next(e.fact for e in conversation.events if isinstance(e.fact, f.StageJudged))
+    judged = next(e.fact for e in conversation.events if isinstance(e.fact, f.StageVerdictReached))
     assert judged.waived == ("test",)
     assert [(w.check, w.by) for w in state_of(conversation).waivers] == [("test", "person")]
 

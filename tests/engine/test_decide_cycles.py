@@ -44,8 +44,8 @@ def visited(conversation: Play) -> list[str]:
     return [event.fact.name for event in conversation.events if isinstance(event.fact, f.NodeStarted)]
 
 
-def routed(conversation: Play) -> list[f.StageRouted]:
-    return [event.fact for event in conversation.events if isinstance(event.fact, f.StageRouted)]
+def routed(conversation: Play) -> list[f.StageTransitioned]:
+    return [event.fact for event in conversation.events if isinstance(event.fact, f.StageTransitioned)]
 
 
 FAILED = ("ok", "ok", "check fail a tree=t1")
@@ -94,7 +94,7 @@ def replayed(conversation: Play, until: int) -> RunState:
 def from_verdict_to_visit(conversation: Play) -> list[int]:
     """The numbers of events from the verdict up to the next visit."""
     kinds = [type(event.fact) for event in conversation.events]
-    return list(range(kinds.index(f.StageJudged) + 1, len(kinds)))
+    return list(range(kinds.index(f.StageVerdictReached) + 1, len(kinds)))
 
 
 def test_should_be_atomic() -> None:

@@ -64,7 +64,9 @@ def visited(conversation: Play) -> list[str]:
 
 
 def verdicts(conversation: Play) -> list[str]:
-    return [event.fact.verdict for event in conversation.events if isinstance(event.fact, f.StageJudged)]
+    return [
+        event.fact.verdict for event in conversation.events if isinstance(event.fact, f.StageVerdictReached)
+    ]
 
 
 # -- the order of stages, and the events of a run
@@ -103,7 +105,7 @@ def test_should_track_current_stage() -> None:
 
 def test_should_generate_events() -> None:
     """Each transition is one event with its source, its target, its verdict, its reason and its count."""
-    transitions = [e.fact for e in ran(BACK_TWICE).events if isinstance(e.fact, f.StageRouted)]
+    transitions = [e.fact for e in ran(BACK_TWICE).events if isinstance(e.fact, f.StageTransitioned)]
     assert [(t.source, t.to, t.verdict, t.reason, t.cycle, t.of) for t in transitions] == [
         ("verify", "build", "fail", "check 'test': it says fail", 2, 3),
         ("review", "plan", "reject", "the agent says so", 2, 3),

@@ -60,7 +60,7 @@ def asked(run: Play) -> Request:
 
 def routes(run: Play) -> list[tuple[int, int]]:
     facts = (event.fact for event in run.events)
-    return [(fact.cycle, fact.of) for fact in facts if isinstance(fact, f.StageRouted)]
+    return [(fact.cycle, fact.of) for fact in facts if isinstance(fact, f.StageTransitioned)]
 
 
 def told_next(run: Play) -> str:
@@ -273,7 +273,7 @@ def test_end_in_a_nested_pipeline_ends_that_pipeline() -> None:
     node = state_of(run).node
     assert node is not None
     assert node.path == "1"
-    routed = next(event.fact for event in run.events if isinstance(event.fact, f.StageRouted))
+    routed = next(event.fact for event in run.events if isinstance(event.fact, f.StageTransitioned))
     assert (routed.to, routed.skipped) == ("", ("edit",))
 
 
@@ -283,5 +283,5 @@ def test_verdict_names_the_files_that_the_latest_check_saw() -> None:
     run.happens("check pass tree=before")
     works(run)
     run.happens("check pass tree=after")
-    judged = next(event.fact for event in run.events if isinstance(event.fact, f.StageJudged))
+    judged = next(event.fact for event in run.events if isinstance(event.fact, f.StageVerdictReached))
     assert judged.tree == "after"

@@ -8,7 +8,7 @@ from tests.engine.plans import NOON, event, nested, plan_of, stage, started
 from tests.engine.playbook import Play
 
 from agentforge.engine.decide.failure import choose_provider
-from agentforge.engine.decide.routing import next_node
+from agentforge.engine.decide.node_order import next_node
 from agentforge.engine.evolve.run import evolve
 from agentforge.engine.legal import refuse_illegal
 from agentforge.engine.node_keys import NodeKeys

@@ -182,9 +182,9 @@ def test_a_check_that_runs_when_the_run_is_cancelled_is_ended() -> None:
     [
         (f.CheckCompleted("t", status="error"), "check_outcome", "t: error"),
         (f.CheckLost("t"), "check_outcome", "t: lost"),
-        (f.StageJudged("reject"), "verdict", "reject"),
-        (f.StageJudged("pass", waived=("t", "l")), "verdict", "pass (waived: t, l)"),
-        (f.StageRouted("a", "b", "fail"), "route", "b"),
+        (f.StageVerdictReached("reject"), "verdict", "reject"),
+        (f.StageVerdictReached("pass", waived=("t", "l")), "verdict", "pass (waived: t, l)"),
+        (f.StageTransitioned("a", "b", "fail"), "route", "b"),
     ],
 )
 def test_checks_verdicts_and_routes_are_parts_of_the_course(fact: f.AnyFact, what: Any, detail: str) -> None:

@@ -337,7 +337,7 @@ def test_an_outer_cycle_resets_exactly_the_inner_counters(plan: Plan, seed: int)
                 assert any(counts.passes[back] + 1 >= counts.limit(back) for back in own)
             case f.RequestResolved() if asked[fact.id].reason in LIMITS:
                 counts.answered(here, fact.effect, fact.granted)
-            case f.StageRouted() if fact.cycle:
+            case f.StageTransitioned() if fact.cycle:
                 assert fact.next is not None
                 path = _stop(fact.next.path, at.provider).path[: len(here.path)]
                 counts.routed(here, Stop(path, at.provider), fact.cycle, fact.of)

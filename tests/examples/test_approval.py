@@ -48,7 +48,7 @@ def test_approval_survives_feedback_and_a_crash_of_the_engine(repository: Projec
     with repository.started_program("bash", "-c", reject) as second_shell:
         wait_for(lambda: repository.types("release").count("attempt_start") == 2, "the second visit")
         with repository.started_program("bash", "-c", kill) as first_shell:
-            wait_for(lambda: "attempt_adopted" in repository.types("release"), "the recovery")
+            wait_for(lambda: "attempt_reattached" in repository.types("release"), "the recovery")
             (tmp_path / "go").touch()
             recovered = first_shell.end()
         assert second_shell.end().code in (-9, 137)

@@ -296,7 +296,7 @@ class TestEnding:
             run.end()
         (sandbox,) = service.alive.values()
         with project.started("recover", "s") as run:
-            wait_for(lambda: "attempt_adopted" in project.types("s"), "the agent is reattached to")
+            wait_for(lambda: "attempt_reattached" in project.types("s"), "the agent is reattached to")
             (sandbox.root / "go").touch()
             assert run.end().code == 0
         assert len(service.made) == 1

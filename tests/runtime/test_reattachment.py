@@ -39,7 +39,7 @@ def test_running_agent_is_reattached_and_not_run_twice(project: Path) -> None:
         async with engine(project) as sdk:
             assert sdk.status("s").status == "interrupted"
             recovering = asyncio.create_task(sdk.recover("s"))
-            await soon(lambda: "attempt_adopted" in types(project))
+            await soon(lambda: "attempt_reattached" in types(project))
             (project / "go").touch()
             result = await recovering
         assert result is not None
@@ -47,7 +47,7 @@ def test_running_agent_is_reattached_and_not_run_twice(project: Path) -> None:
 
     run(main())
     assert agents(project) == [pid]
-    assert facts(project, "attempt_adopted") == [{"attempt": 1, "pid": supervisor(project)}]
+    assert facts(project, "attempt_reattached") == [{"attempt": 1, "pid": supervisor(project)}]
     assert load(iteration_dir(project) / "result.json")["summary"] == f"done by {pid}"
     assert (iteration_dir(project) / "output.md").read_text() == "said\n"
     assert_iteration_count(ObservedSession(project, "s"), 1)
@@ -59,7 +59,7 @@ def test_third_engine_reattaches_to_the_agent_again(project: Path) -> None:
     async def look_and_leave() -> None:
         async with engine(project) as sdk:
             recovering = asyncio.create_task(sdk.recover("s"))
-            await soon(lambda: len(facts(project, "attempt_adopted")) == 1)
+            await soon(lambda: len(facts(project, "attempt_reattached")) == 1)
             driver = sdk._runner._drivers["s"]
             assert driver is not None
             # As if it were killed: nothing more is recorded, and the agent is left alone.
@@ -71,7 +71,7 @@ def test_third_engine_reattaches_to_the_agent_again(project: Path) -> None:
     async def finish() -> None:
         async with engine(project) as sdk:
             recovering = asyncio.create_task(sdk.recover("s"))
-            await soon(lambda: len(facts(project, "attempt_adopted")) == 2)
+            await soon(lambda: len(facts(project, "attempt_reattached")) == 2)
             (project / "go").touch()
             result = await recovering
         assert result is not None
@@ -96,7 +96,7 @@ def test_exit_record_of_an_agent_that_finished_without_an_engine_counts(project:
 
     run(main())
     assert agents(project) == [pid]
-    assert facts(project, "attempt_adopted") == []
+    assert facts(project, "attempt_reattached") == []
     assert load(iteration_dir(project) / "result.json")["summary"] == f"done by {pid}"
 
 

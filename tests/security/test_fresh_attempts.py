@@ -134,7 +134,7 @@ def test_a_copy_of_a_project_leaves_the_agent_of_the_original_alone(
     assert "attempt_lost" not in log
     assert '"type":"session_complete"' in log
     copied = (copy / ".claude/pipeline-runs/s/events.jsonl").read_text()
-    assert "attempt_adopted" not in copied
+    assert "attempt_reattached" not in copied
 
 
 def test_reordered_nodes_are_not_concluded_from_records_of_others(project: Project) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 FILES = [path for path in (SOURCE / "agentforge").rglob("*.py") if "builtin" not in path.parts]
-NOUNS_IN_ING = {"recording", "routing", "wiring"}
+NOUNS_IN_ING = {"recording", "wiring"}
 
 
 def module_of(path: Path) -> str:

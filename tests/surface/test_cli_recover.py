@@ -32,7 +32,7 @@ def test_recover_reattaches_to_the_running_agent(project: Project) -> None:
     assert "Status: interrupted (no engine running)\n" in status
     assert "Resume: agentforge recover auth\n" in status
     with project.started("recover") as recovering:
-        wait_for(lambda: "attempt_adopted" in project.types("auth"), "the reattachment")
+        wait_for(lambda: "attempt_reattached" in project.types("auth"), "the reattachment")
         (project.root / "go").touch()
         done = recovering.end()
     assert done.code == 0

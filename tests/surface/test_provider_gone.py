@@ -46,7 +46,7 @@ def agent_pid(project: Project, folder: str = "attempt*") -> int:
 @pytest.mark.usefixtures("interrupted")
 def test_agent_is_reattached_to_and_no_other_is_started(project: Project) -> None:
     with project.started("recover", "s") as run:
-        wait_for(lambda: "attempt_adopted" in project.types("s"), "the agent is reattached to")
+        wait_for(lambda: "attempt_reattached" in project.types("s"), "the agent is reattached to")
         (project.root / "go").touch()
         assert run.end().code == 0
     assert (project.root / "who").read_text() == "by the first\n"
@@ -66,7 +66,7 @@ def test_another_attempt_is_made_by_the_next_of_the_chain(project: Project, inte
     assert not interrupted.exists()
     agent = agent_pid(project)
     with project.started("recover", "s") as run:
-        wait_for(lambda: "attempt_adopted" in project.types("s"), "the agent is reattached to")
+        wait_for(lambda: "attempt_reattached" in project.types("s"), "the agent is reattached to")
         os.kill(agent, signal.SIGKILL)
         assert run.end().code == 0
     assert (project.root / "who").read_text() == "by the second\n"

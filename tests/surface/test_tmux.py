@@ -173,11 +173,11 @@ def test_tmux_session_of_a_killed_engine_is_stale_and_resumed(project: Project, 
     done = project.call("pipeline", file, "auth", "--resume")
     assert done.code == 0, done.err
     assert f"(PID {pid} not running)" in done.err
-    wait_for(lambda: "attempt_adopted" in project.types("auth"), "the second engine")
+    wait_for(lambda: "attempt_reattached" in project.types("auth"), "the second engine")
     finish(project, "auth")
     types = project.types("auth")
     assert types.count("attempt_start") == 1
-    assert types.count("attempt_adopted") == 1
+    assert types.count("attempt_reattached") == 1
     assert types.count("tmux_session_cleaned") == 1
 
 

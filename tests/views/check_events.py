@@ -58,27 +58,27 @@ CHECK_LINES: list[tuple[AnyFact, str, str | None]] = [
         "check test was waived by Ada: it is flaky",
     ),
     (
-        f.StageJudged("pass", waived=("lint",)),
+        f.StageVerdictReached("pass", waived=("lint",)),
         f"{PLACE} verdict=pass waived=lint",
         "build verdict pass (waived: lint)",
     ),
     (
-        f.StageJudged("fail", "2 failed", failing=("test",), tree="abc"),
+        f.StageVerdictReached("fail", "2 failed", failing=("test",), tree="abc"),
         f'{PLACE} verdict=fail failing=test reason="2 failed" tree=abc',
         "build verdict fail on tree abc",
     ),
     (
-        f.StageRouted("verify", "build", "fail", "2 failed", cycle=2, of=3),
+        f.StageTransitioned("verify", "build", "fail", "2 failed", cycle=2, of=3),
         f"{PLACE} from=verify to=build verdict=fail cycle=2/3",
         "build goes back to build (cycle 2 of 3): 2 failed",
     ),
     (
-        f.StageRouted("verify", "last", "pass", skipped=("a", "b")),
+        f.StageTransitioned("verify", "last", "pass", skipped=("a", "b")),
         f"{PLACE} from=verify to=last verdict=pass skipped=a,b",
         "build continues with last, skipping a, b",
     ),
     (
-        f.StageRouted("verify", "", "reject", "too risky", skipped=("docs",)),
+        f.StageTransitioned("verify", "", "reject", "too risky", skipped=("docs",)),
         f"{PLACE} from=verify to=end verdict=reject skipped=docs",
         "build ends the run (verdict reject), skipping docs: too risky",
     ),

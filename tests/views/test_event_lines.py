@@ -304,16 +304,16 @@ def test_events_of_a_branch_name_its_provider() -> None:
 @pytest.mark.parametrize(
     ("fact", "mark", "words"),
     [
-        (f.StageJudged("pass"), "done", "build verdict pass"),
-        (f.StageJudged("fail"), "failed", "build verdict fail"),
-        (f.StageJudged("reject"), "failed", "build verdict reject"),
-        (f.StageJudged("large"), "note", "build verdict large"),
+        (f.StageVerdictReached("pass"), "done", "build verdict pass"),
+        (f.StageVerdictReached("fail"), "failed", "build verdict fail"),
+        (f.StageVerdictReached("reject"), "failed", "build verdict reject"),
+        (f.StageVerdictReached("large"), "note", "build verdict large"),
         (
-            f.StageRouted("build", "plan", "fail", cycle=2, of=3),
+            f.StageTransitioned("build", "plan", "fail", cycle=2, of=3),
             "back",
             "build goes back to plan (cycle 2 of 3)",
         ),
-        (f.StageRouted("build", "last", "large"), "onward", "build continues with last"),
+        (f.StageTransitioned("build", "last", "large"), "onward", "build continues with last"),
         (f.NodeCompleted("build", "enough", 1, verdict="pass"), "done", "build is done: enough"),
         (
             f.NodeCompleted("build", "enough", 1, verdict="fail", overridden_by="Ada"),
@@ -342,7 +342,7 @@ def test_stage_that_a_route_leaves_is_not_called_done(verdict: str) -> None:
 
 
 def test_route_to_the_end_ends_a_branch_or_a_pipeline() -> None:
-    fact = f.StageRouted("build", "", "large")
+    fact = f.StageTransitioned("build", "", "large")
     branch = run_line(event(fact, Cursor("1", 1, 2, "codex")), plan())
     inner = run_line(event(replace(fact, next=Destination("2")), AT), plan())
     assert branch is not None

@@ -220,7 +220,7 @@ def test_a_completed_run_has_no_resume_command() -> None:
 
 
 def test_outcome_counts_skipped_stages() -> None:
-    routed = (f.StageRouted("plan", "", "small", skipped=("build",)), Cursor("0", 1, 1))
+    routed = (f.StageTransitioned("plan", "", "small", skipped=("build",)), Cursor("0", 1, 1))
     ended = (f.SessionCompleted("all_loops_complete"), Cursor("0", 1, 1))
     view = seen(STARTED, NODE, COMPLETED, routed, NODE_DONE, ended, status="completed")
     assert shown(view)["Outcome"] == "completed; 1 stage skipped"

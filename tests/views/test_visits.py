@@ -32,8 +32,8 @@ FAILED = f.CheckCompleted(
     duration_ms=1500,
 )
 DONE = f.IterationCompleted("build", 1, Decision.STOP, "", "/r", Result(summary="x"), 9)
-JUDGED = f.StageJudged("fail", "1 failed", failing=("test",), tree="a" * 40)
-BACK = f.StageRouted("build", "plan", "fail", "1 failed", cycle=2, of=3)
+JUDGED = f.StageVerdictReached("fail", "1 failed", failing=("test",), tree="a" * 40)
+BACK = f.StageTransitioned("build", "plan", "fail", "1 failed", cycle=2, of=3)
 
 
 def build(*facts: AnyFact, run: int = 1, iteration: int = 1) -> list[tuple[AnyFact, Cursor | None]]:
@@ -102,8 +102,8 @@ def test_summary_keeps_the_latest_visit_of_each_stage_with_a_verdict() -> None:
         *FIRST,
         *build(f.NodeCompleted("build", "done", 1)),
         *build(f.CheckStarted("test"), f.CheckLost("test"), f.CheckStarted("test", 2), FAILED, JUDGED, BACK),
-        *build(f.CheckStarted("test"), passed, f.StageJudged("pass"), run=2),
-        (f.StageJudged("reject", "no"), Cursor("0", 1, 1)),
+        *build(f.CheckStarted("test"), passed, f.StageVerdictReached("pass"), run=2),
+        (f.StageVerdictReached("reject", "no"), Cursor("0", 1, 1)),
     ]
     build_, plan_ = fold_events(history(START, *facts)).summary.visits
     assert (build_.visit, build_.verdict, plan_.stage, plan_.verdict) == (2, "pass", "plan", "reject")

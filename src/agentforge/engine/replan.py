@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from msgspec.structs import replace
 
-from agentforge.engine.decide.routing import first_node, next_node
+from agentforge.engine.decide.node_order import first_node, next_node
 from agentforge.engine.evolve.attempt import with_attempt, with_iteration
 from agentforge.model import facts as f
 from agentforge.model.cursor import Destination

@@ -7,7 +7,7 @@ from typing import Final
 from msgspec import Struct
 
 from agentforge.engine.checks.feedback import END_OF_OUTPUT, FEEDBACK_ROOM, end_of, size
-from agentforge.engine.checks.rows import rows
+from agentforge.engine.checks.output_lines import output_lines
 from agentforge.model.check import CheckFailure, CheckOutcome
 from agentforge.views.text import one_line
 
@@ -76,5 +76,5 @@ def _fitting(lines: Iterable[str], room: int) -> list[str]:
 
 def _tail(output: bytes, room: int) -> str:
     """The last lines that fit, without escape codes."""
-    text = "\n".join(rows(output[-4 * max(1, room) :]))
+    text = "\n".join(output_lines(output[-4 * max(1, room) :]))
     return end_of(_RULE.sub(lambda found: found[1] * _RULE_CHARS, text), room)

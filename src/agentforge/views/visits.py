@@ -112,8 +112,8 @@ VisitFact = (
     | f.CheckStarted
     | f.CheckCompleted
     | f.CheckLost
-    | f.StageJudged
-    | f.StageRouted
+    | f.StageVerdictReached
+    | f.StageTransitioned
     | f.NodeCompleted
     | f.NodeRestarted
     | f.StageCompleted
@@ -122,8 +122,8 @@ JudgedFact = (
     f.CheckStarted
     | f.CheckCompleted
     | f.CheckLost
-    | f.StageJudged
-    | f.StageRouted
+    | f.StageVerdictReached
+    | f.StageTransitioned
     | f.NodeCompleted
     | f.StageCompleted
 )
@@ -201,7 +201,7 @@ def _visited(visit: StageVisit, when: datetime, at: Cursor, fact: VisitFact) -> 
             return _checked(visit, fact.check, "lost")
         case f.CheckCompleted():
             return _completed(visit, fact)
-        case f.StageJudged():
+        case f.StageVerdictReached():
             return replace(
                 visit,
                 verdict=fact.verdict,
@@ -210,7 +210,7 @@ def _visited(visit: StageVisit, when: datetime, at: Cursor, fact: VisitFact) -> 
                 waived=fact.waived,
                 tree=fact.tree,
             )
-        case f.StageRouted():
+        case f.StageTransitioned():
             return replace(visit, to=fact.to, cycle=fact.cycle, of=fact.of, skipped=fact.skipped)
         case f.NodeCompleted() | f.StageCompleted():
             by, why = fact.overridden_by, fact.override_reason

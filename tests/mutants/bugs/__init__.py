@@ -48,7 +48,7 @@ def _in(folder: str, *patterns: str) -> tuple[str, ...]:
 ENGINE = _in(
     "engine",
     "test_decide*.py",
-    *("test_evolve.py", "test_second_passes.py", "test_legal.py", "test_routing.py", "test_judgment.py"),
+    *("test_evolve.py", "test_second_passes.py", "test_legal.py", "test_node_order.py", "test_judgment.py"),
 )
 LOG = _in("adapters", "test_jsonl_log*.py", "test_log_scan.py")
 MODEL = ("tests/model", "tests/engine/test_legal.py", "tests/engine/test_decide_provider_limits.py")

@@ -15,7 +15,7 @@ OF_BLOCK = "agentforge.engine.evolve.block"
 OF_STAGE = "agentforge.engine.evolve.stage"
 LEGAL = "agentforge.engine.legal"
 REQUESTS = "agentforge.engine.decide.requests"
-ROUTING = "agentforge.engine.decide.routing"
+NODE_ORDER = "agentforge.engine.decide.node_order"
 TERMINATION = "agentforge.engine.decide.termination"
 NORMALISE = "agentforge.engine.normalise"
 QUESTIONS = "agentforge.engine.questions"
@@ -376,8 +376,8 @@ BUGS = (
     ),
     Bug(RETRY, "the delay before a retry has no maximum", "min(seconds, policy.max_delay)", "seconds"),
     Bug(RETRY, "the delay before a retry grows one step too early", "** (failures - 1)", "** failures"),
-    Bug(ROUTING, "a pipeline runs one pass too many", "if here[-1] < times:", "if here[-1] <= times:"),
-    Bug(ROUTING, "the last node of a pipeline is skipped", "index + 1, here)", "index + 2, here)"),
+    Bug(NODE_ORDER, "a pipeline runs one pass too many", "if here[-1] < times:", "if here[-1] <= times:"),
+    Bug(NODE_ORDER, "the last node of a pipeline is skipped", "index + 1, here)", "index + 2, here)"),
     Bug(
         TERMINATION,
         "a stage has one iteration too many",

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from agentforge.engine.checks.signature import MAX_MESSAGE_CHARS, first_row, one_row, signature
+from agentforge.engine.checks.signature import MAX_MESSAGE_CHARS, first_line, one_line, signature
 from agentforge.model.check import CheckCounts, CheckFailure, CheckProblem
 
 MAX_READ_FAILURES = 10_000
@@ -37,10 +37,10 @@ class FailureList:
         """`place`: what identifies the failure besides its message; the id by default, else file and rule."""
         self.count += 1
         if len(self.kept) < MAX_READ_FAILURES:
-            id, file, rule = (one_row(self._hide(text)[:MAX_MESSAGE_CHARS]) for text in (id, file, rule))
+            id, file, rule = (one_line(self._hide(text)[:MAX_MESSAGE_CHARS]) for text in (id, file, rule))
             where, message = place or id or f"{file} {rule}", self._hide(message)
             self.kept.append(
-                CheckFailure(signature(where, message), id, file, line, rule, first_row(message))
+                CheckFailure(signature(where, message), id, file, line, rule, first_line(message))
             )
 
     def reading(self, counts: CheckCounts, at_least: int = 0) -> CheckReading:

@@ -14,7 +14,7 @@ Notes are not failures, and warnings only if there is no error.
 import re
 
 from agentforge.engine.checks.failure_list import CheckReading, FailureList, Hide
-from agentforge.engine.checks.rows import rows
+from agentforge.engine.checks.output_lines import output_lines
 from agentforge.model.check import CheckCounts
 
 _FILE = r"(?=[^:]*[A-Za-z_])(?P<file>(?:[A-Za-z]:[\\/])?[^\s:][^:]{0,400}?)"
@@ -33,12 +33,12 @@ def read_lines(output: bytes, hide: Hide = str) -> CheckReading:
     """The counts have no passes: linters don't name what is right."""
     errors, warnings = FailureList(hide), FailureList(hide)
     before = ""
-    for row in rows(output):
-        if found := _COLONS.match(row) or _BRACKETS.match(row):
+    for line in output_lines(output):
+        if found := _COLONS.match(line) or _BRACKETS.match(line):
             _add(found["text"], found["file"], found["line"], errors, warnings)
-        elif before and (found := _ARROW.fullmatch(row)):
+        elif before and (found := _ARROW.fullmatch(line)):
             _add(before, found["file"], found["line"], errors, warnings)
-        before = row
+        before = line
     failures = errors if errors.count else warnings
     return failures.reading(CheckCounts(failed=failures.count))
 

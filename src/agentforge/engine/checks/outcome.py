@@ -16,8 +16,8 @@ from msgspec.structs import replace
 from agentforge.engine.checks.failure_list import CheckReading, FailureList, Hide
 from agentforge.engine.checks.junit import read_junit, unreadable_report
 from agentforge.engine.checks.lint_lines import read_lines
+from agentforge.engine.checks.output_lines import last_line
 from agentforge.engine.checks.pytest_output import read_pytest
-from agentforge.engine.checks.rows import last_row
 from agentforge.model.check import (
     MAX_KEPT_FAILURES,
     CheckCounts,
@@ -70,7 +70,7 @@ def read_check(
     if end.output_lost:
         return _error(code, "unreadable", hide(f"its output is incomplete: {end.output_lost}"))
     if code in _SHELL_CANNOT_RUN:
-        return _error(code, "not_started", hide(f"it could not be started: {last_row(output)}"))
+        return _error(code, "not_started", hide(f"it could not be started: {last_line(output)}"))
     reading = _reading(parser, code, output, report, hide)
     if reading.problem is not None:
         return _error(code, reading.problem, hide(reading.reason))
@@ -107,7 +107,7 @@ def _judged(reading: CheckReading, code: int, output: bytes, hide: Hide) -> Read
         return ReadCheck(CheckOutcome("pass", code, counts))
     if not reading.failure_count:
         found = FailureList(hide)
-        found.add(last_row(output), place=f"exit status {code}")
+        found.add(last_line(output), place=f"exit status {code}")
         reading = found.reading(counts)
     failures = reading.failures
     reason = _counted(counts) or f"exit status {code}"

@@ -6,7 +6,7 @@ What tests print can look like both; pytest prints its own last.
 import re
 
 from agentforge.engine.checks.failure_list import CheckReading, FailureList, Hide
-from agentforge.engine.checks.rows import rows
+from agentforge.engine.checks.output_lines import output_lines
 from agentforge.model.check import CheckCounts
 
 _COUNTS = re.compile(
@@ -29,8 +29,8 @@ _FIELDS = {
 
 def read_pytest(output: bytes, hide: Hide = str) -> CheckReading:
     lines = _Summary(hide)
-    for row in rows(output):
-        lines.add(row)
+    for line in output_lines(output):
+        lines.add(line)
     return lines.reading()
 
 
@@ -44,19 +44,19 @@ class _Summary:
         self._conftest = ""
         """The file of set-up that can't be imported: pytest then prints no counts."""
 
-    def add(self, row: str) -> None:
-        if _SUMMARY.fullmatch(row):
+    def add(self, line: str) -> None:
+        if _SUMMARY.fullmatch(line):
             self._listed, self._failures, self._failed, self._counts = True, FailureList(self._hide), 0, None
-        elif counts := _COUNTS.fullmatch(row):
+        elif counts := _COUNTS.fullmatch(line):
             self._counts = _counted(counts["counts"])
-        elif self._listed and (found := _FAILURE.match(row)):
+        elif self._listed and (found := _FAILURE.match(line)):
             id, message = _split(found["what"])
             self._failed += found["kind"] != "ERROR"
             self._failures.add(message, id=id, file=id.partition("::")[0])
-        elif found := _CONFTEST.match(row):
+        elif found := _CONFTEST.match(line):
             self._conftest = found["file"]
-        elif self._conftest and row.startswith("E   ") and not self._failures.count:
-            self._failures.add(row[4:], file=self._conftest)
+        elif self._conftest and line.startswith("E   ") and not self._failures.count:
+            self._failures.add(line[4:], file=self._conftest)
 
     def reading(self) -> CheckReading:
         counts = self._counts

@@ -48,9 +48,9 @@ _CHANGING_IN_MESSAGES = (
 
 def signature(place: str, message: str) -> str:
     """`place`: the test id, or the file and the rule."""
-    where = _masked(one_row(place)[:MAX_MESSAGE_CHARS], _CHANGING)[:_MAX_PLACE_CHARS]
+    where = _masked(one_line(place)[:MAX_MESSAGE_CHARS], _CHANGING)[:_MAX_PLACE_CHARS]
     # A tool that cuts its messages does so in the middle of words, elsewhere in each run.
-    first = first_row(message)
+    first = first_line(message)
     if first.endswith(_CUT):
         first = first.removesuffix(_CUT).rpartition(" ")[0]
     what = _masked(first, (*_CHANGING, *_CHANGING_IN_MESSAGES))
@@ -58,13 +58,13 @@ def signature(place: str, message: str) -> str:
     return joined[:MAX_SIGNATURE_CHARS].rstrip()
 
 
-def first_row(text: str) -> str:
+def first_line(text: str) -> str:
     """The first line of a text that has one, shortened."""
     head = text[: 8 * MAX_MESSAGE_CHARS].lstrip()
-    return one_row(head.split("\n", 1)[0])[:MAX_MESSAGE_CHARS]
+    return one_line(head.split("\n", 1)[0])[:MAX_MESSAGE_CHARS]
 
 
-def one_row(text: str) -> str:
+def one_line(text: str) -> str:
     """The text with single blanks for white space and control characters, in valid UTF-8."""
     clean = "".join(char if char.isprintable() else " " for char in text)
     return " ".join(clean.split())

@@ -97,7 +97,7 @@ def concluded(here: StageAt, ended: str) -> Ruling | None:
         return None
     failed = here.failing
     return here.record(
-        f.StageJudged(
+        f.StageVerdictReached(
             verdict.word,
             verdict.reason,
             ended,

@@ -5,8 +5,8 @@ Going back to an earlier node is a cycle. Cycles are limited; at the limit, a pe
 
 from agentforge.engine.checks.feedback import failing_text
 from agentforge.engine.decide.checks import PASS
+from agentforge.engine.decide.node_order import entry, next_node, siblings
 from agentforge.engine.decide.requests import Question, Ruling
-from agentforge.engine.decide.routing import entry, next_node, siblings
 from agentforge.engine.decide.stage_at import StageAt, visit_again
 from agentforge.engine.evolve.checks import route_key
 from agentforge.model import facts as f
@@ -76,7 +76,7 @@ def _end(here: StageAt, verdict: Verdict) -> Ruling:
     outer = place.path.rpartition(".")[0] if place.branch is None else ""
     to = next_node(here.plan, outer, here.state.rounds[:-1]) if outer else None
     return here.record(
-        f.StageRouted(here.node.id, "", verdict.word, verdict.reason, skipped=skipped, next=to)
+        f.StageTransitioned(here.node.id, "", verdict.word, verdict.reason, skipped=skipped, next=to)
     )
 
 
@@ -87,7 +87,9 @@ def _go(here: StageAt, verdict: Verdict, route: Route) -> Ruling | None:
     path, to = entry(here.plan, place, target, here.state.rounds)
     if target > source:
         skipped = tuple(order[source + 1 : target])
-        routed = f.StageRouted(here.node.id, route.to, verdict.word, verdict.reason, skipped=skipped, next=to)
+        routed = f.StageTransitioned(
+            here.node.id, route.to, verdict.word, verdict.reason, skipped=skipped, next=to
+        )
         return here.record(routed)
     if verdict.accepted_by:
         return None  # An accepted result continues with the next node.
@@ -99,7 +101,7 @@ def _go(here: StageAt, verdict: Verdict, route: Route) -> Ruling | None:
     elif question := _exhausted(here, verdict, cycle, limit):
         return Ruling(question=question)
     return here.record(
-        f.StageRouted(
+        f.StageTransitioned(
             here.node.id,
             route.to,
             verdict.word,

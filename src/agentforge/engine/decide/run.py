@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from agentforge.engine.decide.block import decide_block
 from agentforge.engine.decide.hooks import call_hooks, calls_in_flight
+from agentforge.engine.decide.node_order import first_node, next_node
 from agentforge.engine.decide.requests import (
     APPROVALS,
     Question,
@@ -24,7 +25,6 @@ from agentforge.engine.decide.requests import (
     opened,
     request_waits,
 )
-from agentforge.engine.decide.routing import first_node, next_node
 from agentforge.engine.decide.stage import decide_stage
 from agentforge.engine.decide.stage_at import Flight, ended, in_flight, stage_at
 from agentforge.model import facts as f

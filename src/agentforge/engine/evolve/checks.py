@@ -32,8 +32,8 @@ CheckFact = (
     | f.CheckCompleted
     | f.CheckEnding
     | f.CheckLost
-    | f.StageJudged
-    | f.StageRouted
+    | f.StageVerdictReached
+    | f.StageTransitioned
 )
 
 ROUTE_REASONS = frozenset({"cycle_limit", "failure_cluster", "no_progress"})
@@ -55,10 +55,10 @@ def evolve_checks(at: StageState, event: Event, fact: CheckFact) -> StageState:
         case f.CheckCompleted():
             others = (known for known in at.checks if known.check != fact.check)
             return replace(at, check=None, checks=(*others, _record(at, fact)))
-        case f.StageJudged():
+        case f.StageVerdictReached():
             verdict = Verdict(fact.verdict, fact.reason, fact.ended, is_checked=bool(fact.failing))
             return replace(at, verdict=verdict)
-        case f.StageRouted():
+        case f.StageTransitioned():
             return replace(at, transition=Transition(fact.next, fact.feedback, fact.skipped))
         case _:
             assert_never(fact)
@@ -92,7 +92,7 @@ def _record(at: StageState, fact: f.CheckCompleted) -> CheckRecord:
     )
 
 
-def judged(state: RunState, event: Event, fact: f.StageJudged) -> RunState:
+def verdict_reached(state: RunState, event: Event, fact: f.StageVerdictReached) -> RunState:
     """Count a failing visit: by its signatures, and as one that changed nothing."""
     at = event.cursor
     path, run = (visits_key(at.node_path, at.provider), at.node_run) if at else ("", 0)
@@ -110,7 +110,7 @@ def judged(state: RunState, event: Event, fact: f.StageJudged) -> RunState:
     return replace(state, clusters=clusters, failing=failing)
 
 
-def _failing(before: Failing | None, fact: f.StageJudged, run: int) -> Failing:
+def _failing(before: Failing | None, fact: f.StageVerdictReached, run: int) -> Failing:
     now = Failing(fact.tree or "", tuple(sorted(fact.signatures)), 1, run)
     if before is None or (before.tree, before.signatures) != (now.tree, now.signatures):
         return now
@@ -135,7 +135,7 @@ def _without(state: RunState, is_dropped: Callable[[str], bool]) -> RunState:
     return replace(state, cycles=cycles, failing=failing, clusters=clusters)
 
 
-def routed(state: RunState, event: Event, fact: f.StageRouted) -> RunState:
+def transitioned(state: RunState, event: Event, fact: f.StageTransitioned) -> RunState:
     """Count a cycle; it resets the counters of the cycles inside it."""
     if not fact.cycle or event.cursor is None or fact.next is None:
         return state

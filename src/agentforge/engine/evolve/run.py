@@ -203,10 +203,10 @@ def _apply_task(state: RunState, event: Event, fact: StageFact | hooks.AnyHookFa
 
 def _apply_stage(state: RunState, event: Event, fact: StageFact) -> RunState:
     """Apply a fact about a stage: a node of the run or a stage of a branch."""
-    if isinstance(fact, f.StageJudged):
-        state = checks.judged(state, event, fact)
-    elif isinstance(fact, f.StageRouted):
-        state = checks.routed(state, event, fact)
+    if isinstance(fact, f.StageVerdictReached):
+        state = checks.verdict_reached(state, event, fact)
+    elif isinstance(fact, f.StageTransitioned):
+        state = checks.transitioned(state, event, fact)
     if isinstance(fact, f.IterationCompleted):
         state = _progressed(state, fact)
     elif isinstance(fact, FACTS_WITH_USAGE):

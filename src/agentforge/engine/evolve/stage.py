@@ -76,8 +76,8 @@ def evolve_stage(at: StageState, event: Event, fact: StageFact) -> StageState:
             | f.CheckCompleted()
             | f.CheckEnding()
             | f.CheckLost()
-            | f.StageJudged()
-            | f.StageRouted()
+            | f.StageVerdictReached()
+            | f.StageTransitioned()
         ):
             return evolve_checks(at, event, fact)
         case f.RetryScheduled() | f.StageRetried() | f.LimitMet() | f.ProviderChanged():

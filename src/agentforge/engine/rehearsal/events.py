@@ -129,9 +129,9 @@ def _of_check(fact: f.AnyFact) -> _Found:
             return "check_outcome", attempt, f"{check}: {'void' if changed else status}"
         case f.CheckLost(attempt=attempt, check=check):
             return "check_outcome", attempt, f"{check}: lost"
-        case f.StageJudged(verdict=verdict, waived=waived):
+        case f.StageVerdictReached(verdict=verdict, waived=waived):
             return "verdict", 0, f"{verdict} (waived: {', '.join(waived)})" if waived else verdict
-        case f.StageRouted(to=to):
+        case f.StageTransitioned(to=to):
             return "route", 0, to or "the end"
         case _:
             return None

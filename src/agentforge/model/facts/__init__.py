@@ -13,8 +13,8 @@ from agentforge.model.facts.check import (
     CheckPrepared,
     CheckStarted,
     CheckWaived,
-    StageJudged,
-    StageRouted,
+    StageTransitioned,
+    StageVerdictReached,
 )
 from agentforge.model.facts.fact import Fact
 from agentforge.model.facts.hook import (
@@ -156,9 +156,9 @@ __all__ = [
     "SessionResumed",
     "SessionStarted",
     "StageCompleted",
-    "StageJudged",
     "StageRetried",
-    "StageRouted",
+    "StageTransitioned",
+    "StageVerdictReached",
     "TimerFired",
     "TmuxSessionCleaned",
     "TreeTaken",
@@ -226,8 +226,8 @@ AnyFact = (
     | CheckEnding
     | CheckLost
     | CheckWaived
-    | StageJudged
-    | StageRouted
+    | StageVerdictReached
+    | StageTransitioned
     | HookStarted
     | HookCompleted
     | HookFailed

@@ -85,7 +85,7 @@ class CheckWaived(Fact, frozen=True):
     by: str
 
 
-class StageJudged(Fact, frozen=True):
+class StageVerdictReached(Fact, frozen=True):
     """A stage is over, with a verdict. (A judge only says whether a stage is over.)"""
 
     TYPE = "stage_verdict"
@@ -103,7 +103,7 @@ class StageJudged(Fact, frozen=True):
     """The files that all its checks saw; None if files changed after them, or in between."""
 
 
-class StageRouted(Fact, frozen=True, rename={"source": "from"}):
+class StageTransitioned(Fact, frozen=True, rename={"source": "from"}):
     """A verdict leads to another node than the next."""
 
     TYPE = "stage_transition"

@@ -60,7 +60,7 @@ class TreeTaken(Fact, frozen=True):
 class AttemptReattached(Fact, frozen=True):
     """A later engine found the agent still running and waits for it."""
 
-    TYPE = "attempt_adopted"
+    TYPE = "attempt_reattached"
 
     attempt: int
     pid: int

@@ -25,8 +25,8 @@ CheckEvent = (
     | f.CheckEnding
     | f.CheckLost
     | f.CheckWaived
-    | f.StageJudged
-    | f.StageRouted
+    | f.StageVerdictReached
+    | f.StageTransitioned
 )
 Waived = f.CheckWaived | Waiver
 
@@ -57,11 +57,11 @@ def check_details(fact: CheckEvent) -> list[tuple[str, Any]]:
             ]
         case f.CheckWaived():
             return [("check", one_line(fact.check)), *_said_about((fact,))]
-        case f.StageJudged():
+        case f.StageVerdictReached():
             failing, waived = ",".join(map(one_line, fact.failing)), ",".join(map(one_line, fact.waived))
             said = [("verdict", one_line(fact.verdict)), ("failing", failing), ("waived", waived)]
             return [*said, ("reason", _quoted(fact.reason)), ("tree", fact.tree or "")]
-        case f.StageRouted():
+        case f.StageTransitioned():
             cycle = f"{fact.cycle}/{fact.of}" if fact.cycle else ""
             to = [("from", one_line(fact.source)), ("to", one_line(fact.to) or "end")]
             skipped = ",".join(map(one_line, fact.skipped))
@@ -106,13 +106,13 @@ def check_words(fact: CheckEvent, *, is_branch: bool = False) -> str:
             return f"lost check {one_line(fact.check)} (try {fact.attempt})"
         case f.CheckWaived():
             return waiver_words((fact,))
-        case f.StageJudged():
+        case f.StageVerdictReached():
             waived = waived_text(fact.waived)
             # Of other verdicts, the next line has the reason: the route, the question or the failure.
             why = f": {_text(fact.reason)}" if fact.reason and fact.verdict == PASS else ""
             tree = f" on tree {tree_text(fact.tree)}" if fact.tree else ""
             return f"verdict {one_line(fact.verdict)}{tree}{waived}{why}"
-        case f.StageRouted():
+        case f.StageTransitioned():
             return _routed(fact, "its branch" if is_branch else "its pipeline" if fact.next else "the run")
         case _:
             assert_never(fact)
@@ -162,7 +162,7 @@ def outcome_words(status: str, how: str, seconds: float | None, counts: CheckCou
     return f"{how}{after}{f': {details}' if details else ''}"
 
 
-def _routed(fact: f.StageRouted, whole: str) -> str:
+def _routed(fact: f.StageTransitioned, whole: str) -> str:
     why = f": {_text(fact.reason)}" if fact.reason else ""
     skipped = f", skipping {_text(', '.join(fact.skipped))}" if fact.skipped else ""
     if not fact.to:

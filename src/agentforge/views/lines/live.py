@@ -88,12 +88,12 @@ def _of_check(place: str, stage: str, fact: CheckEvent, *, is_branch: bool) -> R
             return RunLine(place, words, "done")
         case f.CheckCompleted():
             return RunLine(place, words, "failed", "error")
-        case f.StageJudged(verdict=verdict):
+        case f.StageVerdictReached(verdict=verdict):
             if verdict == PASS:
                 return RunLine(stage, words, "done")
             is_failed = verdict_mark(verdict, "") == "failed"
             return RunLine(stage, words, "failed" if is_failed else "note", "warn")
-        case f.StageRouted():
+        case f.StageTransitioned():
             return RunLine(stage, words, "back" if fact.cycle else "onward", "warn")
         case f.CheckWaived():
             return RunLine("", words, "note", "warn")

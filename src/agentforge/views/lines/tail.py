@@ -114,8 +114,8 @@ def _place(event: Event) -> list[tuple[str, Any]]:
             | f.CheckCompleted()
             | f.CheckEnding()
             | f.CheckLost()
-            | f.StageJudged()
-            | f.StageRouted()
+            | f.StageVerdictReached()
+            | f.StageTransitioned()
         ):
             here = [("node", at.node_path), ("run", at.node_run), ("iter", at.iteration)]
             return [*here, ("branch", at.provider)] if at.provider else here
