@@ -5,6 +5,7 @@ import os
 import signal
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -20,11 +21,23 @@ def _reason(report: Any) -> str:
     return str(report.longrepr[2]).removeprefix("Skipped: ")
 
 
+def _import_share(session: pytest.Session) -> None:
+    """In a new clone no test is compiled: each worker begins with its share, and then finds those of the
+    others."""
+    worker, config = os.environ.get("PYTEST_XDIST_WORKER"), session.config
+    if worker and config.args == config.getini("testpaths"):
+        files = sorted(path for name in config.args for path in config.rootpath.glob(f"{name}/**/test_*.py"))
+        for path in files[int(worker.removeprefix("gw")) :: int(os.environ["PYTEST_XDIST_WORKER_COUNT"])]:
+            with suppress(Exception, pytest.skip.Exception):  # Whoever collects it reports what is wrong.
+                pytest.Module.from_parent(session, path=path).obj  # noqa: B018 - imports it.
+
+
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Iterator[None]:
+def pytest_collection(session: pytest.Session) -> Iterator[None]:
     """Every worker collects all tests: the garbage collector need not look at them, neither now nor later."""
     gc.disable()
     try:
+        _import_share(session)
         return (yield)
     finally:
         gc.freeze()
