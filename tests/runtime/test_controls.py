@@ -23,7 +23,8 @@ from agentforge.runtime.answers import MAX_TEXT_BYTES, Answer, give_answer, give
 from agentforge.runtime.controls import Control, drop_control, drop_pauses, pending_controls, send_control
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.left_files import MAX_FILE_BYTES
-from agentforge.runtime.refusals import Refusals, take_answers
+from agentforge.runtime.refusals import Refusals
+from agentforge.runtime.requests import take_answers
 from agentforge.testing import FakeClock
 from agentforge.testing.memory_log import MemoryLog
 

@@ -5,16 +5,13 @@ and not recorded again.
 """
 
 import os
-from collections.abc import Iterable
 
 from msgspec import Struct
 
 from agentforge.model import facts as f
 from agentforge.model.errors import StorageFailed
 from agentforge.model.layout import RunLayout
-from agentforge.model.request import Request
 from agentforge.model.state import MAX_REFUSED, RefusedFile
-from agentforge.runtime.answers import Answer, given_answers, stray_answers
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.left_files import Refuse
 from agentforge.system import files
@@ -77,18 +74,6 @@ class Refusals:
         for refusal in self._found:
             refusal.move()
         self._found.clear()
-
-
-def take_answers(
-    journal: Journal, layout: RunLayout, requests: Iterable[Request]
-) -> list[tuple[Request, Answer]]:
-    """The valid answers to these requests; an invalid one is refused, so that another can be given."""
-    refusals = Refusals(journal, layout)
-    answered = list(given_answers(layout, journal.state.run_id, requests, refusals.add))
-    for path, reason in stray_answers(layout, journal.state):
-        refusals.add(path, reason)
-    refusals.settle()
-    return answered
 
 
 def refuse_here(journal: Journal, layout: RunLayout) -> Refuse:

@@ -1,13 +1,27 @@
 """What was said to a run's open requests, recorded by the process that owns the run. Its engine decides what
 follows."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from agentforge.engine.decide.requests import defaults, request_waits
 from agentforge.model import facts as f
 from agentforge.model.layout import RunLayout
+from agentforge.model.request import Request
+from agentforge.runtime.answers import Answer, given_answers, stray_answers
 from agentforge.runtime.journal import Journal
-from agentforge.runtime.refusals import take_answers
+from agentforge.runtime.refusals import Refusals
+
+
+def take_answers(
+    journal: Journal, layout: RunLayout, requests: Iterable[Request]
+) -> list[tuple[Request, Answer]]:
+    """The valid answers to these requests; an invalid one is refused, so that another can be given."""
+    refusals = Refusals(journal, layout)
+    answered = list(given_answers(layout, journal.state.run_id, requests, refusals.add))
+    for path, reason in stray_answers(layout, journal.state):
+        refusals.add(path, reason)
+    refusals.settle()
+    return answered
 
 
 def record_answers(journal: Journal, layout: RunLayout, hide: Callable[[str], str]) -> bool:

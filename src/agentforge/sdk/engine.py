@@ -84,6 +84,7 @@ class Engine(HookDecorators):
         self._follower = Follower(runs)
         trust = Trust(runs)
         leases = Leases(runs, processes, clock, trust)
+        # For callers: repairs what it looks at. The parts of the engine look without changing anything.
         self.runs = Runs(self.project, self.environ, repair=leases.repair)
         self._runner = Runner(
             runs,

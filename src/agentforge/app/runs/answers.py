@@ -38,8 +38,7 @@ from agentforge.runtime.answers import (
     offered,
 )
 from agentforge.runtime.journal import Journal
-from agentforge.runtime.refusals import take_answers
-from agentforge.runtime.requests import record_due
+from agentforge.runtime.requests import record_due, take_answers
 from agentforge.runtime.state_folder import HeadKeeper
 from agentforge.runtime.state_writer import StateWriter
 
