@@ -9,12 +9,13 @@ from typing import Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from agentforge import Engine, RunResult, SyncEngine, protect_process, stop_on_signals
+from agentforge import Engine, RunResult, protect_process, stop_on_signals
 from agentforge.cli import exit_codes
 from agentforge.cli.display import Display, display_for
 from agentforge.cli.invocation import Invocation
 from agentforge.cli.log_output import log_event, set_up_logs
 from agentforge.cli.output import echo, ignore_closed_stdout, note, print_json, styled, wrapped
+from agentforge.cli.request_choice import TargetAnswer
 from agentforge.model.errors import AgentForgeError
 from agentforge.model.event import Event
 from agentforge.model.facts import SessionStarted
@@ -22,7 +23,7 @@ from agentforge.views.lines.checks import waiver_text
 from agentforge.views.lines.requests import inspect_command, labelled_commands, question_text
 from agentforge.views.lines.status import program_text
 from agentforge.views.run_model import RunModel
-from agentforge.views.status import resume_command
+from agentforge.views.status import needed_hooks, resume_command, resume_command_of
 from agentforge.views.text import cost, counted, one_line, reason_text, span
 
 T = TypeVar("T")
@@ -85,6 +86,47 @@ def _model(engine: Engine, event: Event) -> RunModel:
         return RunModel()
     info = engine.status(event.session)
     return RunModel(info.plan, info.state, info.summary)
+
+
+def drive_and_ask(call: Invocation, work: Callable[[Engine], Awaitable[RunResult | None]]) -> int | None:
+    """Drive the run; whenever it stops to ask, ask the person at the terminal, and continue with the answer.
+    Returns the exit status, or None if another engine drives the run."""
+    from agentforge.cli.prompt import ask_in_place
+
+    put_off: set[str] = set()
+    driven = drive(call, work)
+    while driven.outcome is not None and driven.signal is None:
+        answered = ask_in_place(call, driven.outcome, put_off)
+        if answered is None:
+            break
+        driven = drive(call, answered.give)
+        if driven.outcome is None and driven.signal is None:
+            return show_answered(call, answered)
+    return None if driven.outcome is None and driven.signal is None else conclude(call, driven)
+
+
+def show_answered(call: Invocation, reply: TargetAnswer) -> int:
+    """What happens next if this process doesn't continue the run."""
+    session = reply.target.session
+    if call.as_json:
+        print_json({"session": session, "answer": reply.answer, "continued": False})
+    else:
+        note(f"Answered session '{session}': {reply.answer}. {_next_step(call, session)}")
+    return exit_codes.COMPLETED
+
+
+def _next_step(call: Invocation, session: str) -> str:
+    info = call.runs.info(session)
+    command = resume_command_of(info.state, info.status, call.program)
+    if info.driver_pid is not None:
+        return f"Its engine (PID {info.driver_pid}) continues the run."
+    if hooks := needed_hooks(info.plan, info.state):
+        return f"Run {program_text(hooks)} to continue; it calls `recover`."
+    if info.status == "interrupted":
+        return f"It has no active engine; run `{command}`."
+    if command is None:
+        return "The engine that runs it will apply the answer."
+    return f"It is {info.status}; run `{command}` to apply the answer."
 
 
 def conclude(call: Invocation, driven: DriveResult, hooks: Sequence[str] = ()) -> int:
@@ -160,9 +202,3 @@ def _asked(result: RunResult, program: str) -> list[str]:
 def _shown(path: str) -> str:
     inside = os.path.relpath(path)
     return path if inside.startswith("..") else inside
-
-
-def open_engine(call: Invocation) -> SyncEngine:
-    """An engine for commands that control a run without a display."""
-    set_up_logs(call)
-    return SyncEngine(call.root)

@@ -40,6 +40,11 @@ class Invocation:
         """The session that this process drives in the background."""
 
     @property
+    def completion_variable(self) -> str:
+        """The variable by which the script of a shell asks for names."""
+        return f"_{self.name.replace('-', '_').upper()}_COMPLETE"
+
+    @property
     def runs(self) -> "Runs":
         from agentforge import Runs
 

@@ -240,7 +240,7 @@ def call(arguments: list[str], path: str = "agentforge") -> int:
             stream.reconfigure(errors="replace")
     is_shell_engine_name = os.path.basename(path) == SHELL_ENGINE_NAME
     seen = Invocation(SHELL_ENGINE_NAME if is_shell_engine_name else "agentforge", path)
-    if completion_variable(seen.name) in os.environ:
+    if seen.completion_variable in os.environ:
         # A shell shows what is printed: errors would be in the way.
         with suppress(Exception):
             app.main(arguments, seen.name, standalone_mode=False, obj=seen)
@@ -281,11 +281,6 @@ def _record_failure(seen: Invocation, error: AgentForgeError) -> None:
 
         with suppress(Exception):
             Background(seen.runs).record_failure(seen.background, error)
-
-
-def completion_variable(name: str) -> str:
-    """The variable by which the script of a shell asks for names."""
-    return f"_{name.replace('-', '_').upper()}_COMPLETE"
 
 
 def _called(arguments: list[str], seen: Invocation) -> int:

@@ -21,7 +21,7 @@ from agentforge.cli.trust import ask_for_trust, trust_existing, trust_option
 from agentforge.model.status import FINAL
 from agentforge.views.lines.requests import request_lines
 from agentforge.views.stage_progress import current_step
-from agentforge.views.status import resume_command
+from agentforge.views.status import resume_command_of
 
 if TYPE_CHECKING:
     from agentforge import Background, Compiled, Engine, RunInfo, RunResult
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 def start_attached(given: RunOptions, notes: "Sequence[AnyFact]" = ()) -> int:
     """Start a run and stay attached to it."""
-    from agentforge.cli.answers import drive_and_ask
+    from agentforge.cli.attached import drive_and_ask
     from agentforge.cli.log_output import current_session
 
     call = invocation()
@@ -178,13 +178,12 @@ def resume_attached(
     provider: str | None = None,
     skip_checks: Mapping[str, str] | None = None,
 ) -> int:
-    from agentforge.cli.answers import drive_and_ask
+    from agentforge.cli.attached import drive_and_ask
     from agentforge.cli.log_output import current_session
 
     trusted = ask_for_trust(call, session, given=trust)
     info = call.runs.info(session)
-    requests, reason = info.state.open_requests, info.state.pause_reason
-    asks_only = resume_command(session, info.status, requests=requests, reason=reason) is None
+    asks_only = resume_command_of(info.state, info.status) is None
     is_continued = info.state.status not in FINAL and (not asks_only or restart_stage or approve)
 
     async def work(engine: "Engine") -> "RunResult":

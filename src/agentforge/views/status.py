@@ -211,16 +211,7 @@ def status_view(
         completion_reason=state.completion_reason,
         failure=_failure(state, completed),
         pause=_pause(state),
-        resume_command=None
-        if hooks
-        else resume_command(
-            state.session,
-            status,
-            program,
-            by_person=not state.run_id,
-            requests=state.open_requests,
-            reason=state.pause_reason,
-        ),
+        resume_command=None if hooks else resume_command_of(state, status, program),
         program_hooks=hooks,
         waiting=tuple(waiting(plan, state)) if state.status is RunStatus.RUNNING else (),
         hooks=tuple(hook_calls(plan, state)),
@@ -290,6 +281,15 @@ def resume_command(
     command = "recover" if status == "interrupted" and not by_person else "resume"
     # A name that begins with a dash would read as an option.
     return f"{program} {command} {session_argument(session)}"
+
+
+def resume_command_of(state: RunState, status: str, program: str = "agentforge") -> str | None:
+    """The same, of a run in that state."""
+    requests, reason = state.open_requests, state.pause_reason
+    by_person = not state.run_id
+    return resume_command(
+        state.session, status, program, by_person=by_person, requests=requests, reason=reason
+    )
 
 
 def _node(plan: Plan, state: RunState, step: Step) -> NodeView:

@@ -66,9 +66,7 @@ def fold(summary: Summary, event: Event) -> Summary:
     match fact:
         case f.IterationStarted():
             return seen
-        case f.ErrorOccurred():
-            return replace(seen, errors=seen.errors + 1, consecutive_errors=summary.consecutive_errors + 1)
-        case f.HookFailed() | f.HookTimedOut():
+        case f.ErrorOccurred() | f.HookFailed() | f.HookTimedOut():
             return replace(seen, errors=seen.errors + 1, consecutive_errors=summary.consecutive_errors + 1)
         case f.JudgeCompleted(status="failed", result=result, error=error):
             return replace(

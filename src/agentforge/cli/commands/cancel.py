@@ -32,7 +32,7 @@ def abort(session: str | None, reason: str, trust: bool) -> None:
 
 
 def _cancel(session: str | None, reason: str, *, trust: bool) -> None:
-    from agentforge.cli.attached import open_engine
+    from agentforge.cli.engine import open_engine
 
     call = invocation()
     name = choose_session(call, session, OPEN_STATUSES, "to cancel")

@@ -23,13 +23,11 @@ def completion(context: click.Context, shell: str) -> None:
     """
     from click.shell_completion import get_completion_class
 
-    from agentforge.cli.main import completion_variable
-
-    name = invocation().name
+    call = invocation()
     kind = get_completion_class(shell)
     assert kind is not None, "one of click's own"
-    script = kind(context.find_root().command, {}, name, completion_variable(name)).source()
-    if invocation().as_json:
+    script = kind(context.find_root().command, {}, call.name, call.completion_variable).source()
+    if call.as_json:
         print_json({"shell": shell, "script": script})
     else:
         echo(*script.rstrip("\n").split("\n"))

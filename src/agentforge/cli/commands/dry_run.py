@@ -28,7 +28,7 @@ def dry_run(words: tuple[str, ...], **options: Any) -> None:
     stage; `pipeline` or `loop` decides if both exist. Nothing is started or written. What would prevent the
     run on this machine is listed.
     """
-    from agentforge.cli.attached import open_engine
+    from agentforge.cli.engine import open_engine
 
     with open_engine(call := invocation()) as sync:
         given = _given(sync.engine, words, options)

@@ -16,7 +16,7 @@ def pause(session: str | None, now: bool, reason: str) -> None:
 
     `agentforge resume` resumes it.
     """
-    from agentforge.cli.attached import open_engine
+    from agentforge.cli.engine import open_engine
 
     call = invocation()
     name = choose_session(call, session, {"running", "interrupted"}, "to pause")

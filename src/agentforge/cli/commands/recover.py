@@ -14,7 +14,7 @@ from agentforge.model.errors import AgentForgeError, HookMissing, UntrustedRun
 from agentforge.model.session_name import session_argument
 from agentforge.model.status import status_text
 from agentforge.views.lines.status import STATUS_TONES, program_text
-from agentforge.views.status import needed_hooks, resume_command
+from agentforge.views.status import needed_hooks, resume_command, resume_command_of
 from agentforge.views.text import padded, reason_text, width
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def recover(session: str | None, accept_damage: bool, detach: bool) -> int:
 
 
 def _recover_one(call: Invocation, session: str, *, accept_damage: bool) -> int:
-    from agentforge.cli.answers import drive_and_ask
+    from agentforge.cli.attached import drive_and_ask
 
     status = drive_and_ask(call, lambda engine: _one(engine, session, accept_damage=accept_damage))
     if status is None:
@@ -146,7 +146,7 @@ def _reason_not_to_recover(call: Invocation, session: str) -> str:
 
 
 def _next_step(call: Invocation, info: "RunInfo") -> str:
-    command = resume_command(info.session, info.status, call.program, requests=info.state.open_requests)
+    command = resume_command_of(info.state, info.status, call.program)
     if command is None:
         return f"answer its request: `{call.program} inbox show {session_argument(info.session)}`"
     if hooks := needed_hooks(info.plan, info.state):

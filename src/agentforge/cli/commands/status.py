@@ -31,7 +31,7 @@ def status(session: str | None) -> None:
     call = invocation()
     name = choose_session_to_show(call, session)
     now = datetime.now(UTC)
-    view = seen(call.runs.info(name), now, call.program)
+    view = status_of(call.runs.info(name), now, call.program)
     if call.as_json:
         print_json(view)
         return
@@ -46,7 +46,7 @@ def status(session: str | None) -> None:
                 echo(branch_line(branch, max(width(other.provider) for other in stage.branches)))
 
 
-def seen(info: "RunInfo", now: datetime, program: str) -> StatusView:
+def status_of(info: "RunInfo", now: datetime, program: str) -> StatusView:
     behind = None if info.state_file_seq is None else max(0, info.state.seq - info.state_file_seq)
     log = LogStatus(
         events_flushed=info.summary.events,

@@ -20,7 +20,7 @@ def steer(words: tuple[str, ...], trust: bool) -> None:
     The current iteration continues as it is. The run keeps all texts. `agentforge resume --context` does the
     same for a run that is stopped. SESSION can be omitted if only one session is unfinished.
     """
-    from agentforge.cli.attached import open_engine
+    from agentforge.cli.engine import open_engine
 
     call = invocation()
     if len(words) > MAX_WORDS:

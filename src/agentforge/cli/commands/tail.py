@@ -19,7 +19,7 @@ from agentforge.cli.invocation import (
 from agentforge.cli.output import echo, echo_json, note, styled, wrapped
 from agentforge.views.lines.status import program_text
 from agentforge.views.lines.tail import event_json, event_line, output_json
-from agentforge.views.status import needed_hooks, resume_command
+from agentforge.views.status import needed_hooks, resume_command_of
 from agentforge.views.text import MAX_LINE, shortened
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class Watch:
         info = call.runs.info(self._session)
         if hooks := needed_hooks(info.plan, info.state):
             return f"run {program_text(hooks)}"
-        command = resume_command(self._session, info.status, call.program, by_person=not info.state.run_id)
+        command = resume_command_of(info.state, info.status, call.program)
         return f"run `{command}`"
 
     def _news(self) -> "Iterator[tuple[Event, Sequence[AgentAttempt]]]":

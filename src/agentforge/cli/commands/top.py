@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agentforge.cli.commands.status import seen
+from agentforge.cli.commands.status import status_of
 from agentforge.cli.invocation import Invocation, engine_options, invocation, note_others
 from agentforge.cli.output import echo, print_json, styled
 from agentforge.views.lines.status import STATUS_TONES
@@ -54,7 +54,7 @@ def top(once: bool) -> None:
 def current_rows(call: Invocation, overview: "Overview") -> list[TopRow]:
     now = datetime.now(UTC)
     found = (
-        top_row(seen(info, now, call.program), now) if info else TopRow(session, "unknown")
+        top_row(status_of(info, now, call.program), now) if info else TopRow(session, "unknown")
         for session, info in overview.infos().items()
     )
     return in_order(found)
