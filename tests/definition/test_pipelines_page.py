@@ -8,8 +8,7 @@ from tests.code_blocks import ROOT, code_blocks
 
 from agentforge.adapters.host.project_files import FileSources
 from agentforge.definition.compiler import compile_pipeline
-from agentforge.definition.read.hook_keys import HOOK, POINTS
-from agentforge.definition.read.notify_keys import NOTIFICATION
+from agentforge.definition.read.hook_keys import HOOK, NOTIFICATION, POINTS
 from agentforge.model.condition import VARIABLES, Operator
 from agentforge.model.plan import ParallelNode, StageNode
 

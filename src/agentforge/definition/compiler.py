@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from agentforge.definition.diagnostics import Report
-from agentforge.definition.hooks import validate_hooks
+from agentforge.definition.hook_rules import validate_hooks
 from agentforge.definition.link import link
 from agentforge.definition.lower import DEFAULT_RUNS, CompilationContext, lower, provider_levels
 from agentforge.definition.pins import pin
@@ -36,7 +36,7 @@ from agentforge.definition.resolve import (
     is_stage_name,
     missing_pipeline,
 )
-from agentforge.definition.routes import refuse_checks, validate_checks, validate_routes
+from agentforge.definition.route_rules import refuse_checks, validate_checks, validate_routes
 from agentforge.definition.specs import (
     ApprovalSpec,
     BlockSpec,

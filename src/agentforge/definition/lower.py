@@ -13,10 +13,12 @@ from agentforge.definition.link import Links, inherited
 from agentforge.definition.precedence import (
     OverrideLevels,
     block_approval,
+    choose_checks,
     choose_fallbacks,
     choose_in_block,
     choose_policy,
     choose_provider,
+    choose_routes,
     choose_sandbox,
     first_text,
     lower_approval,
@@ -24,7 +26,6 @@ from agentforge.definition.precedence import (
     merge_commands,
     strongest,
 )
-from agentforge.definition.routes import checks_of, routes_of
 from agentforge.definition.specs import (
     ApprovalLevel,
     BranchSpec,
@@ -132,9 +133,9 @@ def lower_stage(path: str, node: ResolvedStage, levels: Levels, wiring: Wiring) 
         sandbox=choose_sandbox(level.sandbox for level in given),
         approve=lower_approval(merge_approvals(levels.pipeline, levels.approve, node)),
         checkpoint=first_text(node.spec.checkpoint),
-        checks=tuple(_check(check, commands) for check in checks_of((stage, work))),
+        checks=tuple(_check(check, commands) for check in choose_checks((stage, work))),
         verdicts=tuple(word.value for word in work.verdicts or stage.verdicts or ()),
-        routes=tuple(_route(route) for route in routes_of((stage, work))),
+        routes=tuple(_route(route) for route in choose_routes((stage, work))),
         limits=cycle_limits(levels.limits, stage.limits, work.limits),
         **_prompt(node, levels.project),
     )

@@ -1,6 +1,6 @@
 """Precedence of values given at several levels: caller, environment, node, stage, pipeline, default."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -16,11 +16,13 @@ from agentforge.definition.provider_settings import (
 from agentforge.definition.specs import (
     ApprovalLevel,
     ApprovalSpec,
+    CheckSpec,
     LimitSpec,
     ProviderSpec,
     ResolvedBlock,
     ResolvedStage,
     RetrySpec,
+    RouteSpec,
     SandboxSpec,
     WorkSpec,
     Written,
@@ -186,6 +188,15 @@ def _plain(spec: Struct | None) -> dict[str, Any]:
             case tuple(items):
                 values[name] = tuple(item.value for item in items)
     return values
+
+
+def choose_checks(levels: Sequence[WorkSpec]) -> tuple[CheckSpec, ...]:
+    """The checks of the strongest level that has some: lists aren't merged."""
+    return next((level.checks for level in reversed(levels) if level.checks is not None), ())
+
+
+def choose_routes(levels: Sequence[WorkSpec]) -> tuple[RouteSpec, ...]:
+    return next((level.routes for level in reversed(levels) if level.routes is not None), ())
 
 
 def strongest(levels: Iterable[Written[float] | None]) -> float | None:

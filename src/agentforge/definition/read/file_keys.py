@@ -7,9 +7,8 @@ from typing import Any
 
 from agentforge.definition.diagnostics import Report
 from agentforge.definition.read.check_keys import LIMITS, OF_STAGES
-from agentforge.definition.read.hook_keys import HOOKS_KEY
+from agentforge.definition.read.hook_keys import HOOKS_KEY, NOTIFY_KEY
 from agentforge.definition.read.node_keys import NODE
-from agentforge.definition.read.notify_keys import NOTIFY_KEY
 from agentforge.definition.read.table import Entries, Key, Nested, Table
 from agentforge.definition.read.values import (
     FLAG,

@@ -1,4 +1,4 @@
-"""The keys of hooks."""
+"""The keys of hooks and notifications."""
 
 from typing import Any, get_args
 
@@ -9,6 +9,7 @@ from agentforge.definition.diagnostics import Report
 from agentforge.definition.read.external_values import ADDRESS, COMMAND, SECRET, NamedVariable
 from agentforge.definition.read.table import Entries, Key, Nested, Table
 from agentforge.definition.read.values import (
+    FLAG,
     SECONDS,
     TEXT,
     ListOf,
@@ -27,14 +28,22 @@ from agentforge.model.condition import Condition
 from agentforge.model.diagnostic import USER_PREFIX, choice
 from agentforge.model.hook import (
     CALL_POINTS,
+    OCCASIONS,
     YAML_POINTS,
     Hook,
     HookAction,
     HookPoint,
+    Notification,
     OnFailure,
     OnLost,
 )
-from agentforge.model.plan_limits import MAX_MESSAGE, MAX_NAMED_VARIABLES, MAX_TRIES, MAX_YAML_HOOKS
+from agentforge.model.plan_limits import (
+    MAX_MESSAGE,
+    MAX_NAMED_VARIABLES,
+    MAX_NOTIFICATIONS,
+    MAX_TRIES,
+    MAX_YAML_HOOKS,
+)
 
 
 class ConditionKind(Struct, frozen=True):
@@ -206,3 +215,51 @@ class HooksKind(Struct, frozen=True):
 
 
 HOOKS_KEY = Key("hooks", HooksKind(), "Your own code and services, called at points of the run.")
+
+
+def _notification(entries: Entries) -> Written[Notification]:
+    get, report = entries.get, entries.report
+    desktop, command = get("desktop"), get("command")
+    if desktop and not desktop.value and command is None and get("url") is None:
+        _WAYS.report_missing(entries.at, report)
+    if "secret" in entries.values and entries.tree("url") is None:
+        at = entries.written["secret"].key.at
+        report.warning("no-effect", at, "`secret` has no effect without `url`", "remove it, or add `url`")
+    found = Notification(
+        on=tuple(dict.fromkeys(occasion.value for occasion in get("on", ()))) or OCCASIONS,
+        desktop=bool(desktop and desktop.value),
+        command=command,
+        url=get("url"),
+        secret=get("secret"),
+    )
+    return Written(found, entries.at)
+
+
+_WAYS = Required(
+    ("desktop", "command", "url"),
+    "the notification has no receiver",
+    "add `desktop: true`, `command: …` or `url: …`",
+)
+_OCCASIONS = Required(("on",), "`on` is an empty list", f"name some of {', '.join(OCCASIONS)}, or omit it")
+NOTIFICATION = Table(
+    "notification",
+    (
+        Key(
+            "on",
+            ListOf(Text(OCCASIONS), or_one=True, required=_OCCASIONS),
+            "When: a run needs a person, failed, completed or was cancelled; by default all of these.",
+        ),
+        Key("desktop", FLAG, "Show a notification on the desktop."),
+        Key("command", COMMAND, "Run a shell command."),
+        Key("url", ADDRESS, "Send a POST to this address."),
+        Key("secret", SECRET, "The environment variable with the secret that signs the POST."),
+    ),
+    _notification,
+    name="notification",
+    required=(_WAYS,),
+)
+NOTIFY_KEY = Key(
+    "notify",
+    ListOf(Nested(NOTIFICATION), or_one=True, longest=MAX_NOTIFICATIONS),
+    "How someone is told that a run needs a person, failed, completed or was cancelled.",
+)

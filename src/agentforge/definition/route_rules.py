@@ -3,25 +3,17 @@
 from collections.abc import Collection, Mapping, Sequence
 
 from agentforge.definition.diagnostics import Report
-from agentforge.definition.specs import CheckSpec, ResolvedStage, RouteSpec, WorkSpec, Written
+from agentforge.definition.precedence import choose_checks, choose_routes
+from agentforge.definition.specs import CheckSpec, ResolvedStage, Written
 from agentforge.definition.yaml.tree import shown
 from agentforge.model.diagnostic import SourcePlace, choice, did_you_mean, listed
 from agentforge.model.plan import ROUTE_ACTIONS, VERDICTS
 
 
-def checks_of(levels: Sequence[WorkSpec]) -> tuple[CheckSpec, ...]:
-    """The checks of the strongest level that has some: lists aren't merged."""
-    return next((level.checks for level in reversed(levels) if level.checks is not None), ())
-
-
-def routes_of(levels: Sequence[WorkSpec]) -> tuple[RouteSpec, ...]:
-    return next((level.routes for level in reversed(levels) if level.routes is not None), ())
-
-
 def validate_checks(stage: ResolvedStage, commands: Mapping[str, str], report: Report) -> None:
     """`commands`: those of the pipeline and the stage."""
     seen: dict[str, SourcePlace] = {}
-    for check in checks_of((stage.stage_work, stage.spec.work)):
+    for check in choose_checks((stage.stage_work, stage.spec.work)):
         name = check.name.value
         if check.run is None and name not in commands:
             message = f"check {shown(name)} has no `run`, and there is no command {shown(name)}"
@@ -50,7 +42,7 @@ def validate_routes(
     levels = (stage.stage_work, stage.spec.work)
     declared = next((level.verdicts for level in reversed(levels) if level.verdicts is not None), ())
     words = _verdicts(declared, report)
-    for route in routes_of(levels):
+    for route in choose_routes(levels):
         verdict, to = route.verdict, route.to
         if verdict.value not in words:
             message = f"{shown(verdict.value)} is not a verdict of this stage"
@@ -93,6 +85,6 @@ def _meant(name: str, known: Sequence[str], hint: str) -> str:
 
 def refuse_checks(stage: ResolvedStage, report: Report) -> None:
     """In a parallel block, all branches change the same files."""
-    for check in checks_of((stage.stage_work, stage.spec.work))[:1]:
+    for check in choose_checks((stage.stage_work, stage.spec.work))[:1]:
         message = "`checks` are not possible in a parallel block: its branches work on the same files"
         report.error("unsupported", check.at, message, hint="put them on a stage after the block")
