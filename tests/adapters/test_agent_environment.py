@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 import pytest
 
-from agentforge.adapters.cli_agents.program import agent_environment, secrets_in
+from agentforge.adapters.environment import agent_environment, secrets_in
 from agentforge.ports.provider import ExecuteRequest
 
 INHERITED = {

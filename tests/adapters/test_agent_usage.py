@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from agentforge.adapters.cli_agents.cli_agent import CliAgent
-from agentforge.adapters.cli_agents.program import secrets_in
+from agentforge.adapters.environment import secrets_in
 from agentforge.adapters.providers.claude import CLAUDE
 from agentforge.adapters.providers.opencode import OPENCODE
 from agentforge.ports.provider import ExecuteResult, Exit

@@ -6,13 +6,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from agentforge.adapters.cli_agents.program import (
-    MAX_ARGUMENT_BYTES,
-    ProgramProvider,
-    exit_status,
-    passed_variables,
-    secrets_in,
-)
+from agentforge.adapters.cli_agents.program import MAX_ARGUMENT_BYTES, ProgramProvider, exit_status
+from agentforge.adapters.environment import passed_variables, secrets_in
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.ports.provider import Capabilities, Command, ExecuteRequest, ExecuteResult, Exit

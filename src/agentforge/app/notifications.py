@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 import msgspec
 from msgspec import Struct
 
-from agentforge.adapters.cli_agents.program import named_secrets
+from agentforge.adapters.environment import named_secrets
 from agentforge.adapters.host.desktop import notify
 from agentforge.adapters.httpx_webhooks import HttpxWebhooks
 from agentforge.model.hook import Notification, Occasion

@@ -4,7 +4,7 @@ import logging
 import re
 from collections.abc import Callable, Mapping
 
-from agentforge.adapters.cli_agents.program import named_secrets, secrets_in
+from agentforge.adapters.environment import named_secrets, secrets_in
 from agentforge.model.secrets import Redactor, SecretReferences
 
 _SURROGATES = re.compile("[\ud800-\udfff]")

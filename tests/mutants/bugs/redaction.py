@@ -4,7 +4,7 @@ from tests.mutants.mutation import Mutation as Bug
 
 SECRETS = "agentforge.model.secrets"
 LOGGING = "agentforge.app.redaction"
-PROGRAM = "agentforge.adapters.cli_agents.program"
+ENVIRONMENT = "agentforge.adapters.environment"
 
 BUGS = (
     Bug(
@@ -80,13 +80,13 @@ BUGS = (
         "record.msg = hide(record.msg)",
     ),
     Bug(
-        PROGRAM,
+        ENVIRONMENT,
         "inherited secrets aren't redacted",
         "(*environment.items(), *(inherited or {}).items())",
         "environment.items()",
     ),
     Bug(
-        PROGRAM,
+        ENVIRONMENT,
         "variables named in the settings aren't redacted",
         "(is_secret_name(name) or _matches(name, names)) and",
         "is_secret_name(name) and",

@@ -21,17 +21,10 @@ from agentforge.adapters.cli_agents.command_line import (
 )
 from agentforge.adapters.cli_agents.description import AgentCli, Words
 from agentforge.adapters.cli_agents.outcome import interpret_exit, reader_of
-from agentforge.adapters.cli_agents.program import (
-    ProgramProvider,
-    SettingValue,
-    agent_environment,
-    as_text,
-    check_arguments,
-    find_program,
-    secrets_in,
-)
+from agentforge.adapters.cli_agents.program import ProgramProvider, check_arguments, find_program
 from agentforge.adapters.cli_agents.settings import ConfigReader, describe_error
 from agentforge.adapters.cli_agents.stream import json_line, one_line
+from agentforge.adapters.environment import SettingValue, agent_environment, as_text, secrets_in
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.key_hosts import HINT as KEY_HOSTS_HINT
 from agentforge.model.key_hosts import host_problem, names_address

@@ -4,7 +4,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from agentforge.adapters.cli_agents.program import SettingValue
+from agentforge.adapters.environment import SettingValue
 from agentforge.model.failure import FailureKind
 
 Words = tuple[str, ...]

@@ -9,15 +9,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct, field
 
-from agentforge.adapters.cli_agents.program import (
-    ProgramProvider,
-    SettingValue,
-    agent_environment,
-    as_text,
-    exit_status,
-    secrets_in,
-)
+from agentforge.adapters.cli_agents.program import ProgramProvider, exit_status
 from agentforge.adapters.cli_agents.settings import ConfigReader
+from agentforge.adapters.environment import SettingValue, agent_environment, as_text, secrets_in
 from agentforge.model.errors import MissingKey, ProviderUnusable, StorageFailed
 from agentforge.model.json_text import NOT_JSON
 from agentforge.model.key_hosts import HINT as KEY_HOSTS_HINT

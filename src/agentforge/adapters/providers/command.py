@@ -7,16 +7,9 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from agentforge.adapters.cli_agents.program import (
-    ProgramProvider,
-    SettingValue,
-    agent_environment,
-    as_text,
-    check_arguments,
-    find_program,
-    secrets_in,
-)
+from agentforge.adapters.cli_agents.program import ProgramProvider, check_arguments, find_program
 from agentforge.adapters.cli_agents.settings import ConfigReader
+from agentforge.adapters.environment import SettingValue, agent_environment, as_text, secrets_in
 from agentforge.model.errors import ProviderUnusable
 from agentforge.ports.provider import Capabilities, Command, ExecuteRequest
 

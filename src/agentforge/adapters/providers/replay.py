@@ -13,8 +13,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from agentforge.adapters.cli_agents.program import ProgramProvider, agent_environment, secrets_in
+from agentforge.adapters.cli_agents.program import ProgramProvider
 from agentforge.adapters.cli_agents.settings import ConfigReader
+from agentforge.adapters.environment import agent_environment, secrets_in
 from agentforge.adapters.providers import replay_player
 from agentforge.model.cassette import MAX_CASSETTE, Cassette, Fail, parse_cassette
 from agentforge.model.errors import ProviderUnusable, StorageFailed

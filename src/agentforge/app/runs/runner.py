@@ -7,7 +7,7 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from agentforge.adapters.beads import Beads
-from agentforge.adapters.cli_agents.program import named_secrets, secrets_in
+from agentforge.adapters.environment import named_secrets, secrets_in
 from agentforge.adapters.httpx_webhooks import HttpxWebhooks
 from agentforge.adapters.providers.mock import is_mock_mode
 from agentforge.adapters.providers.replay import load_cassette
