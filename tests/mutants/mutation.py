@@ -63,7 +63,7 @@ PACKAGES = {
     "agentforge.adapters.processes.marked_tree": "supervisor",
     "agentforge.runtime.supervisor": "supervisor",
     "agentforge.runtime.supervision": "supervisor",
-    "agentforge.runtime.exit_record": "supervisor",
+    "agentforge.runtime.attempt_folder": "supervisor",
     "agentforge.adapters.log.writer": "log",
     "agentforge.adapters.log.reader": "log",
     "agentforge.adapters.log.scan": "log",

@@ -20,8 +20,8 @@ from agentforge.model.place import Place
 from agentforge.model.secrets import Redactor
 from agentforge.model.task import HookTask
 from agentforge.ports.hook_calls import HookCalls
+from agentforge.runtime.attempt_folder import Claim, read_claim
 from agentforge.runtime.confinement import Confiner
-from agentforge.runtime.exit_record import Claim, read_claim
 from agentforge.runtime.left_files import leave
 from agentforge.runtime.supervision import Supervised, SupervisorLimits
 from agentforge.runtime.tasks.call import Calls, TaskContext

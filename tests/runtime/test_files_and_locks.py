@@ -14,9 +14,9 @@ from agentforge.app.wiring import local_processes
 from agentforge.model.errors import StorageFailed
 from agentforge.model.layout import AttemptLayout, RunLayout
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult
+from agentforge.runtime.attempt_folder import read_claim, read_exit, take_claim
 from agentforge.runtime.conclusion import Attempted, note_attempt
 from agentforge.runtime.controls import Control, drop_control, pending_controls, send_control
-from agentforge.runtime.exit_record import read_claim, read_exit, take_claim
 from agentforge.system import files
 from agentforge.testing import ScriptedProvider
 from agentforge.testing.scripted_provider import says

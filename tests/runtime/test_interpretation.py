@@ -16,7 +16,7 @@ from agentforge.model.layout import RunLayout
 from agentforge.model.plan import ProviderChoice
 from agentforge.model.result import Usage
 from agentforge.ports.provider import Capabilities, ExecuteResult, Exit
-from agentforge.runtime.exit_record import ExitRecord
+from agentforge.runtime.attempt_folder import ExitRecord
 from agentforge.runtime.left_files import leave
 from agentforge.runtime.supervision import SupervisedExit
 from agentforge.runtime.tasks.call import Calls, Finished, ProviderCall

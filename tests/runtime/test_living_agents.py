@@ -14,7 +14,7 @@ from agentforge.model.layout import AttemptLayout, RunLayout
 from agentforge.model.state import AttemptState, IterationState, RunState, StageState
 from agentforge.model.status import IterationStatus, TaskStatus
 from agentforge.model.task import agent_mark
-from agentforge.runtime.exit_record import named
+from agentforge.runtime.attempt_folder import named
 from agentforge.runtime.supervision import has_living_agent
 from agentforge.system.folders import draft_name
 

@@ -15,7 +15,7 @@ from agentforge.adapters.processes.local import host_processes
 from agentforge.model.layout import AttemptLayout
 from agentforge.model.plan import ProviderChoice
 from agentforge.ports.provider import Command
-from agentforge.runtime.exit_record import exit_of, make_folder, read_claim
+from agentforge.runtime.attempt_folder import exit_of, make_folder, read_claim
 from agentforge.runtime.left_files import leave
 from agentforge.runtime.supervision import AttemptLimits, Supervised, SupervisedExit, SupervisorLimits
 from agentforge.system import files

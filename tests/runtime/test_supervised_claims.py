@@ -13,7 +13,7 @@ import pytest
 from agentforge.model.layout import AttemptLayout
 from agentforge.ports.process import Identity
 from agentforge.ports.provider import Command
-from agentforge.runtime.exit_record import is_foreign, make_folder, read_claim
+from agentforge.runtime.attempt_folder import is_foreign, make_folder, read_claim
 from agentforge.runtime.left_files import leave
 from agentforge.runtime.supervision import AttemptLimits, Supervised, SupervisedExit, SupervisorLimits
 

@@ -1,4 +1,4 @@
-"""The files of a supervisor: the claim it starts with, and the exit record it ends with."""
+"""The folder of an attempt: the claim its supervisor starts with, and the exit record it ends with."""
 
 import os
 import signal

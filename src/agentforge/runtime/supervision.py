@@ -19,7 +19,7 @@ from agentforge.model.state import RunState
 from agentforge.model.task import agent_mark, hook_mark
 from agentforge.ports.process import Processes
 from agentforge.ports.provider import Command
-from agentforge.runtime.exit_record import (
+from agentforge.runtime.attempt_folder import (
     Claim,
     ClaimPlace,
     ExitRecord,
@@ -33,6 +33,9 @@ from agentforge.runtime.exit_record import (
 )
 from agentforge.system import programs
 
+log = logging.getLogger("agentforge.run")
+
+CLEANUP_SECONDS = 10.0
 Cleanup = tuple[str, ...]
 """A program that ends an agent which works outside the process tree; empty: not needed."""
 
@@ -195,11 +198,6 @@ def _tighter(*limits: float | None) -> float | None:
     return min((limit for limit in limits if limit is not None), default=None)
 
 
-log = logging.getLogger("agentforge.run")
-
-CLEANUP_SECONDS = 10.0
-
-
 async def run_cleanup(argv: Cleanup, seconds: float = CLEANUP_SECONDS) -> None:
     """Run an attempt's cleanup program, if it has one; safe to repeat."""
     if not argv:
@@ -213,8 +211,8 @@ async def run_cleanup(argv: Cleanup, seconds: float = CLEANUP_SECONDS) -> None:
 
 def has_living_agent(plan: Plan, state: RunState, layout: RunLayout, processes: Processes) -> bool:
     """Whether an agent or the script of a hook is running."""
-    programs = (*_agents(plan, state, layout), *_scripts(state, layout))
-    return any(_is_alive(place, mark, processes) for place, mark in programs)
+    started = (*_agents(plan, state, layout), *_scripts(state, layout))
+    return any(_is_alive(place, mark, processes) for place, mark in started)
 
 
 def _agents(plan: Plan, state: RunState, layout: RunLayout) -> Iterator[tuple[AttemptLayout, str]]:

@@ -4,7 +4,7 @@ from tests.mutants.mutation import Mutation as Bug
 
 PROGRAM = "agentforge.runtime.supervisor"
 ENGINE = "agentforge.runtime.supervision"
-RECORD = "agentforge.runtime.exit_record"
+RECORD = "agentforge.runtime.attempt_folder"
 
 CLAIM = ("tests/runtime/test_supervisor_claim.py", "tests/runtime/test_supervisor_doubts.py")
 ENDING = ("tests/runtime/test_supervisor_doubts.py", "tests/runtime/test_supervisor_ending.py")

@@ -16,6 +16,7 @@ from agentforge.model.secrets import references_in
 from agentforge.model.task import MARK, AgentTask
 from agentforge.ports.clock import Clock
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult
+from agentforge.runtime.attempt_folder import ExitRecord
 from agentforge.runtime.conclusion import (
     Attempted,
     archive_leftovers,
@@ -23,7 +24,6 @@ from agentforge.runtime.conclusion import (
     hide_secrets,
     note_attempt,
 )
-from agentforge.runtime.exit_record import ExitRecord
 from agentforge.runtime.outbox import empty_outbox
 from agentforge.runtime.supervision import AttemptLimits
 from agentforge.runtime.tasks.call import (

@@ -21,8 +21,8 @@ from agentforge.model.result import Usage
 from agentforge.model.secrets import Redactor, SecretReferences
 from agentforge.model.task import MARK
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult, ProcessProvider, Provider
+from agentforge.runtime.attempt_folder import KILLED, ExitRecord, exit_of, is_foreign, make_folder
 from agentforge.runtime.confinement import Confiner
-from agentforge.runtime.exit_record import KILLED, ExitRecord, exit_of, is_foreign, make_folder
 from agentforge.runtime.left_files import Refuse
 from agentforge.runtime.outbox import make_outbox
 from agentforge.runtime.output_copies import OutputCopies
