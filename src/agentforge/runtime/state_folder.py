@@ -14,6 +14,8 @@ from agentforge.model.json_text import NOT_JSON
 from agentforge.ports.event_log import EventLog, Head
 from agentforge.system import files
 
+log = logging.getLogger("agentforge.run")
+
 
 class StateFolder:
     """The files that are kept about one run folder."""
@@ -54,8 +56,6 @@ class StateFolder:
 def _digest(text: str) -> str:
     return sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
-
-log = logging.getLogger("agentforge.run")
 
 HEADS = "heads"
 MAX_BYTES = 64 * 1024
