@@ -22,9 +22,27 @@ from contextlib import suppress
 from pathlib import Path
 
 BASE = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "TZ": "UTC"}
-DESCRIPTOR = "FORK_SERVER"
-"""The variable with the number of the socket on which the server is asked to fork."""
+DESCRIPTORS = "FORK_SERVER"
+"""The variable with the numbers of the sockets on which the server is asked to fork."""
 MAX_ANSWER = 20
+
+LAUNCHER = """\
+import json, os, signal, socket, sys
+call = {{"argv": [{name!r}, *sys.argv[1:]], "cwd": os.getcwd(), "env": dict(os.environ), "session": False}}
+file = os.memfd_create("call")
+os.pwrite(file, json.dumps(call).encode(), 0)
+server = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+server.connect({address!r})
+socket.send_fds(server, [b"call"], [file, 0, 1, 2])
+pid = int(server.recv({size}))
+for number in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, lambda number, _: os.kill(pid, number))
+code = int(server.recv({size}))
+if code < 0:
+    signal.signal(-code, signal.SIG_DFL)
+    os.kill(os.getpid(), -code)
+os._exit(code)
+"""
 
 
 class Forked:
@@ -63,17 +81,22 @@ class ForkServer:
 
     def __init__(self, program: str, search: str = "") -> None:
         self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        listener.bind("")  # The kernel chooses a name that no file has.
+        listener.listen()
+        self._address: bytes = listener.getsockname()
         # Where the source is, if not where it is installed.
         search = search or os.environ.get("PYTHONPATH", "")
         path = {"PYTHONPATH": search} if search else {}
-        with theirs:
+        with theirs, listener:
+            descriptors = [theirs.fileno(), listener.fileno()]
             self._process = subprocess.Popen(
                 [sys.executable, program],
                 cwd="/",
-                env={**BASE, **path, DESCRIPTOR: str(theirs.fileno())},
+                env={**BASE, **path, DESCRIPTORS: json.dumps(descriptors)},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
+                pass_fds=descriptors,
             )
 
     def __del__(self) -> None:
@@ -93,36 +116,53 @@ class ForkServer:
         os.close(file)
         return Forked(ours)
 
+    def put_launcher(self, path: Path, name: str) -> Path:
+        """An executable that has one of the server's processes do its work: with its arguments, folder,
+        variables and standard streams. `name`: what the process finds as its own."""
+        code = LAUNCHER.format(name=name, address=self._address, size=MAX_ANSWER)
+        path.write_text(f"#!{sys.executable} -IS\n{code}", encoding="utf-8")
+        path.chmod(0o755)
+        return path
+
 
 def serve() -> None:
     """Fork for each call; returns in the forked processes only, each as it was asked for."""
     # The forked processes leave these objects alone, so that their memory stays shared.
     gc.freeze()
-    with socket.socket(fileno=int(os.environ.pop(DESCRIPTOR))) as channel:
-        call, *files = _call_of_child(channel)
-    for number, file in enumerate(files, 1):
+    channel, listener = (socket.socket(fileno=number) for number in json.loads(os.environ.pop(DESCRIPTORS)))
+    with channel, listener:
+        call, *files = _call_of_child(channel, listener)
+    for number, file in enumerate(files, 3 - len(files)):
         os.dup2(file, number)
         os.close(file)
+    _open_streams()
     with open(call, "rb") as content:
         _become(**json.load(content))
 
 
-def _call_of_child(channel: socket.socket) -> list[int]:
-    """Serve until we are the forked process; returns the descriptors of its call, stdout and stderr."""
+def _call_of_child(channel: socket.socket, listener: socket.socket) -> list[int]:
+    """Serve until we are the forked process; returns the descriptors of its call and its streams, of which
+    the first may be missing."""
     started: dict[int, tuple[int, int]] = {}
     """Process and connection of each that is running, by its descriptor."""
     waiting = select.poll()
     waiting.register(channel, select.POLLIN)
+    waiting.register(listener, select.POLLIN)
     while True:
         for ready, _ in waiting.poll():
-            if ready != channel.fileno():
+            if ready in started:
                 waiting.unregister(ready)
                 _report_exit(ready, *started.pop(ready))
                 continue
-            content, files, _, _ = socket.recv_fds(channel, MAX_ANSWER, 4)
-            if not content:
-                os._exit(0)
-            connection = files.pop()
+            if ready == listener.fileno():
+                launcher, _ = listener.accept()
+                _, files, _, _ = socket.recv_fds(launcher, MAX_ANSWER, 4)
+                connection = launcher.detach()
+            else:
+                content, files, _, _ = socket.recv_fds(channel, MAX_ANSWER, 4)
+                if not content:
+                    os._exit(0)
+                connection = files.pop()
             if (pid := os.fork()) == 0:
                 for descriptor in (connection, *started, *(other for _, other in started.values())):
                     os.close(descriptor)
@@ -141,6 +181,15 @@ def _report_exit(descriptor: int, pid: int, connection: int) -> None:
         os.write(connection, str(os.waitstatus_to_exitcode(status)).encode())
     os.close(connection)
     os.close(descriptor)
+
+
+def _open_streams() -> None:
+    """A stream remembers whether its file is a pipe or a terminal."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        old = getattr(sys, name)
+        mode, buffering = ("r", -1) if name == "stdin" else ("w", 1 if name == "stderr" else -1)
+        again = open(number, mode, buffering, encoding=old.encoding, errors=old.errors, closefd=False)  # noqa: SIM115
+        setattr(sys, name, again)
 
 
 def _become(argv: list[str], cwd: str, env: dict[str, str], session: bool) -> None:

@@ -12,6 +12,7 @@ from textwrap import indent
 import pytest
 from tests.adapters.fake_clis import put_cli, speaking
 from tests.code_blocks import ROOT, CodeBlock, code_blocks
+from tests.surface.warm_program import warm_program
 
 from agentforge import Definitions, Diagnostic, Engine, LintResult
 from agentforge.adapters.host.project_files import FileSources
@@ -20,6 +21,7 @@ from agentforge.definition.compiler import compile_pipeline
 PAGES = ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
 BLOCKS = [block for page in PAGES for block in code_blocks(page)]
 SHELLS = ("sh", "bash")
+SOURCE = str(ROOT / "src")
 PROGRAMS = {
     page for page in PAGES if any(block.language in (*SHELLS, "python") for block in code_blocks(page))
 }
@@ -128,10 +130,9 @@ def environment(folder: Path) -> dict[str, str]:
     for name in ("claude", "my-agent"):
         put_cli(programs, name, speaking("claude").replace('"done"', '"done", "decision": "stop"'))
     for name in ("agentforge", "agent-pipelines"):
-        code = f"import sys; sys.path[:0] = [{str(ROOT / 'src')!r}, *{sys.path!r}]; sys.argv[0] = {name!r}"
-        put_cli(programs, name, f"{code}\nfrom agentforge.cli.main import main\nmain()")
+        warm_program(SOURCE).put_launcher(programs / name)
     path = f"{programs}:{os.environ['PATH']}"
-    return {"PATH": path, "HOME": str(home), "LANG": "C.UTF-8", "PYTHONPATH": str(ROOT / "src")}
+    return {"PATH": path, "HOME": str(home), "LANG": "C.UTF-8", "PYTHONPATH": SOURCE}
 
 
 def run(line: list[str], folder: Path, environ: dict[str, str], place: str) -> None:

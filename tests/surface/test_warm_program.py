@@ -2,13 +2,14 @@
 
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from tests.surface.terminal import MODULE_CALL, WRITE_RESULT, Project
+from tests.surface.terminal import MODULE_CALL, WRITE_RESULT, Project, wait_for
 from tests.surface.warm_program import can_run, warm_program
 
 TIMES = re.compile(r'"(timestamp|duration_ms)": [^,]*')
@@ -48,3 +49,27 @@ def test_commands_of_several_threads_are_not_confused(project: Project) -> None:
     commands, codes = [("version",), ("--what",)] * 3, [0, 2] * 3
     with ThreadPoolExecutor(len(commands)) as pool:
         assert list(pool.map(lambda words: project.call(*words).code, commands)) == codes
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="platform: forked programs need Linux")
+def test_launcher_passes_all_that_a_command_has(project: Project, tmp_path: Path) -> None:
+    launcher = tmp_path / "agentforge"
+    warm_program().put_launcher(launcher)
+    project.pipeline(f'say=echo "$GIVEN"; pwd; {WRITE_RESULT}')
+    done = project.call_program(str(launcher), "run", "-p", "p.yaml", "-s", "s", env={"GIVEN": "schön"})
+    assert done.code == 0, done.err
+    output = project.run_dir("s") / "stage-00-say/iterations/001/output.md"
+    assert output.read_text() == f"schön\n{project.root}\n"
+    wrong = project.call_program(str(launcher), "--what")
+    assert (wrong.code, "No such option" in wrong.err) == (2, True)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="platform: forked programs need Linux")
+def test_signal_to_a_launcher_reaches_its_process(project: Project, tmp_path: Path) -> None:
+    launcher = tmp_path / "agentforge"
+    warm_program().put_launcher(launcher)
+    project.pipeline(f"work*1000=touch started; {WRITE_RESULT}")
+    with project.started_program(str(launcher), "run", "-p", "p.yaml", "-s", "s") as started:
+        wait_for((project.root / "started").exists, "the agent")
+        started.signal(signal.SIGTERM)
+        assert started.end().code == 143

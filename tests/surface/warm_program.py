@@ -42,6 +42,10 @@ class WarmProgram:
             for file in files:
                 os.close(file)
 
+    def put_launcher(self, path: Path) -> None:
+        """A command of that path whose processes are forked."""
+        self._server.put_launcher(path, str(path))
+
 
 def _content(file: int) -> bytes:
     return os.pread(file, os.fstat(file).st_size, 0)
