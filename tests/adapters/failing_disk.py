@@ -21,12 +21,16 @@ class FailingDisk(Disk):
         """Bytes that still fit; a write beyond them is short, and the next one is refused."""
         self.fail_halfway: OSError | None = None
         """Write half of the bytes, then raise this."""
+        self.fail_for: dict[str, str] = {}
+        """By the name of a file: the call that fails for it."""
         self.on_write: Callable[[], None] = lambda: None
 
-    def _note(self, call: str) -> None:
+    def _note(self, call: str, fd: int | None = None) -> None:
         self.calls.append(call)
         if call in self.fail:
             raise self.fail[call]
+        if fd is not None and self.fail_for.get(os.path.basename(os.readlink(f"/proc/self/fd/{fd}"))) == call:
+            raise OSError(errno.EIO, "Input/output error")
 
     def open(self, path: str, flags: int) -> int:
         self._note("open")
@@ -46,6 +50,10 @@ class FailingDisk(Disk):
         self.room -= written
         return written
 
+    def write_at(self, fd: int, data: bytes, position: int) -> None:
+        self._note("write_at", fd)
+        super().write_at(fd, data, position)
+
     def truncate(self, fd: int, length: int) -> None:
         before = os.fstat(fd).st_size
         self._note("truncate")
@@ -54,7 +62,7 @@ class FailingDisk(Disk):
             self.room += before - length
 
     def sync(self, fd: int) -> None:
-        self._note("sync")
+        self._note("sync", fd)
         super().sync(fd)
 
     def rename(self, old: str, new: str) -> None:
@@ -67,4 +75,6 @@ class FailingDisk(Disk):
 
     def sync_directory(self, path: str) -> None:
         self._note("sync_directory")
+        if "sync_directory" in self.fail_for.values():
+            raise OSError(errno.EIO, "Input/output error")
         super().sync_directory(path)

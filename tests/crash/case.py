@@ -206,7 +206,7 @@ class CrashRun:
             and "power" in planned_kill.victims.split("+")
             and (counts / "killed").exists()
         ):
-            self._cut_power(counts / "synced", length)
+            self._cut_power(counts, length)
         self.seconds.append(time.monotonic() - began)
         self.was_killed = any(process.returncode < 0 for process in (engine, *senders))
         self._take_stock(counts, command, engine)
@@ -261,10 +261,14 @@ class CrashRun:
         waiting = folder.is_dir() and any(name.suffix == ".json" for name in folder.iterdir())
         return waiting or any(e["type"] in CONTROLS for e in self.story.events())
 
-    def _cut_power(self, synced: Path, before: int) -> None:
-        """Remove the part of the log that wasn't synced."""
+    def _cut_power(self, counts: Path, before: int) -> None:
+        """Remove what wasn't synced from the log, and from its write-ahead file."""
+        synced, ahead = counts / "synced", counts / "ahead"
         if self.story.log.exists():
             os.truncate(self.story.log, int(synced.read_text()) if synced.exists() else before)
+        wal = self.story.log.with_suffix(".wal")
+        if ahead.exists() and wal.exists():
+            wal.write_bytes(ahead.read_bytes())
 
     def _take_stock(self, counts: Path, command: tuple[str, ...], engine: EngineProcess) -> None:
         story = self.story

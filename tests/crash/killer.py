@@ -20,7 +20,7 @@ import subprocess
 import sys
 
 ROLES = ("engine", "sender", "supervisor", "agent", "tool")
-WRITES = ("append", "keep", "write", "send", "post")
+WRITES = ("append", "ahead", "keep", "write", "send", "post")
 WHENS = ("before", "during", "after")
 
 PR_SET_NAME = 15
@@ -77,11 +77,17 @@ class FaultInjector:
         return place_of(where, folder).startswith(self.base)
 
     def note_synced(self, fd: int) -> None:
-        """How much of the log a power cut would leave."""
-        if os.readlink(f"/proc/self/fd/{fd}").endswith("/events.jsonl"):
-            note = _open(f"{self.counts}/synced", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-            _write(note, str(os.fstat(fd).st_size).encode())
-            _close(note)
+        """How much of the log, and what of its write-ahead file, a power cut would leave."""
+        name = os.path.basename(os.readlink(f"/proc/self/fd/{fd}"))
+        if name == "events.jsonl":
+            self._note("synced", str(os.fstat(fd).st_size).encode())
+        elif name == "events.wal":
+            self._note("ahead", os.pread(fd, os.fstat(fd).st_size, 0))
+
+    def _note(self, name: str, content: bytes) -> None:
+        note = _open(f"{self.counts}/{name}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        _write(note, content)
+        _close(note)
 
     def kill_processes(self) -> None:
         dies = self.role in self.victims
@@ -254,7 +260,9 @@ def _wrap_descriptors(injector: FaultInjector) -> None:
             if not injector.concerns(fd):
                 return original(fd, data, *rest)
             name = os.path.basename(os.readlink(f"/proc/self/fd/{fd}"))
-            kind = {"events.jsonl": "append", "cassette.jsonl": "keep"}.get(name, "write")
+            kind = {"events.jsonl": "append", "events.wal": "ahead", "cassette.jsonl": "keep"}.get(
+                name, "write"
+            )
             if kind == "append":
                 injector.appended = [found.decode() for found in EVENT_TYPE.findall(bytes(data))]
                 kind = injector.kind(kind, injector.appended)
@@ -285,7 +293,7 @@ def _wrap_descriptors(injector: FaultInjector) -> None:
         def sync(fd):
             if not injector.concerns(fd):
                 return original(fd)
-            is_log = os.readlink(f"/proc/self/fd/{fd}").endswith("/events.jsonl")
+            is_log = os.path.basename(os.readlink(f"/proc/self/fd/{fd}")) in ("events.jsonl", "events.wal")
             kind = injector.kind("sync", injector.appended if is_log else [])
             return injector.around(kind, lambda: (original(fd), injector.note_synced(fd)))
 

@@ -43,9 +43,12 @@ def launch() -> None:
     role, *arguments = sys.argv[1:]
     injector = killer.install(role)
     recorder = killer.record_calls(role)
+    from agentforge.adapters.log import write_ahead
     from agentforge.app import wiring
     from agentforge.cli.main import main
 
+    # So that short runs use it, and fill it.
+    write_ahead.SYNCS_BEFORE, write_ahead.SIZE = 3, 4 * 1024
     wiring.SUPERVISOR = supervisor_program(wiring.SUPERVISOR)
     if "CRASH_PROGRAM" in os.environ:
         import program

@@ -70,6 +70,7 @@ PACKAGES = {
     "agentforge.adapters.log.file": "log",
     "agentforge.adapters.log.log": "log",
     "agentforge.adapters.log.lease": "log",
+    "agentforge.adapters.log.write_ahead": "log",
     "agentforge.system.disk": "log",
     "agentforge.model.codec": "log",
     "agentforge.adapters.sandboxes.bwrap": "sandbox",

@@ -72,14 +72,20 @@ def _wrap_descriptors(recorder: Recorder) -> None:
             recorder.note("write", path, size=os.fstat(fd).st_size + len(data))
         return original_write(fd, data)
 
+    def overwrite(fd, data, position):
+        if path := recorder.path_of(fd):
+            begin = bytes(data[:16]).hex()
+            recorder.note("overwrite", path, position=position, size=len(data), begin=begin)
+        return original_pwrite(fd, data, position)
+
     def truncate(fd, length):
         if path := recorder.path_of(fd):
             recorder.note("truncate", path, size=length)
         return original_truncate(fd, length)
 
-    original_write, original_truncate = os.write, os.ftruncate
+    original_write, original_pwrite, original_truncate = os.write, os.pwrite, os.ftruncate
     os.fsync, os.fdatasync = syncing(os.fsync), syncing(os.fdatasync)
-    os.write, os.ftruncate = write, truncate
+    os.write, os.pwrite, os.ftruncate = write, overwrite, truncate
 
 
 def _wrap_paths(recorder: Recorder) -> None:

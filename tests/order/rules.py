@@ -6,6 +6,7 @@ Knows names of files and types of events, and nothing of the product's code.
 import json
 import os
 import re
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -83,13 +84,23 @@ def _visited(node: str, visit: int) -> str:
     return f"{node}~{visit}" if visit > 1 else node
 
 
+def record_of(call: Call) -> tuple[int, int]:
+    """Which part of the log a record of the write-ahead file holds: its position and its size."""
+    position, size, _ = struct.unpack("<QII", bytes.fromhex(call["begin"]))
+    return position, size
+
+
 @dataclass
 class Disk:
     """What is durable at one moment of the trace."""
 
     log: str
     synced: int = 0
-    """How much of the log."""
+    """How much of the log, in the log itself or in its write-ahead file."""
+    log_synced: int = 0
+    """How much of the log in the log itself."""
+    ahead: int = 0
+    """How much of the log, with what the write-ahead file holds and wasn't synced yet."""
     files: dict[str, int] = field(default_factory=dict)
     """Length at the last sync, by path."""
     unsynced: set[str] = field(default_factory=set)
@@ -98,6 +109,10 @@ class Disk:
     """Paths that appeared in their folder after it was last synced."""
     removed: set[str] = field(default_factory=set)
     """Paths of files that were removed."""
+
+    @property
+    def wal(self) -> str:
+        return self.log.removesuffix("jsonl") + "wal"
 
     def see(self, call: Call) -> None:
         match call["call"]:
@@ -108,9 +123,16 @@ class Disk:
                     name for name in self.unsynced_names if os.path.dirname(name) != call["path"]
                 }
                 if call["path"] == self.log:
+                    self.log_synced = max(self.log_synced, call["size"])
                     self.synced = max(self.synced, call["size"])
+                if call["path"] == self.wal and self.wal not in self.unsynced_names:
+                    self.synced = max(self.synced, self.ahead)
             case "truncate" if call["path"] == self.log:
                 self.synced = min(self.synced, call["size"])
+                self.log_synced = min(self.log_synced, call["size"])
+            case "overwrite" if call["path"] == self.wal:
+                begin, size = record_of(call)
+                self.ahead = begin + size
             case "unlink":
                 self.removed.add(call["path"])
             case "create" if call["is_new"]:
@@ -143,7 +165,7 @@ class Judge:
 
     def complaints(self, trace: list[Call]) -> Iterator[str]:
         for number, call in enumerate(trace, 1):
-            files = (self.placed, self.acknowledged, self.taken, self.claim, self.view, self.line)
+            files = (self.placed, self.acknowledged, self.taken, self.claim, self.view, self.line, self.wal)
             for rule in (self.act, self.sent, *files):
                 for error in rule(call):
                     yield f"call {number}, {call['role']} {call['call']} {call['path'][-60:]}: {error}"
@@ -285,6 +307,17 @@ class Judge:
             kept = f"{self.run}/events.jsonl.torn-{call['size']}"
             if not any(path.startswith(kept) and self._is_kept(path) for path in self.disk.files):
                 yield "the torn line isn't kept"
+
+    def wal(self, call: Call) -> Iterator[str]:
+        """The write-ahead file is overwritten from its beginning, or removed, only when the log itself holds
+        all that was synced."""
+        if call["path"] != self.disk.wal or call["pid"] not in self.writers:
+            return
+        restarts = call["call"] == "overwrite" and call["position"] == 0
+        if (restarts or call["call"] == "unlink") and self.disk.log_synced < self.disk.synced:
+            yield f"{self.disk.log_synced} bytes of the log are synced, {self.disk.synced} are needed"
+        if call["call"] == "overwrite" and record_of(call)[0] > self.disk.synced:
+            yield "it leaves out a part of the log"
 
     def _is_kept(self, path: str) -> bool:
         return self.disk.files.get(path, -1) >= 0 and path not in self.disk.unsynced_names

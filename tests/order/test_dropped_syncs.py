@@ -25,6 +25,13 @@ NOTICED = {
     "an exit record's content isn't durable": ("stage", "the exit record is visible"),
     "an exit record's name isn't durable": ("stage", "isn't synced by now"),
     "output isn't synced before the exit record": ("stage", "before the output is synced"),
+    "the write-ahead file isn't synced": ("retry", "the intent of"),
+    "the name of the write-ahead file isn't synced": ("retry", "the intent of"),
+    "a full write-ahead file is overwritten before the log is synced": (
+        "block",
+        "part of the log",
+    ),
+    "the write-ahead file is removed before the log is synced": ("plain", "bytes of the log are synced"),
     "the name of a new log isn't synced": ("stage", "the log's own name isn't synced"),
 }
 

@@ -1,6 +1,7 @@
 """The rules can say no: each is broken once, in a trace written by hand, and must be noticed."""
 
 import json
+import struct
 from pathlib import Path
 
 import pytest
@@ -191,6 +192,44 @@ def test_a_torn_line_of_somebody_else_is_kept_before_it_is_cut_off() -> None:
 def test_what_was_cut_off_is_no_longer_synced() -> None:
     again = [engine("truncate", LOG, size=100), engine("write", LOG, size=200), *STARTED[2:]]
     assert "the intent of" in told([*NEW_LOG, *STARTED[:2], *again])
+
+
+WAL = RUN / "events.wal"
+NEW_WAL = [
+    engine("create", WAL, is_new=True),
+    engine("overwrite", WAL, position=0, size=4096, begin=bytes(16).hex()),
+    engine("sync", WAL, size=4096),
+    engine("sync", RUN, size=0),
+]
+
+
+def record(position: int, size: int, at: int = 0) -> Call:
+    begin = struct.pack("<QII", position, size, 7).hex()
+    return engine("overwrite", WAL, position=at, size=size + 16, begin=begin)
+
+
+BEFORE = [engine("write", LOG, size=100), engine("sync", LOG, size=100)]
+COPIED = [engine("write", LOG, size=200), record(100, 100), engine("sync", WAL, size=4096)]
+
+
+def test_intent_in_the_synced_write_ahead_file_counts() -> None:
+    assert told([*NEW_LOG, *BEFORE, *NEW_WAL, *COPIED, STARTED[2]]) == ""
+    for dropped in (*COPIED[1:], NEW_WAL[3]):
+        trace = [call for call in (*NEW_LOG, *BEFORE, *NEW_WAL, *COPIED, STARTED[2]) if call is not dropped]
+        assert "the intent of" in told(trace)
+
+
+@pytest.mark.parametrize("act", [record(200, 100), engine("unlink", WAL)])
+def test_write_ahead_file_is_needed_until_the_log_is_synced(act: Call) -> None:
+    trace = [*NEW_LOG, *BEFORE, *NEW_WAL, *COPIED]
+    assert "100 bytes of the log are synced, 200 are needed" in told([*trace, act])
+    assert told([*trace, engine("sync", LOG, size=200), act]) == ""
+
+
+def test_write_ahead_file_leaves_out_nothing() -> None:
+    trace = [*NEW_LOG, *BEFORE, *NEW_WAL, *COPIED]
+    assert told([*trace, record(200, 50, at=116)]) == ""
+    assert "leaves out a part" in told([*trace, record(201, 50, at=116)])
 
 
 def test_only_the_run_that_has_the_name_now_is_judged() -> None:

@@ -29,6 +29,12 @@ class Disk:
     def write(self, fd: int, data: bytes) -> int:
         return os.write(fd, data)
 
+    def write_at(self, fd: int, data: bytes, position: int) -> None:
+        """Overwrite bytes of a file that wasn't opened for appending."""
+        while data:
+            written = os.pwrite(fd, data, position)
+            data, position = data[written:], position + written
+
     def size(self, fd: int) -> int:
         return os.fstat(fd).st_size
 

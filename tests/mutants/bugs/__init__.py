@@ -50,7 +50,7 @@ ENGINE = _in(
     "test_decide*.py",
     *("test_evolve.py", "test_second_passes.py", "test_legal.py", "test_node_order.py", "test_judgment.py"),
 )
-LOG = _in("adapters", "test_jsonl_log*.py", "test_log_scan.py")
+LOG = _in("adapters", "test_jsonl_log*.py", "test_log_scan.py", "test_write_ahead.py")
 MODEL = ("tests/model", "tests/engine/test_legal.py", "tests/engine/test_decide_provider_limits.py")
 REDACTION = (
     "tests/model",

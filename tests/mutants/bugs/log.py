@@ -8,6 +8,7 @@ SCAN = "agentforge.adapters.log.scan"
 FILE = "agentforge.adapters.log.file"
 LOG = "agentforge.adapters.log.log"
 LEASE = "agentforge.adapters.log.lease"
+AHEAD = "agentforge.adapters.log.write_ahead"
 DISPLACEMENT = "agentforge.adapters.log.displacement"
 DISK = "agentforge.system.disk"
 CODEC = "agentforge.model.codec"
@@ -15,6 +16,67 @@ CODEC = "agentforge.model.codec"
 DISPLACED = ("tests/adapters/test_displaced_log.py",)
 
 BUGS = (
+    Bug(
+        AHEAD,
+        "the write-ahead file isn't synced",
+        "            self._disk.write_at(self._fd, record, self._used)\n            self._disk.sync(self._fd)\n",
+        "            self._disk.write_at(self._fd, record, self._used)\n",
+    ),
+    Bug(
+        AHEAD,
+        "the name of the write-ahead file isn't synced",
+        "            self._disk.sync_directory(os.path.dirname(self.path))\n",
+        "",
+    ),
+    Bug(
+        FILE,
+        "a full write-ahead file is overwritten before the log is synced",
+        "            self._sync_log()\n            self._ahead.restart(self.length, self._tail)\n",
+        "            if not self._ahead.is_created:\n                self._sync_log()\n"
+        "            self._ahead.restart(self.length, self._tail)\n",
+    ),
+    Bug(
+        FILE,
+        "the write-ahead file is removed before the log is synced",
+        "                self._sync_log()\n                self._ahead.remove()\n",
+        "                self._ahead.remove()\n",
+    ),
+    Bug(
+        AHEAD,
+        "records of an earlier round are taken for later ones",
+        "if not size or len(data) < size or position != start + len(found) or checksum != claimed:",
+        "if not size or len(data) < size:",
+    ),
+    Bug(
+        AHEAD,
+        "the write-ahead file of another log is used",
+        "found, at, checksum = bytearray(), 0, crc32(end)",
+        "found, at, checksum = bytearray(), 0, HEADER.unpack_from(content)[2] if content else 0",
+    ),
+    Bug(
+        AHEAD,
+        "a write-ahead file that was removed is used further",
+        "            self._check_place()\n            self._disk.write_at(",
+        "            self._disk.write_at(",
+    ),
+    Bug(
+        AHEAD,
+        "an error of the write-ahead file counts as a sync",
+        "            self.close()\n            return False\n",
+        "            self.close()\n            return True\n",
+    ),
+    Bug(
+        FILE,
+        "the log isn't restored from its write-ahead file",
+        "            self._overwrite(position, data)\n",
+        "            pass\n",
+    ),
+    Bug(
+        FILE,
+        "the write-ahead file is removed although the log failed",
+        "if self._ahead.is_created and not self.failure and self._synced == self.length:\n",
+        "if self._ahead.is_created:\n",
+    ),
     Bug(
         WRITER,
         "close doesn't wait for the disk",

@@ -9,6 +9,7 @@ from hashlib import sha256
 
 from agentforge.adapters.log.displacement import DisplacedLog, chunks_of
 from agentforge.adapters.log.lease import LogLease
+from agentforge.adapters.log.write_ahead import WriteAhead
 from agentforge.model.codec import DamagedLine, Payload
 from agentforge.model.errors import AgentForgeError, InvalidRequest, LogConflict, StorageFailed
 from agentforge.system import files
@@ -114,7 +115,10 @@ class JsonlFile:
         self._payloads = payloads
         opened = os.fstat(lease.fd)
         self._inode = (opened.st_ino, opened.st_dev)
+        self._ahead = WriteAhead(path, disk)
         self.length = opened.st_size
+        self.restored = self._restore()
+        """How many bytes it lacked after a power failure."""
         self._tail = self._last_bytes()
         # An earlier owner's writes may not be on the disk yet, so the first sync always waits.
         self._synced = -1
@@ -140,11 +144,9 @@ class JsonlFile:
         self._check_usable()
         if self._synced == self.length:
             return
-        try:
-            self._disk.sync(self._lease.fd)
-        except OSError as error:
-            # The kernel may have dropped the unwritten pages and would report the next sync as a success.
-            raise self._fail("make the log durable", error) from error
+        if not self._sync_ahead():
+            self._sync_log()
+            self._ahead.restart(self.length, self._tail)
         self._synced = self.length
 
     def verify(self) -> None:
@@ -169,9 +171,57 @@ class JsonlFile:
         self._tail = self._last_bytes()
 
     def close(self) -> None:
-        if self._other_lease:
-            self._other_lease.close()
-        self._lease.close()
+        try:
+            if self._ahead.is_created and not self.failure and self._synced == self.length:
+                self._sync_log()
+                self._ahead.remove()
+        finally:
+            self._ahead.close()
+            if self._other_lease:
+                self._other_lease.close()
+            self._lease.close()
+
+    def _restore(self) -> int:
+        """Write the content of the write-ahead file to the log; returns how many bytes the log lacked.
+
+        Also if it seems to lack none: after a failed sync, only the kernel's cache may have them.
+        """
+        position, data = self._ahead.left(self._end_before)
+        if not data:
+            return 0
+        end = position + len(data)
+        if not data.startswith(b"".join(self.chunks(position, min(end, self.length)))):
+            self.save_tail(position)
+        with storage(f"can't restore the log {self._path} from {self._ahead.path}"):
+            self._overwrite(position, data)
+        self._ahead.remove()
+        missing = max(0, end - self.length)
+        self.length += missing
+        return missing
+
+    def _overwrite(self, position: int, data: bytes) -> None:
+        # The descriptor of the lease can only append.
+        fd = self._disk.open(self._path, os.O_RDWR)
+        try:
+            self._disk.write_at(fd, data, position)
+            self._disk.sync(fd)
+        finally:
+            os.close(fd)
+
+    def _sync_ahead(self) -> bool:
+        """Sync what was appended since the last sync in the write-ahead file, if that is possible."""
+        size = self.length - self._synced
+        if self._synced < 0 or not self._ahead.has_room(size):
+            return False
+        data = b"".join(self.chunks(self._synced, self.length))
+        return len(data) == size and self._ahead.sync(data)
+
+    def _sync_log(self) -> None:
+        try:
+            self._disk.sync(self._lease.fd)
+        except OSError as error:
+            # The kernel may have dropped the unwritten pages and would report the next sync as a success.
+            raise self._fail("make the log durable", error) from error
 
     def _write_once(self, data: bytes) -> None:
         self._check_place()
@@ -215,6 +265,12 @@ class JsonlFile:
     def _last_bytes(self) -> bytes:
         begin = self.length - _TAIL_BYTES
         return os.pread(self._lease.fd, _TAIL_BYTES, begin if begin > 0 else 0)
+
+    def _end_before(self, position: int) -> bytes | None:
+        if position > self.length:
+            return None
+        begin = max(0, position - _TAIL_BYTES)
+        return os.pread(self._lease.fd, position - begin, begin)
 
     def _undo_partial_write(self) -> None:
         """Cut off the part of a failed write that reached the file."""

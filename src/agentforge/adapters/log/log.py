@@ -79,6 +79,11 @@ class JsonlLog:
             if file.length == 0:
                 with storage(f"can't make the new log {self.path} durable"):
                     self._disk.sync_directory(self._directory)
+            if file.restored:
+                self._buffering.on_warning(
+                    f"the log {self.path} lacked its last {file.restored:,} bytes, as after a power failure: "
+                    "they were restored"
+                )
             return Writer(file, self._buffering)
         except BaseException:
             lease.close()

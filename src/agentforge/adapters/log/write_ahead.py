@@ -1,0 +1,136 @@
+"""`events.wal`, which makes frequent syncs of a log cheap.
+
+To sync a file that has grown, the file system also commits its journal; to sync bytes that are overwritten in
+place, it doesn't. An engine that syncs often therefore copies what it appends to the log to a second file of
+fixed size, and waits for that one only. The log itself is synced when the second file is full, and when the
+log is closed. After a power failure, the log may lack its latest lines: the next engine restores them.
+"""
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from struct import Struct
+from zlib import crc32
+
+from agentforge.model.errors import StorageFailed, UnusableFile
+from agentforge.system import files
+from agentforge.system.disk import Disk
+
+SIZE = 256 * 1024
+SYNCS_BEFORE = 32
+"""The file is created after this many syncs of the log: short runs don't need it."""
+
+HEADER = Struct("<QII")
+"""Position in the log, number of bytes, checksum. The checksum continues that of the record before; that of
+the first record continues the end of the log before it. So no older record follows a newer one, and the file
+fits one log only."""
+
+Before = Callable[[int], bytes | None]
+"""Returns the end of the log before a position, or None if the log is shorter."""
+
+
+class WriteAhead:
+    def __init__(self, log_path: str, disk: Disk) -> None:
+        self.path = log_path.removesuffix(".jsonl") + ".wal"
+        self._disk = disk
+        self._fd = -1
+        self._inode = (0, 0)
+        self.is_created = False
+        self._log_syncs = 0
+        self._position = self._used = self._checksum = 0
+
+    def left(self, before: Before) -> tuple[int, bytes]:
+        """The bytes that the log may lack, and their position in it. A file without any for this log is
+        renamed, or removed if it is empty."""
+        try:
+            content = files.read_bytes(self.path, SIZE)
+        except UnusableFile:
+            files.move_aside(self.path)
+            return 0, b""
+        position, data = records(content or b"", before)
+        if content and not data:
+            self._discard(content)
+        return position, data
+
+    def restart(self, position: int, before: bytes) -> None:
+        """The log is synced up to this position: what follows may overwrite the file from its beginning."""
+        self._log_syncs += 1
+        if self._log_syncs == SYNCS_BEFORE:
+            self._create()
+        self._position, self._used, self._checksum = position, 0, crc32(before)
+
+    def has_room(self, size: int) -> bool:
+        return self._fd >= 0 and self._used + HEADER.size + size <= SIZE
+
+    def sync(self, data: bytes) -> bool:
+        """Store the next bytes of the log durably; returns False if the log has to be synced instead, because
+        the disk is full, say, or another process removed the file."""
+        checksum = crc32(data, self._checksum)
+        record = HEADER.pack(self._position, len(data), checksum) + data
+        try:
+            self._check_place()
+            self._disk.write_at(self._fd, record, self._used)
+            self._disk.sync(self._fd)
+        except OSError:
+            self.close()
+            return False
+        self._position += len(data)
+        self._used += len(record)
+        self._checksum = checksum
+        return True
+
+    def remove(self) -> None:
+        """All of the log is synced: the file isn't needed any more, and does no harm if it remains."""
+        self.close()
+        with suppress(StorageFailed):
+            files.remove(self.path)
+
+    def close(self) -> None:
+        """Use the file no longer; it remains for the next engine."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _create(self) -> None:
+        try:
+            self._fd = self._disk.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        except OSError:
+            return
+        self.is_created = True
+        opened = os.fstat(self._fd)
+        self._inode = (opened.st_ino, opened.st_dev)
+        try:
+            self._disk.write_at(self._fd, bytes(SIZE), 0)
+            self._disk.sync(self._fd)
+            self._disk.sync_directory(os.path.dirname(self.path))
+        except OSError:
+            self.remove()
+
+    def _discard(self, content: bytes) -> None:
+        if content.strip(b"\0"):
+            files.move_aside(self.path)
+        else:
+            files.remove(self.path)
+
+    def _check_place(self) -> None:
+        found = os.lstat(self.path)
+        if (found.st_ino, found.st_dev) != self._inode:
+            raise FileNotFoundError(self.path)
+
+
+def records(content: bytes, before: Before) -> tuple[int, bytes]:
+    """The position of the first record, and the bytes of all that follow each other."""
+    start = HEADER.unpack_from(content)[0] if len(content) >= HEADER.size else 0
+    end = before(start)
+    if end is None:
+        return start, b""
+    found, at, checksum = bytearray(), 0, crc32(end)
+    while at + HEADER.size <= len(content):
+        position, size, claimed = HEADER.unpack_from(content, at)
+        data = content[at + HEADER.size : at + HEADER.size + size]
+        checksum = crc32(data, checksum)
+        if not size or len(data) < size or position != start + len(found) or checksum != claimed:
+            break
+        found += data
+        at += HEADER.size + size
+    return start, bytes(found)

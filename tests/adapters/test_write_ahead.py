@@ -1,0 +1,354 @@
+"""The write-ahead file of the log: nothing that was synced is lost in a power failure."""
+
+import errno
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from agentforge.adapters.log import write_ahead
+from agentforge.adapters.log.log import JsonlLog, verify
+from agentforge.adapters.log.write_ahead import HEADER, records
+from agentforge.model.errors import StorageFailed
+from agentforge.model.event import Event
+from agentforge.testing.event_log_contract import lines_of, timer_event, timer_events
+
+from .failing_disk import FailingDisk, no_space
+from .power_cut import PowerCut, VolatileDisk
+
+SIZE = 4096
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small() -> Iterator[None]:
+    """So that a few events fill it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(write_ahead, "SIZE", SIZE)
+        patch.setattr(write_ahead, "SYNCS_BEFORE", 2)
+        yield
+
+
+@pytest.fixture
+def disk() -> FailingDisk:
+    return FailingDisk()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "events.jsonl"
+
+
+@pytest.fixture
+def wal(tmp_path: Path) -> Path:
+    return tmp_path / "events.wal"
+
+
+def synced(log: JsonlLog, events: list[Event]):
+    """A writer that synced each of these events by itself."""
+    writer = log.open()
+    for event in events:
+        writer.append(event)
+        writer.sync()
+    return writer
+
+
+def killed(log: JsonlLog, events: list[Event]) -> None:
+    """As by a process that was killed: the files stay as they are."""
+    writer = synced(log, events)
+    writer._store._ahead.close()
+    writer._store._lease.close()
+
+
+def reopened(path: Path, warnings: list[str] | None = None) -> list[Event]:
+    with JsonlLog(path, on_warning=[].append if warnings is None else warnings.append).open() as writer:
+        assert not writer.damage
+        return list(writer.replay())
+
+
+def test_frequent_syncs_wait_for_the_write_ahead_file_only(path: Path, disk: FailingDisk) -> None:
+    writer = synced(JsonlLog(path, disk=disk), timer_events(2))
+    disk.calls.clear()
+    writer.append(timer_event(3))
+    writer.sync()
+    assert disk.calls == ["write", "write_at", "sync"]
+    writer.close()
+    assert disk.calls == ["write", "write_at", "sync", "sync"]
+
+
+def test_short_run_has_no_write_ahead_file(path: Path, wal: Path) -> None:
+    writer = synced(JsonlLog(path), timer_events(1))
+    assert not wal.exists()
+    writer.close()
+
+
+def test_closed_log_has_no_write_ahead_file(path: Path, wal: Path) -> None:
+    writer = synced(JsonlLog(path), timer_events(9))
+    assert wal.stat().st_size == SIZE
+    writer.close()
+    assert not wal.exists()
+    assert path.read_bytes() == lines_of(timer_events(9))
+
+
+def test_log_is_synced_before_a_full_write_ahead_file_is_overwritten(path: Path) -> None:
+    disk = VolatileDisk()
+    writer = synced(JsonlLog(path, disk=disk), timer_events(2))
+    for event in timer_events(60, start=3):
+        writer.append(event)
+        writer.sync()
+        first = HEADER.unpack_from(path.with_name("events.wal").read_bytes())[0]
+        assert len(disk.durable[str(path)]) >= first
+    assert first > SIZE
+    writer.close()
+
+
+@pytest.mark.parametrize("lost", [1, 200, 2000])
+def test_lines_that_a_power_failure_took_are_restored_and_reported(path: Path, wal: Path, lost: int) -> None:
+    killed(JsonlLog(path), timer_events(12))
+    whole = path.read_bytes()
+    os.truncate(path, len(whole) - lost)
+    told: list[str] = []
+    assert reopened(path, told) == timer_events(12)
+    assert path.read_bytes() == whole
+    assert not wal.exists()
+    assert told == [
+        f"the log {path} lacked its last {lost:,} bytes, as after a power failure: they were restored"
+    ]
+
+
+def test_zeros_in_the_place_of_synced_lines_are_overwritten_and_kept_aside(path: Path) -> None:
+    killed(JsonlLog(path), timer_events(12))
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-500] + bytes(500))
+    assert reopened(path) == timer_events(12)
+    (aside,) = path.parent.glob("events.jsonl.torn-*")
+    assert aside.read_bytes().endswith(bytes(500))
+
+
+def test_lines_after_those_in_the_write_ahead_file_are_kept(path: Path) -> None:
+    killed(JsonlLog(path), timer_events(12))
+    with path.open("ab") as file:
+        file.write(lines_of(timer_events(13))[path.stat().st_size :])
+    assert reopened(path) == timer_events(13)
+
+
+def test_killed_engine_loses_nothing_and_the_next_one_goes_on(path: Path, wal: Path) -> None:
+    for start in range(1, 60, 6):
+        killed(JsonlLog(path), timer_events(6, start=start))
+        assert wal.exists()
+    assert reopened(path) == timer_events(60)
+    assert verify(path).is_intact
+
+
+def test_write_ahead_file_of_another_log_is_renamed(path: Path, wal: Path) -> None:
+    killed(JsonlLog(path), timer_events(12))
+    content = wal.read_bytes()
+    path.write_bytes(lines_of([timer_event(seq, "other") for seq in range(1, 13)]))
+    assert len(reopened(path)) == 12
+    (aside,) = path.parent.glob("events.wal.*")
+    assert aside.read_bytes() == content
+
+
+def test_write_ahead_file_of_a_longer_log_is_renamed(path: Path) -> None:
+    killed(JsonlLog(path), timer_events(12))
+    path.write_bytes(lines_of(timer_events(1)))
+    assert reopened(path) == timer_events(1)
+    assert list(path.parent.glob("events.wal.*"))
+
+
+@pytest.mark.parametrize("position", [1 << 20, (1 << 64) - 1])
+def test_planted_record_beyond_the_end_of_the_log_is_not_written(
+    path: Path, wal: Path, position: int
+) -> None:
+    path.write_bytes(lines_of(timer_events(2)))
+    wal.write_bytes(HEADER.pack(position, 1, 0xE8B7BE43) + b"a" + bytes(99))
+    assert reopened(path) == timer_events(2)
+    assert not wal.exists()
+
+
+@pytest.mark.parametrize("planted", ["link", "folder", "large", "pipe"])
+def test_anything_else_in_its_place_is_renamed_and_not_followed(path: Path, wal: Path, planted: str) -> None:
+    path.write_bytes(lines_of(timer_events(2)))
+    target = path.with_name("target")
+    target.write_bytes(b"precious")
+    match planted:
+        case "link":
+            wal.symlink_to(target)
+        case "folder":
+            wal.mkdir()
+        case "large":
+            wal.write_bytes(b"x" * (SIZE + 1))
+        case "pipe":
+            os.mkfifo(wal)
+    writer = synced(JsonlLog(path), timer_events(9, start=3))
+    assert wal.stat().st_size == SIZE
+    writer.close()
+    assert target.read_bytes() == b"precious"
+    assert len(list(path.parent.glob("events.wal.*"))) == 1
+
+
+def test_file_that_appears_in_its_place_is_left_alone(path: Path, wal: Path) -> None:
+    with JsonlLog(path).open() as writer:
+        wal.write_bytes(b"planted")
+        for event in timer_events(9):
+            writer.append(event)
+            writer.sync()
+    assert wal.read_bytes() == b"planted"
+    assert path.read_bytes() == lines_of(timer_events(9))
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_log_is_synced_itself_once_the_file_is_gone(
+    path: Path, wal: Path, disk: FailingDisk, replaced: bool
+) -> None:
+    writer = synced(JsonlLog(path, disk=disk), timer_events(5))
+    wal.unlink()
+    if replaced:
+        wal.write_bytes(bytes(SIZE))
+    disk.calls.clear()
+    for event in timer_events(2, start=6):
+        writer.append(event)
+        writer.sync()
+    assert disk.calls == ["write", "sync"] * 2
+    writer.close()
+
+
+@pytest.mark.parametrize("call", ["write_at", "sync", "sync_directory"])
+def test_log_is_synced_itself_if_the_file_cannot_be_created(
+    path: Path, wal: Path, disk: FailingDisk, call: str
+) -> None:
+    writer = synced(JsonlLog(path, disk=disk), timer_events(1))
+    disk.fail_for["events.wal"] = call
+    for event in timer_events(5, start=2):
+        writer.append(event)
+        writer.sync()
+    assert not wal.exists()
+    writer.close()
+    assert reopened(path) == timer_events(6)
+
+
+@pytest.mark.parametrize("call", ["write_at", "sync"])
+def test_log_is_synced_itself_after_an_error_of_the_file(path: Path, disk: FailingDisk, call: str) -> None:
+    writer = synced(JsonlLog(path, disk=disk), timer_events(5))
+    disk.fail_for["events.wal"] = call
+    disk.calls.clear()
+    writer.append(timer_event(6))
+    writer.sync()
+    assert disk.calls[-1] == "sync"
+    disk.fail_for.clear()
+    writer.close()
+    assert reopened(path) == timer_events(6)
+
+
+def test_file_is_kept_if_the_log_cannot_be_synced(path: Path, wal: Path, disk: FailingDisk) -> None:
+    writer = synced(JsonlLog(path, disk=disk), timer_events(5))
+    disk.fail_for["events.jsonl"] = "sync"
+    with pytest.raises(StorageFailed, match="can't make the log durable"):
+        writer.close()
+    assert wal.exists()
+    os.truncate(path, path.stat().st_size // 2)
+    assert reopened(path) == timer_events(5)
+
+
+def test_file_is_kept_after_a_failed_sync_of_the_log(path: Path, wal: Path, disk: FailingDisk) -> None:
+    """A second sync would report a success."""
+    writer = synced(JsonlLog(path, disk=disk), timer_events(5))
+    disk.fail_for["events.jsonl"] = "sync"
+    for event in timer_events(30, start=6):
+        writer.append(event)
+    with pytest.raises(StorageFailed, match="can't make the log durable"):
+        writer.sync()
+    disk.fail_for.clear()
+    writer.close()
+    assert wal.exists()
+
+
+def test_file_that_cannot_be_read_is_an_error_and_is_kept(path: Path, wal: Path, monkeypatch) -> None:
+    killed(JsonlLog(path), timer_events(5))
+
+    def failing(*_: object) -> bytes:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("agentforge.system.files._read", failing)
+        with pytest.raises(StorageFailed, match="Input/output error"):
+            JsonlLog(path).open()
+    assert wal.exists()
+    assert not JsonlLog(path).is_held()
+
+
+def test_full_disk_while_it_is_restored_keeps_the_file(path: Path, wal: Path, disk: FailingDisk) -> None:
+    killed(JsonlLog(path), timer_events(12))
+    os.truncate(path, path.stat().st_size - 900)
+    disk.fail["write_at"] = no_space()
+    with pytest.raises(StorageFailed, match="can't restore the log"):
+        JsonlLog(path, disk=disk).open()
+    assert wal.exists()
+    assert reopened(path) == timer_events(12)
+
+
+@given(data=st.binary(max_size=200))
+@example(data=bytes(100))
+def test_any_content_is_read_without_an_error(data: bytes) -> None:
+    assert records(data, lambda _: b"")[1] in (b"", data[HEADER.size :])
+
+
+@given(
+    batches=st.lists(st.integers(1, 8), min_size=1, max_size=25),
+    cuts=st.lists(st.integers(0, 120), min_size=1, max_size=3),
+    seed=st.integers(0, 1 << 32),
+)
+@example(batches=[1] * 25, cuts=[40, 30, 20], seed=1)
+def test_no_synced_event_is_lost_wherever_the_power_is_cut(
+    batches: list[int], cuts: list[int], seed: int
+) -> None:
+    """Again and again, also while the log is being restored."""
+    chance = Random(seed)
+    with TemporaryDirectory() as root:
+        kept: list[Event] = []
+        files: dict[str, bytes] = {}
+        for number, cut in enumerate([*cuts, None]):
+            folder = Path(root, str(number))
+            folder.mkdir()
+            for name, content in files.items():
+                (folder / name).write_bytes(content)
+            disk = VolatileDisk(cut)
+            disk.durable = {str(folder / name): content for name, content in files.items()}
+            disk.names = set(disk.durable)
+            before = kept
+            kept, found = _continued(folder / "events.jsonl", disk, batches, before)
+            assert found[: len(before)] == before
+            files = disk.survivors(folder, chance)
+        assert verify(folder / "events.jsonl").is_intact
+        assert not (folder / "events.wal").exists()
+
+
+def _continued(
+    path: Path, disk: VolatileDisk, batches: list[int], kept: list[Event]
+) -> tuple[list[Event], list[Event]]:
+    """Open the log and append batches until the power is cut; returns what was synced by then, and what was
+    found at first."""
+    found = kept
+    log = JsonlLog(path, disk=disk, on_warning=lambda _: None, sleep=lambda _: None)
+    writer = None
+    try:
+        writer = log.open()
+        kept = found = list(writer.replay())
+        assert not writer.damage
+        assert found == timer_events(len(found))
+        for size in batches:
+            new = timer_events(size, start=len(kept) + 1)
+            for event in new:
+                writer.append(event)
+            writer.sync()
+            kept = kept + new
+        writer.close()
+    except PowerCut:
+        if writer is not None:
+            writer._store._ahead.close()
+            writer._store._lease.close()
+    return kept, found
