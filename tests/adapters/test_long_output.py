@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from agentforge.adapters.cli_agents import patterns
+from agentforge.adapters.cli_agents import outcome
 from agentforge.adapters.cli_agents.cli_agent import CliAgent
 from agentforge.adapters.cli_agents.description import AgentCli, OutputFields
 from agentforge.adapters.cli_agents.stream import MESSAGE_CHARS
@@ -59,7 +59,7 @@ def test_error_pattern_that_looks_ahead_in_a_long_output() -> None:
 def test_pattern_of_exponential_time_is_an_error_and_not_a_hang(
     cli: AgentCli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patterns, "SECONDS", 0.5)
+    monkeypatch.setattr(outcome, "PATTERN_SECONDS", 0.5)
     result = read(cli, "a" * 50 + "!\n")
     assert result.failure is not None
     assert result.failure.kind is K.OUTPUT_UNREADABLE
