@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from agentforge.model.plan import Plan
 from agentforge.views.graph import GraphNode, GraphRoute, graph
-from agentforge.views.lines.planned_routes import node_title, route_line
+from agentforge.views.lines.plan import node_title, route_line
 from agentforge.views.text import one_line, width
 
 COLUMN, LINE, PAD, GAP, LANE = 7.3, 18.0, 10.0, 30.0, 16.0

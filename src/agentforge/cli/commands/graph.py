@@ -6,7 +6,7 @@ from agentforge.cli.invocation import invocation, project_options
 from agentforge.cli.output import echo, note, print_json, wrapped
 from agentforge.cli.run_options import show_warnings
 from agentforge.views.graph import graph as graph_of
-from agentforge.views.lines.planned_routes import graph_lines
+from agentforge.views.lines.plan import graph_lines
 
 SESSION = "preview"
 

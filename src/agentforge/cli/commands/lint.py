@@ -10,8 +10,7 @@ from agentforge.cli.invocation import invocation, project_options
 from agentforge.cli.output import echo, note, print_json, styled, wrapped
 from agentforge.model.condition import condition_text
 from agentforge.views.graph import judged_stages
-from agentforge.views.lines.planned_hooks import hook_line
-from agentforge.views.lines.planned_routes import lint_lines
+from agentforge.views.lines.plan import hook_line, lint_lines
 from agentforge.views.text import counted
 
 if TYPE_CHECKING:

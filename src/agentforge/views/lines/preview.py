@@ -21,8 +21,7 @@ from agentforge.model.plan import (
     Termination,
 )
 from agentforge.views.graph import GraphNode, stages_by_path
-from agentforge.views.lines.planned_hooks import hook_sections
-from agentforge.views.lines.planned_routes import judgment_lines
+from agentforge.views.lines.plan import hook_sections, judgment_lines
 from agentforge.views.prompt import asks_for_result
 from agentforge.views.text import counted, one_line, span
 
