@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from agentforge.adapters.log.log import JsonlLog
 from agentforge.definition.compiler import compile_stage, compile_text
 from agentforge.engine.decide.node_order import first_node
-from agentforge.legacy.sketch import is_shell_run, loop_maximum, read_json, sketched
+from agentforge.legacy.shell_run import is_shell_run, loop_maximum, read_json, reconstructed_plan
 from agentforge.model import facts as f
 from agentforge.model.errors import InvalidRequest
 from agentforge.model.facts import ImportedStage
@@ -88,7 +88,7 @@ def _compiled(
     layout: RunLayout, sources: Sources, plan: Plan, state: RunState, known: Collection[str] | None
 ) -> Plan:
     """The run's own definition, with the providers, models, iterations and inputs that it started with."""
-    sketch = sketched(layout, JsonlLog(layout.log), plan, state)
+    before = reconstructed_plan(layout, JsonlLog(layout.log), plan, state)
     written = read_json(layout.plan)
     if plan.mode == "loop":
         overrides = Overrides(max_iterations=loop_maximum(layout, plan.pipeline.name, state))
@@ -105,15 +105,15 @@ def _compiled(
     session = written.get("session")
     inputs = session.get("inputs") if isinstance(session, dict) else None
     given = tuple(path for path in inputs if isinstance(path, str)) if isinstance(inputs, list) else ()
-    nodes = tuple(_pinned(node, sketch) for node in fresh.nodes)
+    nodes = tuple(_pinned(node, before) for node in fresh.nodes)
     return replace(fresh, nodes=nodes, session=replace(fresh.session, inputs=given or fresh.session.inputs))
 
 
-def _pinned(node: object, sketch: Plan) -> object:
+def _pinned(node: object, before: Plan) -> object:
     """The node with the provider and the number of iterations that the run started with."""
     if not isinstance(node, StageNode):
         return node
-    was = next((n for n in sketch.nodes if isinstance(n, StageNode) and n.path == node.path), None)
+    was = next((n for n in before.nodes if isinstance(n, StageNode) and n.path == node.path), None)
     if was is None:
         return node
     provider = node.provider

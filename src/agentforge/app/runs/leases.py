@@ -20,7 +20,7 @@ from agentforge.app.runs.lock_folder import (
 )
 from agentforge.app.runs.lookup import Runs
 from agentforge.app.runs.trust import Trust
-from agentforge.legacy.sketch import is_shell_run
+from agentforge.legacy.shell_run import is_shell_run
 from agentforge.model import facts as f
 from agentforge.model.errors import (
     AgentForgeError,

@@ -13,7 +13,7 @@ from agentforge.app.recording import Recording, is_cassette_file, read_recording
 from agentforge.app.results import RunInfo, RunRow, ShownStatus
 from agentforge.app.runs.lock_folder import locked_sessions, read_lock, reason_of, stopped_sessions
 from agentforge.app.wiring import log_of
-from agentforge.legacy.sketch import is_driven_by_shell_engine, is_shell_run, sketched
+from agentforge.legacy.shell_run import is_driven_by_shell_engine, is_shell_run, reconstructed_plan
 from agentforge.model import facts as f
 from agentforge.model.errors import (
     AgentForgeError,
@@ -192,9 +192,9 @@ class Runs:
         layout, log = self.layout(session), self.log(session)
         reader = log.reader()
         snapshot = _snapshot(layout)
-        view = self._from_cache(snapshot, log, reader) if cached and snapshot else None
-        view = view or _folded(session, reader)
-        if view.state is None or view.plan is None:
+        model = self._from_cache(snapshot, log, reader) if cached and snapshot else None
+        model = model or _folded(session, reader)
+        if model.state is None or model.plan is None:
             _refuse_damage(session, reader)
             self._refuse_stopped(session)
             raise UnknownRun(
@@ -202,18 +202,18 @@ class Runs:
                 hint="it was killed before it started: run it again",
             )
         held = log.is_held()
-        if is_shell_run(view.state):
-            view.plan = sketched(layout, log, view.plan, view.state)
+        if is_shell_run(model.state):
+            model.plan = reconstructed_plan(layout, log, model.plan, model.state)
             held = held or is_driven_by_shell_engine(self.project, session)
-        lock = read_lock(self.project, view.state.session) if held else None
+        lock = read_lock(self.project, model.state.session) if held else None
         return RunInfo(
-            session=view.state.session,
-            status=shown_status(view.state, held=held),
+            session=model.state.session,
+            status=shown_status(model.state, held=held),
             run_dir=layout.root,
-            plan=view.plan,
-            state=view.state,
-            summary=view.summary,
-            health=health(view.summary),
+            plan=model.plan,
+            state=model.state,
+            summary=model.summary,
+            health=health(model.summary),
             driver_pid=lock.pid if lock else None,
             damage=tuple(reader.damage),
             buffer=snapshot.buffer if snapshot else None,

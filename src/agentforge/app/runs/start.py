@@ -19,7 +19,7 @@ from agentforge.app.runs.leases import stop_owner
 from agentforge.app.runs.waivers import waivers
 from agentforge.definition.compiler import Compiled
 from agentforge.definition.yaml.parser import SourceText
-from agentforge.legacy.sketch import is_shell_run
+from agentforge.legacy.shell_run import is_shell_run
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.errors import LogCorrupt, UnknownRun

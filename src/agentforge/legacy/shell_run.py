@@ -29,7 +29,7 @@ def is_driven_by_shell_engine(project: str, session: str) -> bool:
         return False
 
 
-def sketched(layout: RunLayout, log: EventLog, plan: Plan, state: RunState) -> Plan:
+def reconstructed_plan(layout: RunLayout, log: EventLog, plan: Plan, state: RunState) -> Plan:
     """The plan, reconstructed from plan.json and the log. Contains every node that the run has entered."""
     entered = _entered(log)
     if plan.mode == "loop":
