@@ -3,12 +3,15 @@
 import gc
 import os
 import signal
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.fork_server import ForkServer
 from tests.skips import CLASSES, class_of, error
 
 os.environ.pop("IS_SANDBOX", None)  # Claude as root is refused with a value of another program.
@@ -57,3 +60,21 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     counts = Counter(class_of(_reason(report)) for report in skipped)
     for name, count in counts.most_common():
         terminalreporter.write_line(f"skipped {count}, {name}: {CLASSES.get(name, 'unknown')}")
+
+
+@pytest.fixture(scope="session")
+def tool_loop_launcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    server = ForkServer(str(Path(__file__).with_name("warm_tool_loop.py")))
+    yield server.put_launcher(tmp_path_factory.mktemp("tool-loop") / "python", "python")
+    del server
+
+
+@pytest.fixture
+def warm_tool_loop(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The programs of the provider api are forked, where that is possible."""
+    from agentforge.adapters.providers import api
+    from agentforge.tool_loop.task import program_argv
+
+    if sys.platform == "linux":
+        python = str(request.getfixturevalue("tool_loop_launcher"))
+        monkeypatch.setattr(api, "program_argv", lambda _, *arguments: program_argv(python, *arguments))

@@ -28,6 +28,7 @@ DONE = Script((Turn("", (Call("complete", {"summary": "done", "result": FINDINGS
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: str(example["name"]))
+@pytest.mark.usefixtures("warm_tool_loop")
 def test_example_runs(example: dict[str, Any], tmp_path: Path) -> None:
     """As it is written, only at another address."""
     provider = example["nodes"][0]["provider"]

@@ -26,6 +26,12 @@ from agentforge.tool_loop.task import Ended, ModelTask, Retrying, SessionBegun, 
 ENVIRON = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent"}
 DONE = Script((Turn("", (Call("complete", {"summary": "hello", "decision": "stop"}),)),))
 
+IN_NEW_PROCESSES = {
+    "test_execute_writes_a_result_or_returns_output",
+    "test_cancellation_stops_all_processes",
+}
+"""The tests of the contract whose agents are not forked."""
+
 
 class TestContract(ProcessProviderContract):
     @pytest.fixture
@@ -34,7 +40,9 @@ class TestContract(ProcessProviderContract):
             yield server
 
     @pytest.fixture
-    def provider(self) -> Provider:
+    def provider(self, request: pytest.FixtureRequest) -> Provider:
+        if request.node.name not in IN_NEW_PROCESSES:
+            request.getfixturevalue("warm_tool_loop")
         return ApiProvider(ENVIRON)
 
     @pytest.fixture

@@ -142,6 +142,7 @@ def test_limit_that_passes_is_waited_for(server: ModelServer, any_format: str, p
         pytest.param(Fault(404), "provider_missing", 1, marks=pytest.mark.soak),
     ],
 )
+@pytest.mark.usefixtures("warm_tool_loop")
 def test_permanent_errors_fail_by_their_kind(
     server: ModelServer, any_format: str, project: Path, fault: Fault, kind: str, requests: int
 ) -> None:
@@ -231,6 +232,7 @@ def test_agent_outlives_its_engine_and_is_reattached_to(
     assert facts(project, "iteration_complete")[0]["usage"]["input_tokens"] == 2000
 
 
+@pytest.mark.usefixtures("warm_tool_loop")
 def test_next_attempt_resumes_the_session(server: ModelServer, any_format: str, project: Path) -> None:
     """The server refuses in the middle; the second attempt has the conversation of the first before it."""
     script = replace(WORK, faults=(Fault(500, after=1, times=1, retry_after=0),))

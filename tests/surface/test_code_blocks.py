@@ -12,7 +12,7 @@ from textwrap import indent
 import pytest
 from tests.adapters.fake_clis import put_cli, speaking
 from tests.code_blocks import ROOT, CodeBlock, code_blocks
-from tests.surface.warm_program import warm_program
+from tests.surface.warm_program import put_command
 
 from agentforge import Definitions, Diagnostic, Engine, LintResult
 from agentforge.adapters.host.project_files import FileSources
@@ -130,7 +130,7 @@ def environment(folder: Path) -> dict[str, str]:
     for name in ("claude", "my-agent"):
         put_cli(programs, name, speaking("claude").replace('"done"', '"done", "decision": "stop"'))
     for name in ("agentforge", "agent-pipelines"):
-        warm_program(SOURCE).put_launcher(programs / name)
+        put_command(programs / name, SOURCE)
     path = f"{programs}:{os.environ['PATH']}"
     return {"PATH": path, "HOME": str(home), "LANG": "C.UTF-8", "PYTHONPATH": SOURCE}
 

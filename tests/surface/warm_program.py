@@ -57,6 +57,14 @@ def warm_program(search: str = "") -> WarmProgram:
     return WarmProgram(search)
 
 
+def put_command(path: Path, search: str) -> None:
+    """An executable that is the program; its processes are forked where that is possible."""
+    if sys.platform == "linux":
+        warm_program(search).put_launcher(path)
+    else:
+        path.symlink_to(Path(sys.executable).with_name(path.name))
+
+
 def can_run(env: dict[str, str], search: str = "") -> bool:
     """Whether a process forked from the program with this PYTHONPATH behaves like a new one with these
     variables."""
