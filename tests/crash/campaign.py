@@ -17,6 +17,8 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.scratch import memory
+
 from .case import Case, Cut, play
 from .checks import violations
 from .points import any_escalation, any_reattachment, any_sequence, any_time, baseline, every_case, spread
@@ -40,7 +42,7 @@ class Judged:
 
 def judge(case: Case, keep: Path | None = None) -> Judged:
     """Play one case in a temporary folder and report violations; `keep` saves the folder of a bad one."""
-    base = Path(tempfile.mkdtemp(prefix="crash-"))
+    base = Path(tempfile.mkdtemp(prefix="crash-", dir=memory()))
     try:
         story = play(base, case).story
         wrong = violations(story, baseline(case.scenario).state)

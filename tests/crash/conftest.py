@@ -1,10 +1,13 @@
-"""The workers of one test run share the uninterrupted runs that they compare with."""
+"""The workers of one test run share the uninterrupted runs that they compare with; all runs are in memory."""
 
 import os
 
 import pytest
+from tests.scratch import folder_in_memory
 
 from . import points
+
+__all__ = ["folder_in_memory"]
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -10,6 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tests.scratch import memory
+
 from .case import Case, CrashRun, Cut, Moment, PlannedKill
 from .checks import final_state
 from .killer import WHENS, WRITES
@@ -75,7 +77,7 @@ def baseline(scenario: str) -> Baseline:
 
 
 def _played(scenario: str) -> Baseline:
-    with tempfile.TemporaryDirectory(prefix="crash-") as folder:
+    with tempfile.TemporaryDirectory(prefix="crash-", dir=memory()) as folder:
         run = CrashRun(Path(folder), SCENARIOS[scenario])
         story = run.play(())
         if story.trouble or story.status() != SCENARIOS[scenario].ends:

@@ -19,13 +19,13 @@ from hypothesis import strategies as st
 from tests.crash.oracle import FAILURES, JUDGMENTS, LIMIT, SUCCESSES, Block, Node, Stage, expected
 from tests.crash.scripted_check import check
 from tests.crash.scripted_run import ScriptedRun
+from tests.scratch import memory
 
 from agentforge.adapters.log.log import JsonlLog
 from agentforge.model.errors import RunExists
 
 SOAKS = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
 EVERYWHERE = os.environ.get("AGENTFORGE_CUT_EVERYWHERE") == "1"
-SHM = Path("/dev/shm")
 
 _acts = st.lists(st.sampled_from((*SUCCESSES, *FAILURES, LIMIT)), min_size=1, max_size=3).map(tuple)
 _stages = st.lists(
@@ -106,7 +106,7 @@ rare = settings(
 @contextmanager
 def scratch() -> Iterator[Path]:
     """A folder where waiting for the disk costs nothing, if there is one."""
-    folder = tempfile.mkdtemp(dir=SHM if os.access(SHM, os.W_OK) else None)
+    folder = tempfile.mkdtemp(dir=memory())
     try:
         yield Path(folder)
     finally:

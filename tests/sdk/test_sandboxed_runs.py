@@ -16,6 +16,12 @@ from agentforge.model.plan import SandboxChoice
 from agentforge.model.status import RunStatus
 
 
+@pytest.fixture
+def tmp_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """On disk: in the sandbox, /dev/shm is another one."""
+    return tmp_path_factory.mktemp("sandboxed")
+
+
 @pytest.fixture(autouse=True)
 def bwrap() -> None:
     try:
