@@ -168,7 +168,9 @@ def test_secrets_in_the_report_of_a_check_reach_no_file_of_the_run(tmp_path: Pat
     check = {"name": "test", "run": run_it, "parse": "junit", "report": "report.xml"}
     result = ran(tmp_path, pipeline(node(runs=2, checks=[check])), environ={**ENVIRON, "MY_API_KEY": secret})
     assert result.status is RunStatus.FAILED
-    written = {path.name: path.read_bytes() for path in run_dir(tmp_path).rglob("*") if path.is_file()}
+    written = {
+        path.name: path.read_bytes() for path in sorted(run_dir(tmp_path).rglob("*")) if path.is_file()
+    }
     listed = [content for name, content in written.items() if name.endswith(".failures.jsonl")]
     assert {content.count(b"\n") for content in listed} == {60}
     assert b"not [secret]" in written["context.json"]
