@@ -13,6 +13,21 @@ import pytest
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 FILES = [path for path in (SOURCE / "agentforge").rglob("*.py") if "builtin" not in path.parts]
 NOUNS_IN_ING = {"recording", "wiring"}
+SMALL_LINES = 60
+ONE_EACH = ("cli.commands", "ports", "adapters.providers", "runtime.tasks", "model.facts", "testing")
+"""Packages with one file per command, port, provider, kind of task, subject of facts or part of the kit."""
+SMALL = {
+    "adapters.cli_agents.pattern_search": "a program of its own",
+    "adapters.host.desktop": "a facility of the machine",
+    "adapters.host.folder_trees": "an implementation of a port",
+    "adapters.host.shutdown": "a facility of the machine",
+    "adapters.host.tmux_child": "a program of its own",
+    "app.graph_file": "a function of the public API",
+    "app.runs.overview": "a class of the public API",
+    "runtime.drafts": "what a killed process left behind; its importer is above",
+    "system.mount_points": "only `system` opens files; its importer is above",
+}
+"""Small files with one importer that are read on their own, with the reason."""
 
 
 def module_of(path: Path) -> str:
@@ -60,6 +75,21 @@ def test_no_type_name_exists_twice() -> None:
 def test_module_names_are_no_gerunds() -> None:
     names = {module.rpartition(".")[2] for module in trees()}
     assert {name for name in names if name.endswith("ing")} <= NOUNS_IN_ING | {"testing"}
+
+
+def test_small_files_with_one_importer_are_things_of_their_own() -> None:
+    importers = defaultdict(set)
+    for name, tree in trees().items():
+        for found in imports(tree):
+            importers[found].add(name)
+    small = {
+        module_of(path).removeprefix("agentforge.")
+        for path in FILES
+        if path.name != "__init__.py"
+        and len(importers[module_of(path)]) == 1
+        and len(path.read_text(encoding="utf-8").splitlines()) <= SMALL_LINES
+    }
+    assert {name for name in small if not name.startswith(ONE_EACH)} == SMALL.keys()
 
 
 @pytest.mark.parametrize("page", ["ARCHITECTURE.md", "AGENTS.md"])
