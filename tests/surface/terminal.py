@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.surface.warm_program import can_run, warm_program
+from tests.surface.warm_program import WarmProcess, can_run, warm_program
 
 PATIENCE = 90.0
 MODULE_CALL = f"{sys.executable} -m agentforge"
@@ -84,8 +84,13 @@ class Project:
 
     @contextmanager
     def started(self, *arguments: str, env: dict[str, str] | None = None) -> Iterator["Started"]:
-        with self.started_program(sys.executable, "-m", "agentforge", *arguments, env=env) as started:
-            yield started
+        whole = {**self.env, **(env or {})}
+        if not can_run(whole, self.search):
+            with self.started_program(sys.executable, "-m", "agentforge", *arguments, env=env) as started:
+                yield started
+            return
+        process = warm_program(self.search).start(arguments, self.root, whole)
+        yield from _ended(process)
 
     @contextmanager
     def started_program(self, *line: str, env: dict[str, str] | None = None) -> Iterator["Started"]:
@@ -98,12 +103,7 @@ class Project:
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
-        try:
-            yield Started(process)
-        finally:
-            if process.poll() is None:
-                process.kill()
-            process.communicate()
+        yield from _ended(process)
 
     def end_agents(self) -> None:
         """End the supervisors that a test left running; each ends all that its agent started."""
@@ -157,8 +157,17 @@ class Project:
         return [event["type"] for event in self.events(session)]
 
 
+def _ended(process: "subprocess.Popen[bytes] | WarmProcess") -> Iterator["Started"]:
+    try:
+        yield Started(process)
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
 class Started:
-    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+    def __init__(self, process: "subprocess.Popen[bytes] | WarmProcess") -> None:
         self.process = process
 
     def insist(self, number: signal.Signals) -> Done:

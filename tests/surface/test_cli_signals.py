@@ -4,7 +4,7 @@ import json
 from signal import SIGINT, SIGTERM
 
 import pytest
-from tests.surface.terminal import MODULE_CALL, WRITE_RESULT, Project, is_alive, wait_for
+from tests.surface.terminal import WRITE_RESULT, Project, is_alive, wait_for
 
 AGENT = f"echo $$ > pid; touch up; while [ ! -e go ]; do sleep 0.05; done; {WRITE_RESULT}"
 """Works until it is asked to finish."""
@@ -31,7 +31,7 @@ def test_sigint_during_iteration_waits_for_completion(project: Project) -> None:
     assert "Stopping: what is running has up to 30 s to finish. Press Ctrl-C again" in done.err
     assert done.lines[-2:] == [
         "‖ Paused after 1 iteration in Ns: stopped by a signal, such as Ctrl-C",
-        f"  Resume: {MODULE_CALL} resume auth",
+        "  Resume: agentforge resume auth",
     ]
     assert project.types("auth")[-2:] == ["iteration_complete", "session_paused"]
 

@@ -4,12 +4,17 @@ as a program, this file is that first process."""
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
+from typing import TYPE_CHECKING, BinaryIO
 
 import agentforge
+
+if TYPE_CHECKING:
+    from tests.fork_server import ForkServer
 
 FIXED_AT_START = ("LANG", "LC_", "PYTHON")
 """Python reads variables with these names only when it starts."""
@@ -42,9 +47,51 @@ class WarmProgram:
             for file in files:
                 os.close(file)
 
+    def start(self, arguments: tuple[str, ...], cwd: Path, env: dict[str, str]) -> "WarmProcess":
+        """In a session of its own."""
+        return WarmProcess(self._server, (MODULE, *arguments), cwd, env)
+
     def put_launcher(self, path: Path) -> None:
         """A command of that path whose processes are forked."""
         self._server.put_launcher(path, str(path))
+
+
+class WarmProcess:
+    """As of `subprocess.Popen` with pipes."""
+
+    def __init__(self, server: "ForkServer", argv: tuple[str, ...], cwd: Path, env: dict[str, str]) -> None:
+        pipes = [os.pipe(), os.pipe()]
+        self._process = server.start(argv, cwd, env, *(writing for _, writing in pipes), session=True)
+        for _, writing in pipes:
+            os.close(writing)
+        self.stdout: BinaryIO | None
+        self.stderr: BinaryIO | None
+        self.stdout, self.stderr = (os.fdopen(reading, "rb") for reading, _ in pipes)
+        self.pid, self.poll, self.wait = self._process.pid, self._process.poll, self._process.wait
+        self.send_signal, self.kill = self._process.send_signal, self._process.kill
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.returncode
+
+    def communicate(self, timeout: float | None = None) -> tuple[bytes, bytes]:
+        """One that takes too long is killed."""
+        with ThreadPoolExecutor(2) as pool:
+            texts = pool.map(_rest, (self.stdout, self.stderr))
+            try:
+                self.wait(timeout)
+            except subprocess.TimeoutExpired:
+                self.kill()
+                raise
+            out, err = texts
+        return out, err
+
+
+def _rest(file: BinaryIO | None) -> bytes:
+    if file is None or file.closed:
+        return b""
+    with file:
+        return file.read()
 
 
 def _content(file: int) -> bytes:
