@@ -2,7 +2,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.scratch import folder_in_memory
 from tests.surface.terminal import Project
+
+__all__ = ["folder_in_memory"]
 
 
 @pytest.fixture
