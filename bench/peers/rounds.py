@@ -138,6 +138,10 @@ def started(system: System, folder: Path, phase: Phase) -> Iterator[Worker]:
         except BaseException:
             process.kill()
             raise
+        finally:
+            assert process.stdin is not None
+            with suppress(BrokenPipeError):  # One that was killed in its turn hasn't read all.
+                process.stdin.close()
 
 
 def run_phases(
