@@ -52,8 +52,11 @@ def passes(source: Path, folder: Path, tests: tuple[str, ...], *more: str, secon
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
         return False
+    said = output.decode(errors="replace")
     if process.returncode not in (OK, FAILED, INTERRUPTED):
-        raise SystemExit(f"can't run {' '.join(tests)}:\n{output.decode(errors='replace')[-2000:]}")
+        raise SystemExit(f"can't run {' '.join(tests)}:\n{said[-2000:]}")
+    if source == SOURCE and process.returncode != OK:
+        say(said[-4000:])
     return process.returncode == OK
 
 
