@@ -150,13 +150,18 @@ SCENARIOS = {
         Scenario(
             "pause",
             "  - {id: held, prompt: x, runs: 3}\n",
-            {"AGENT_LINGERS": "0/2", "AGENT_LONG": "0.6", "AGENT_WAITS": "0/1 0/3"},
+            {"AGENT_UNTIL": "0/2:pause_requested", "AGENT_WAITS": "0/1 0/3"},
             Control("0/2", "pause"),
         ),
         Scenario(
             "pause-now",
             "  - {id: ended, prompt: x, runs: 2}\n",
-            {"AGENT_LINGERS": "0/1", "AGENT_LONG": "1.0", "AGENT_TOOL": "0/1"},
+            {
+                "AGENT_LINGERS": "0/1",
+                "AGENT_LONG": "1.0",
+                "AGENT_UNTIL": "0/1:pause_requested",
+                "AGENT_TOOL": "0/1",
+            },
             Control("0/1", "pause", ("--now",)),
         ),
         Scenario(
@@ -178,7 +183,10 @@ SCENARIOS = {
         Scenario(
             "block-pause",
             BLOCK,
-            {"AGENT_LINGERS": "0.0@p/1 0.0@q/1", "AGENT_LONG": "0.5", "AGENT_WAITS": "0.0@p/2"},
+            {
+                "AGENT_UNTIL": "0.0@p/1:pause_requested 0.0@q/1:pause_requested",
+                "AGENT_WAITS": "0.0@p/2",
+            },
             Control("0.0@p/1", "pause"),
         ),
         Scenario(
