@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -121,7 +122,8 @@ def test_exit_record_of_before_a_host_reboot_counts(run: CrashRun) -> None:
 
 
 def test_stopped_engine_keeps_its_lease_and_others_are_refused(tmp_path: Path) -> None:
-    run = CrashRun(tmp_path / "run", SCENARIOS["pause"])
+    unasked = replace(SCENARIOS["pause"], agent={"AGENT_LINGERS": "0/2", "AGENT_LONG": "0.6"})
+    run = CrashRun(tmp_path / "run", unasked)
     env = run.environment(1)
     engine = run.start("engine", BEGIN, env)
     eventually(lambda: any(note["attempt"].startswith("0/2/") for note in run.story.notes()))
