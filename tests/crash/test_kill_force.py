@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.sampling import one_in
 
 from .case import CrashRun, Cut, PlannedKill
 from .checks import violations
@@ -68,7 +69,7 @@ PLANNED_KILLS = [
 ]
 
 
-@pytest.mark.parametrize("planned_kill", PLANNED_KILLS, ids=str)
+@pytest.mark.parametrize("planned_kill", one_in(2, PLANNED_KILLS), ids=str)
 def test_engine_killed_during_force(tmp_path: Path, planned_kill: PlannedKill) -> None:
     run, log = orphaned(tmp_path)
     run.turn(FORCED, planned_kill)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from tests.mutants.bugs import ALL
 from tests.mutants.mutation import Mutation
+from tests.sampling import one_in
 
 from .recorded import judged, recorded
 
@@ -40,7 +41,7 @@ def bug(words: str) -> Mutation:
     return next(known for known in ALL if known.bug == words)
 
 
-@pytest.mark.parametrize("words", NOTICED)
+@pytest.mark.parametrize("words", one_in(3, NOTICED))
 def test_it_is_noticed_that(words: str, tmp_path: Path) -> None:
     scenario, error = NOTICED[words]
     run = recorded(tmp_path / "run", scenario, bug(words).apply(tmp_path))

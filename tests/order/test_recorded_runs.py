@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.crash.points import baseline
+from tests.sampling import one_in
 
 from .recorded import judged, recorded
 from .rules import read_trace
@@ -34,9 +35,9 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+@pytest.mark.parametrize("case", one_in(2, CASES))
 def test_order_is_kept_in(case: str, tmp_path: Path) -> None:
-    run = recorded(tmp_path / "run", case)
+    run = recorded(tmp_path / "run", CASES[case])
     assert run.story.status() == run.story.scenario.ends
     assert run.story.trouble == []
     assert judged(run) == []
