@@ -46,7 +46,7 @@ def test_rm_refuses_a_run_whose_engine_or_agent_is_running(project: Project) -> 
         run.process.wait(60)
     done = project.call("rm", "auth", "--yes")
     assert done.code == 1
-    assert "an agent or a hook's script of session 'auth' is still running, without an engine" in done.err
+    assert "a program of session 'auth' is still running, without an engine" in done.err
     assert project.call("cancel", "auth").code == 0
     assert project.call("rm", "auth", "--yes").code == 0
 

@@ -71,6 +71,10 @@ def judge_mark(run_id: str, at: Cursor, attempt: int, started_at: datetime) -> s
     return f"{run_id}/{task_place(at, attempt)}/judge@{_stamp(started_at)}"
 
 
+def check_mark(run_id: str, at: Cursor, check: str, attempt: int, started_at: datetime) -> str:
+    return f"{run_id}/{task_place(at, attempt)}/check/{check}@{_stamp(started_at)}"
+
+
 def hook_mark(run_id: str, delivery: str, attempt: int, started_at: datetime) -> str:
     return f"{run_id}/hook/{delivery}/{attempt}@{_stamp(started_at)}"
 
@@ -173,7 +177,7 @@ class CheckTask(Task, frozen=True, kw_only=True, tag="check"):
         return f"{self._where}/check/{self.check.name}{'/end' if self.ending else ''}"
 
     def mark(self, run_id: str) -> str:
-        return f"{run_id}/{self._where}/check/{self.check.name}@{_stamp(self.started_at)}"
+        return check_mark(run_id, self.cursor, self.check.name, self.attempt, self.started_at)
 
 
 class HookTask(Task, frozen=True, kw_only=True, tag="hook"):

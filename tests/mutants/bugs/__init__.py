@@ -131,7 +131,7 @@ NEAR = {
     ),
     "agentforge.views.history": ("tests/sdk/test_light_iterations.py",),
     "agentforge.app.runs.lock_folder": (
-        "tests/runtime/test_living_agents.py",
+        "tests/runtime/test_living_programs.py",
         "tests/runtime/test_files_and_locks.py",
         LOCKS,
     ),

@@ -23,7 +23,7 @@ LOCK = "agentforge.app.runs.lock_folder"
 RECORDING = "agentforge.runtime.recorder"
 STATE = "agentforge.runtime.state_writer"
 
-LIVING = ("tests/surface/test_locks.py", "tests/runtime/test_living_agents.py")
+LIVING = ("tests/surface/test_locks.py", "tests/runtime/test_living_programs.py")
 ORDER = ("tests/order/test_recorded_runs.py",)
 
 BUGS = (

@@ -39,7 +39,7 @@ from agentforge.runtime.drafts import remove_drafts
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.state_folder import HeadKeeper
 from agentforge.runtime.state_writer import StateWriter
-from agentforge.runtime.supervision import has_living_agent
+from agentforge.runtime.supervision import has_living_program
 from agentforge.system import files
 
 log = logging.getLogger("agentforge.run")
@@ -244,7 +244,7 @@ class Leases:
         """Release the tasks that a dead owner's agents had claimed, unless one of them is still running."""
         with suppress(AgentForgeError):
             info = self._runs.info(session)
-            if has_living_agent(info.plan, info.state, self._runs.layout(session), self._processes):
+            if has_living_program(info.plan, info.state, self._runs.layout(session), self._processes):
                 return
         await Beads(self._runs.project, session, self._runs.environ).release()
 

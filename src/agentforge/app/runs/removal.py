@@ -19,7 +19,7 @@ from agentforge.model.layout import RunLayout, runs_dir
 from agentforge.model.session_name import session_argument, session_name
 from agentforge.ports.event_log import EventLog
 from agentforge.runtime.run_proof import RunProof
-from agentforge.runtime.supervision import has_living_agent
+from agentforge.runtime.supervision import has_living_program
 from agentforge.system import files
 
 PREFIX = ".removed."
@@ -65,7 +65,7 @@ def remove_run(context: RunContext, session: str, ended_before: datetime | None 
     with _held(context, session, log):
         if ended_before is not None and _ended(context, session, ended_before) is None:
             return False
-        _refuse_living_agent(context, session)
+        _refuse_living_program(context, session)
         _remove(context, session, log)
     return True
 
@@ -128,14 +128,14 @@ def _run_id(log: EventLog) -> str:
     return ""
 
 
-def _refuse_living_agent(context: RunContext, session: str) -> None:
+def _refuse_living_program(context: RunContext, session: str) -> None:
     try:
         info = context.runs.info(session, cached=False)
     except (LogCorrupt, UnknownRun):
-        return  # A log that can't be read names no agent.
-    if has_living_agent(info.plan, info.state, context.runs.layout(session), context.processes):
+        return  # A log that can't be read names no program.
+    if has_living_program(info.plan, info.state, context.runs.layout(session), context.processes):
         raise RunActive(
-            f"an agent or a hook's script of session {session!r} is still running, without an engine",
+            f"a program of session {session!r} is still running, without an engine",
             hint=f"stop it first: agentforge cancel {session_argument(session)}",
         )
 

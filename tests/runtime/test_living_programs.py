@@ -1,4 +1,4 @@
-"""Whether an agent of an earlier engine is at work: by its claim, its exit record and its process."""
+"""Whether a program of an earlier engine is at work: by its claim, its exit record and its process."""
 
 import json
 from pathlib import Path
@@ -8,14 +8,23 @@ from msgspec.structs import replace
 from tests.engine.plans import NOON, event, plan_of, stage, started
 
 from agentforge.app.runs.lock_folder import locked_sessions
+from agentforge.engine.decide.stage_at import in_flight, stage_at
 from agentforge.engine.evolve.run import evolve
+from agentforge.model.check import Check
 from agentforge.model.cursor import Cursor
 from agentforge.model.layout import AttemptLayout, RunLayout
-from agentforge.model.state import AttemptState, IterationState, RunState, StageState
+from agentforge.model.state import (
+    AttemptState,
+    CheckCall,
+    IterationState,
+    RunState,
+    StageState,
+    TaskState,
+)
 from agentforge.model.status import IterationStatus, TaskStatus
 from agentforge.model.task import agent_mark
 from agentforge.runtime.attempt_folder import named
-from agentforge.runtime.supervision import has_living_agent
+from agentforge.runtime.supervision import has_living_program
 from agentforge.system.folders import draft_name
 
 from .test_supervised_claims import FakeProcesses, claimed, ended
@@ -45,41 +54,63 @@ def at_work(status: TaskStatus = TaskStatus.RUNNING) -> RunState:
 
 def test_agent_whose_supervisor_lives_is_at_work(layout: RunLayout, place: AttemptLayout) -> None:
     claimed(place, mark=MARK)
-    assert has_living_agent(PLAN, at_work(), layout, FakeProcesses(place))
+    assert has_living_program(PLAN, at_work(), layout, FakeProcesses(place))
 
 
 def test_agent_of_the_project_that_this_one_was_copied_from_is_not(
     layout: RunLayout, place: AttemptLayout
 ) -> None:
     claimed(place, mark=MARK, place={"path": "/the/original/attempt-1", "device": 1, "inode": 2})
-    assert not has_living_agent(PLAN, at_work(), layout, FakeProcesses(place))
+    assert not has_living_program(PLAN, at_work(), layout, FakeProcesses(place))
 
 
 def test_agent_of_another_attempt_is_not(layout: RunLayout, place: AttemptLayout) -> None:
     claimed(place)
-    assert not has_living_agent(PLAN, at_work(), layout, FakeProcesses(place))
+    assert not has_living_program(PLAN, at_work(), layout, FakeProcesses(place))
 
 
 def test_agent_without_a_claim_is_not(layout: RunLayout, place: AttemptLayout) -> None:
-    assert not has_living_agent(PLAN, at_work(), layout, FakeProcesses(place))
+    assert not has_living_program(PLAN, at_work(), layout, FakeProcesses(place))
 
 
 def test_agent_that_ended_is_not(layout: RunLayout, place: AttemptLayout) -> None:
     claimed(place, mark=MARK)
     ended(place, mark=MARK)
-    assert not has_living_agent(PLAN, at_work(), layout, FakeProcesses(place))
+    assert not has_living_program(PLAN, at_work(), layout, FakeProcesses(place))
 
 
 def test_agent_whose_supervisor_died_is_not(layout: RunLayout, place: AttemptLayout) -> None:
     claimed(place, mark=MARK)
     processes = FakeProcesses(place)
     processes.alive = False
-    assert not has_living_agent(PLAN, at_work(), layout, processes)
+    assert not has_living_program(PLAN, at_work(), layout, processes)
 
 
 def test_agent_that_the_log_knows_to_be_over_is_not(layout: RunLayout, place: AttemptLayout) -> None:
     claimed(place, mark=MARK)
-    assert not has_living_agent(PLAN, at_work(TaskStatus.LOST), layout, FakeProcesses(place))
+    assert not has_living_program(PLAN, at_work(TaskStatus.LOST), layout, FakeProcesses(place))
+
+
+@pytest.mark.parametrize("kind", ["judge", "check"])
+def test_judge_or_check_whose_supervisor_lives_is_at_work(layout: RunLayout, kind: str) -> None:
+    plan = plan_of(stage(checks=(Check("unit", "make test"),)))
+    at = StageState("0", 1, "stage-00-plan", completed=2)
+    if kind == "judge":
+        at = replace(at, judge=TaskState(1, TaskStatus.RUNNING, NOON))
+        place = AttemptLayout(f"{layout.root}/stage-00-plan/iterations/002/judge-1")
+    else:
+        at = replace(at, check=CheckCall(1, TaskStatus.RUNNING, NOON, check="unit"))
+        place = AttemptLayout(f"{layout.root}/stage-00-plan/checks/unit-2-1")
+    state = replace(RUN, at=at)
+    here = stage_at(plan, state, None, at)
+    assert here is not None
+    flight = in_flight(here)
+    assert flight is not None
+    Path(place.root).mkdir(parents=True)
+    claimed(place, mark=named(flight[0].mark(RUN.run_id)))
+    assert has_living_program(plan, state, layout, FakeProcesses(place))
+    over = replace(state, at=StageState("0", 1, "stage-00-plan", completed=2))
+    assert not has_living_program(plan, over, layout, FakeProcesses(place))
 
 
 def test_sessions_are_found_by_their_locks_and_by_drafts_of_locks(tmp_path: Path) -> None:
