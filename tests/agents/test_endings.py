@@ -32,6 +32,12 @@ PATIENT = Script(
 pytestmark = [pytest.mark.agents, pytest.mark.crash]
 
 
+def has_started(trial: Trial) -> bool:
+    """Whether the tool's shell wrote its pid: the file is there a moment earlier."""
+    started = trial.project / "started.txt"
+    return started.exists() and started.read_text().endswith("\n")
+
+
 def assert_nothing_comes_late(trial: Trial) -> None:
     """What would have written isn't there any more."""
     assert trial.processes() == []
@@ -42,7 +48,7 @@ def assert_nothing_comes_late(trial: Trial) -> None:
 def test_engine_told_to_stop_ends_the_agent_in_the_middle_of_a_tool(trial: Trial) -> None:
     process = trial.start_engine(LATE)
     try:
-        eventually(lambda: trial.has("started.txt"))
+        eventually(lambda: has_started(trial))
         # The first asks, the second doesn't wait for the iteration to end.
         process.send_signal(signal.SIGTERM)
         eventually(lambda: trial.facts("pause_requested"))
@@ -58,7 +64,7 @@ def test_agent_ended_from_outside_leaves_no_tool_running(trial: Trial) -> None:
     async def main() -> RunResult:
         async with trial.engine(LATE) as engine:
             going = asyncio.create_task(engine.run(trial.pipeline(), session="s"))
-            await soon(lambda: trial.has("started.txt"))
+            await soon(lambda: has_started(trial))
             # Gemini's program doesn't heed it, so the engine ends it for good.
             os.kill(trial.agent_pid(), signal.SIGKILL if trial.cli.name == "gemini" else signal.SIGTERM)
             return await going
@@ -73,7 +79,7 @@ def test_cancelled_agent_leaves_no_tool_running(trial: Trial) -> None:
     async def main() -> RunResult:
         async with trial.engine(LATE) as engine:
             going = asyncio.create_task(engine.run(trial.pipeline(), session="s"))
-            await soon(lambda: trial.has("started.txt"))
+            await soon(lambda: has_started(trial))
             await engine.cancel("s")
             return await going
 
@@ -84,7 +90,7 @@ def test_cancelled_agent_leaves_no_tool_running(trial: Trial) -> None:
 def test_agent_outlives_its_engine_and_the_next_reattaches_to_it(trial: Trial) -> None:
     process = trial.start_engine(PATIENT)
     try:
-        eventually(lambda: trial.has("started.txt"))
+        eventually(lambda: has_started(trial))
     finally:
         end(process)
     assert trial.processes(), "the agent outlives its engine"
@@ -140,7 +146,7 @@ def test_agent_ended_in_a_tool_continues_after_a_resume(trial: Trial) -> None:
     async def main() -> RunResult:
         async with trial.engine(script) as engine:
             going = asyncio.create_task(engine.run(trial.pipeline(), session="s"))
-            await soon(lambda: trial.has("started.txt"))
+            await soon(lambda: has_started(trial))
             await engine.pause("s", now=True)
             assert (await going).status is RunStatus.PAUSED
         async with trial.engine(script) as engine:
