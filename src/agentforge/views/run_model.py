@@ -1,6 +1,7 @@
 """The read model of a run: the fold of its events that all views and surfaces read. Serialisable."""
 
 from collections.abc import Iterable
+from typing import get_args
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -15,6 +16,8 @@ from agentforge.views.summary import Summary, fold
 from agentforge.views.visits import JudgedFact, latest_visits
 
 CARRIES_PLAN = (SessionStarted, PlanChanged, LogImported)
+CHANGES_VISITS = frozenset((*get_args(JudgedFact), PlanChanged))
+RARE = CHANGES_VISITS | {*CARRIES_PLAN}
 
 
 class RunModel(Struct):
@@ -26,16 +29,22 @@ class RunModel(Struct):
     history: History = field(default_factory=History)
 
     def apply(self, event: Event) -> None:
-        if isinstance(event.fact, CARRIES_PLAN):
-            self.plan = event.fact.plan
         before, self.state = self.state, evolve(self.state, event)
         self.summary = fold(self.summary, event)
-        if isinstance(event.fact, JudgedFact | PlanChanged):
+        self.history.apply(event)
+        # Of a struct, `isinstance` is slow if it is false, as it is for nearly all of many events.
+        if type(event.fact) in RARE:
+            self._apply_rare(event, before)
+
+    def _apply_rare(self, event: Event, before: RunState | None) -> None:
+        fact = event.fact
+        if isinstance(fact, CARRIES_PLAN):
+            self.plan = fact.plan
+        if type(fact) in CHANGES_VISITS:
             provider = event.cursor.provider if event.cursor else None
             stage = before.stage(provider) if before else None
             visits = latest_visits(self.summary.visits, self.plan, event, stage)
             self.summary = replace(self.summary, visits=visits)
-        self.history.apply(event)
 
     def catch_up(self, event: Event) -> None:
         """Apply an event, unless the state that the model started from already includes it."""

@@ -2,7 +2,7 @@
 (see `legal`), so that a log always reads the same way, even with lines missing."""
 
 from datetime import timedelta
-from typing import assert_never
+from typing import assert_never, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -55,14 +55,14 @@ from agentforge.model.status import RunStatus, TaskStatus
 MAX_CONTROLS = 32
 FIRST_FACTS = (f.SessionStarted, f.LogImported)
 FACTS_WITH_USAGE = (f.ErrorOccurred, f.JudgeCompleted)
-FREQUENT = (f.IterationStarted, f.AttemptStarted, f.IterationCompleted)
+FREQUENT = frozenset({f.IterationStarted, f.AttemptStarted, f.IterationCompleted})
 
 
 def evolve(state: RunState | None, event: Event) -> RunState:
     """The state after the event; the first event of a log starts the session."""
     fact, cursor = event.fact, event.cursor
-    if state is not None and isinstance(fact, FREQUENT) and cursor is not None and cursor.provider is None:
-        return _frequent(state, event, fact)
+    if state is not None and type(fact) in FREQUENT and cursor is not None and cursor.provider is None:
+        return _frequent(state, event)
     if isinstance(fact, FIRST_FACTS):
         _refuse_older(event, fact)
         return _started(event, fact)
@@ -77,10 +77,9 @@ def evolve(state: RunState | None, event: Event) -> RunState:
     return replace(changed, seq=event.seq, updated_at=event.at, cursor=_run_cursor(changed, event))
 
 
-def _frequent(
-    state: RunState, event: Event, fact: f.IterationStarted | f.AttemptStarted | f.IterationCompleted
-) -> RunState:
+def _frequent(state: RunState, event: Event) -> RunState:
     """A shortcut for the most frequent events outside blocks, equivalent to `_apply`."""
+    fact = cast("f.IterationStarted | f.AttemptStarted | f.IterationCompleted", event.fact)
     if isinstance(fact, f.IterationCompleted) and (state.recoveries or fact.usage is not None):
         state = _progressed(state, fact)
     at = evolve_stage(_node(state, event), event, fact)
