@@ -113,7 +113,8 @@ def test_pause_now_ends_everything_that_the_agent_started(project: Path) -> None
     async def main() -> None:
         async with engine(project) as sdk:
             going = asyncio.create_task(sdk.run(pipeline(shell(script)), session="s"))
-            await soon(lambda: agents(project) and (project / "child").exists())
+            child = project / "child"
+            await soon(lambda: agents(project) and child.exists() and child.read_text())
             await sdk.pause("s", now=True)
             result = await going
             assert result.status is RunStatus.PAUSED

@@ -204,9 +204,16 @@ def test_a_webhook_without_an_answer_asks_if_it_must_not_be_repeated(tmp_path: P
     assert len(server.keys) == 1
 
 
+def is_written(file: Path) -> bool:
+    """Whether a line is in it: the file is there a moment earlier."""
+    return file.exists() and file.read_text().endswith("\n")
+
+
 def test_a_script_is_reattached_to_after_a_crash(tmp_path: Path) -> None:
     script = "echo $$ >> runs; until [ -e go ]; do sleep 0.01; done; echo done"
-    EngineToKill(tmp_path, hook("stage_end", "script", script=script)).kill_when((tmp_path / "runs").exists)
+    EngineToKill(tmp_path, hook("stage_end", "script", script=script)).kill_when(
+        lambda: is_written(tmp_path / "runs")
+    )
     (pid,) = map(int, (tmp_path / "runs").read_text().split())
     assert lives(pid)
 
@@ -223,7 +230,9 @@ def test_a_script_is_reattached_to_after_a_crash(tmp_path: Path) -> None:
 
 def test_cancelling_a_run_whose_engine_was_killed_ends_its_script(tmp_path: Path) -> None:
     script = "(setsid sleep 60 & echo $! > child); echo $$ >> runs; sleep 60"
-    EngineToKill(tmp_path, hook("stage_end", "script", script=script)).kill_when((tmp_path / "runs").exists)
+    EngineToKill(tmp_path, hook("stage_end", "script", script=script)).kill_when(
+        lambda: is_written(tmp_path / "runs")
+    )
     pids = [int((tmp_path / name).read_text()) for name in ("runs", "child")]
     assert all(map(lives, pids))
 
