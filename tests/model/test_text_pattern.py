@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agentforge.model.text_pattern import MAX_PATTERN, PatternRefused, matches
@@ -24,6 +24,7 @@ texts = st.text(st.sampled_from("abc .\\[]^-_é7"), max_size=8)
 
 
 @given(valid, texts)
+@example("aab", "aaab")
 def test_a_pattern_matches_as_in_python(pattern: str, text: str) -> None:
     assert matches(pattern, text) == bool(re.search(pattern.replace("$", r"\Z"), text))
 
