@@ -191,6 +191,15 @@ def test_anything_else_in_its_place_is_renamed_and_not_followed(path: Path, wal:
     assert len(list(path.parent.glob("events.wal.*"))) == 1
 
 
+@pytest.mark.parametrize("size", [0, 100, SIZE])
+def test_file_that_was_created_and_never_used_is_replaced(path: Path, wal: Path, size: int) -> None:
+    wal.write_bytes(bytes(size))
+    writer = synced(JsonlLog(path), timer_events(9))
+    assert HEADER.unpack_from(wal.read_bytes())[0] > 0
+    writer.close()
+    assert [found.name for found in path.parent.iterdir()] == ["events.jsonl"]
+
+
 def test_file_that_appears_in_its_place_is_left_alone(path: Path, wal: Path) -> None:
     with JsonlLog(path).open() as writer:
         wal.write_bytes(b"planted")

@@ -48,7 +48,7 @@ class WriteAhead:
             files.move_aside(self.path)
             return 0, b""
         position, data = records(content or b"", before)
-        if content and not data:
+        if content is not None and not data:
             self._discard(content)
         return position, data
 
