@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -114,6 +114,53 @@ def test_an_output_path_that_is_a_link_stays_one(here: Path, tmp_path: Path) -> 
     completed(attempted(here, output_path=str(link)), ExecuteResult("said", result={"summary": "x"}))
     assert link.is_symlink()
     assert target.read_text() == "said\n"
+
+
+def out_of_the_project(project: Path, outside: Path) -> None:
+    (project / "docs").symlink_to(outside)
+
+
+def into_git(project: Path, _outside: Path) -> None:
+    (project / ".git").mkdir()
+    (project / "docs").symlink_to(".git")
+
+
+def through_a_file(project: Path, _outside: Path) -> None:
+    (project / "docs").write_text("a person's")
+
+
+def to_a_folder(project: Path, _outside: Path) -> None:
+    (project / "docs" / "report.md").mkdir(parents=True)
+
+
+@pytest.mark.parametrize(
+    ("leads", "found"),
+    [
+        (out_of_the_project, "is a link that leads outside the workspace"),
+        (into_git, "is a link that leads into .git"),
+        (through_a_file, "Not a directory"),
+        (to_a_folder, "is a folder"),
+    ],
+)
+def test_an_output_path_that_leads_elsewhere_is_a_failure_of_the_attempt(
+    here: Path,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    leads: Callable[[Path, Path], None],
+    found: str,
+) -> None:
+    """An agent can put anything on the path: the engine fails the attempt, and goes on."""
+    outside = tmp_path_factory.mktemp("outside")
+    leads(tmp_path, outside)
+    about = attempted(here, output_path=str(tmp_path / "docs" / "report.md"))
+    fact = conclude(about, ExecuteResult("said", result={"summary": "x"}), NOW)
+    assert isinstance(fact, f.ErrorOccurred)
+    assert fact.kind is FailureKind.RESULT_INVALID
+    assert "can't copy the output to the output path" in fact.message
+    assert found in fact.message
+    assert load(here / "error.json")["message"] == fact.message
+    for folder in (outside, tmp_path / ".git"):
+        assert not folder.exists() or list(folder.iterdir()) == []
 
 
 def copies(tmp_path: Path, state: Path | None = None) -> OutputCopies:
