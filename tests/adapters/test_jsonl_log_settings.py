@@ -5,18 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from agentforge.adapters.host.file_systems import (
-    MountPoint,
-    parse_mount_output,
-    parse_mountinfo,
-    read_mounts,
-    why_not_local,
-)
+from agentforge.adapters.host.file_systems import why_not_local
 from agentforge.adapters.log.log import BufferSettings, JsonlLog, buffer_settings, verify
 from agentforge.model.errors import InvalidRequest, StorageFailed, UnknownRun
+from agentforge.system.mount_points import MountPoint, parse_mount_output, parse_mountinfo, read_mounts
 from agentforge.testing.event_log_contract import large_event, lines_of, timer_event, timer_events
 
-_MOUNTINFO = r"""22 28 0:20 / /sys rw,nosuid - sysfs sysfs rw
+_MOUNTINFO = rb"""22 28 0:20 / /sys rw,nosuid - sysfs sysfs rw
 28 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
 40 28 0:40 / /home/me/shared\040folder rw shared:9 master:2 - nfs4 server:/x rw,vers=4.2
 41 28 0:41 / /mnt/ssh rw - fuse.sshfs me@host: rw

@@ -26,7 +26,6 @@ APART = {
     "adapters/host/probe.py": "a nameless file whose syncs are timed",
     "adapters/host/project_files.py": "the place of the package itself",
     "adapters/host/tree_scan.py": "descriptors that `system` opened",
-    "adapters/host/file_systems.py": "/proc",
     "adapters/sandboxes/bwrap.py": "/proc, folders in the user's home",
     "adapters/sandboxes/docker.py": "whether a path to hide is a folder",
     "adapters/sandboxes/programs.py": "the first line of a program, programs on the PATH",

@@ -25,7 +25,6 @@ SMALL = {
     "app.graph_file": "a function of the public API",
     "app.runs.overview": "a class of the public API",
     "runtime.drafts": "what a killed process left behind; its importer is above",
-    "system.mount_points": "only `system` opens files; its importer is above",
 }
 """Small files with one importer that are read on their own, with the reason."""
 

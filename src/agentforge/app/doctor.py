@@ -10,7 +10,7 @@ from functools import partial
 from agentforge.adapters.cli_agents.description import AgentCli
 from agentforge.adapters.cli_agents.program import find_program
 from agentforge.adapters.host import probe as host_probe
-from agentforge.adapters.host.file_systems import read_mounts, why_not_local
+from agentforge.adapters.host.file_systems import why_not_local
 from agentforge.adapters.host.probe import model_server
 from agentforge.adapters.providers.builtin import builtin_providers
 from agentforge.adapters.providers.mock import is_mock_mode
@@ -26,6 +26,7 @@ from agentforge.model.secrets import is_secret_name
 from agentforge.ports.provider import ExecuteRequest
 from agentforge.ports.sandbox import Sandbox
 from agentforge.runtime.tasks.call import is_program
+from agentforge.system.mount_points import read_mounts
 from agentforge.system.tools import ToolName, find_tool, resolve_tools, tool_environment, why_refused
 from agentforge.tool_loop.endpoint import KEYS, LOCAL, TOKEN
 

@@ -1,32 +1,58 @@
-"""The mount points of all processes (Linux)."""
+"""Reads what is mounted: for this process, and (Linux) for all processes."""
 
 import os
 import re
+import sys
 
-_ESCAPED = re.compile(rb"\\([0-7]{3})")
+from msgspec import Struct
+
+from agentforge.system.programs import Program, run
+
 _MAX_BYTES = 1 << 22
+_ESCAPED = re.compile(rb"\\([0-3][0-7]{2})")
+_DARWIN_MOUNT = re.compile(r"^.* on (?P<point>/.*) \((?P<type>[^,)]+)")
+
+
+class MountPoint(Struct, frozen=True):
+    point: str
+    type: str
+
+
+def read_mounts() -> tuple[MountPoint, ...]:
+    """The mounts of this machine, as this process sees them; empty if they can't be determined."""
+    if sys.platform == "darwin":
+        return parse_mount_output(run(Program(("/sbin/mount",), 5.0)).output)
+    return parse_mountinfo(_mountinfo("self"))
 
 
 def mount_points() -> frozenset[str]:
     """Every path that is a mount point for some process, by the process's own name for it."""
-    found: set[bytes] = set()
-    seen: set[bytes] = set()
-    for process in os.listdir("/proc") if os.path.isdir("/proc") else ():
-        if process.isdigit():
-            listing = _listing(f"/proc/{process}/mountinfo")
-            if listing not in seen:
-                seen.add(listing)
-                found.update(line.split(b" ", 5)[4] for line in listing.splitlines() if line.count(b" ") > 4)
-    return frozenset(os.fsdecode(_ESCAPED.sub(_unescaped, path)) for path in found)
+    processes = os.listdir("/proc") if os.path.isdir("/proc") else ()
+    listings = {_mountinfo(process) for process in processes if process.isdigit()}
+    return frozenset(mount.point for listing in listings for mount in parse_mountinfo(listing))
 
 
-def _listing(path: str) -> bytes:
+def parse_mountinfo(listing: bytes) -> tuple[MountPoint, ...]:
+    """Parse a file like /proc/self/mountinfo; the later of two mounts on one point hides the earlier."""
+    mounts = []
+    for line in listing.split(b"\n"):
+        before, separator, after = line.partition(b" - ")
+        fields = before.split(b" ")
+        if separator and len(fields) >= 5:
+            point = _ESCAPED.sub(lambda code: bytes([int(code[1], 8)]), fields[4])
+            mounts.append(MountPoint(os.fsdecode(point), os.fsdecode(after.split(b" ", 1)[0])))
+    return tuple(mounts)
+
+
+def parse_mount_output(text: str) -> tuple[MountPoint, ...]:
+    """Parse the output of macOS's `mount`: `server:/x on /Volumes/x (nfs, nodev)`."""
+    matches = (_DARWIN_MOUNT.match(line) for line in text.split("\n"))
+    return tuple(MountPoint(match["point"], match["type"]) for match in matches if match)
+
+
+def _mountinfo(process: str) -> bytes:
     try:
-        with open(path, "rb") as file:
+        with open(f"/proc/{process}/mountinfo", "rb") as file:
             return file.read(_MAX_BYTES)
     except OSError:
-        return b""  # The process has ended.
-
-
-def _unescaped(code: "re.Match[bytes]") -> bytes:
-    return bytes([int(code[1], 8)])
+        return b""  # The process has ended, or the system has no such file.

@@ -1,13 +1,10 @@
 """Determines the file system of a path. Leases and fsync are only trusted on local file systems."""
 
-import re
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 
-from msgspec import Struct
+from agentforge.system.mount_points import MountPoint, read_mounts
 
-from agentforge.system.programs import Program, run
+__all__ = ["MountPoint", "read_mounts", "why_not_local"]
 
 # fmt: off
 _NETWORK = frozenset({
@@ -22,42 +19,6 @@ _NETWORK_FUSE = frozenset({
     "osxfs", "vmhgfs-fuse", "blobfuse", "blobfuse2", "mountpoint-s3",
 })
 # fmt: on
-
-_OCTAL = re.compile(r"\\([0-7]{3})")
-_DARWIN_MOUNT = re.compile(r"^.* on (?P<point>/.*) \((?P<type>[^,)]+)")
-
-
-class MountPoint(Struct, frozen=True):
-    point: str
-    type: str
-
-
-def parse_mountinfo(text: str) -> tuple[MountPoint, ...]:
-    """Parse Linux's /proc/self/mountinfo; the later of two mounts on one point hides the earlier."""
-    mounts = []
-    for line in text.split("\n"):
-        before, separator, after = line.partition(" - ")
-        fields = before.split(" ")
-        if separator and len(fields) >= 5:
-            point = _OCTAL.sub(lambda match: chr(int(match[1], 8)), fields[4])
-            mounts.append(MountPoint(point, after.split(" ")[0]))
-    return tuple(mounts)
-
-
-def parse_mount_output(text: str) -> tuple[MountPoint, ...]:
-    """Parse the output of macOS's `mount`: `server:/x on /Volumes/x (nfs, nodev)`."""
-    matches = (_DARWIN_MOUNT.match(line) for line in text.split("\n"))
-    return tuple(MountPoint(match["point"], match["type"]) for match in matches if match)
-
-
-def read_mounts() -> Sequence[MountPoint]:
-    """The mounts of this machine; empty if they can't be determined."""
-    if sys.platform == "darwin":
-        return parse_mount_output(run(Program(("/sbin/mount",), 5.0)).output)
-    try:
-        return parse_mountinfo(Path("/proc/self/mountinfo").read_text(errors="surrogateescape"))
-    except OSError:
-        return ()
 
 
 def why_not_local(path: str, mounts: Sequence[MountPoint]) -> str:
