@@ -4,27 +4,16 @@ The ids are those that git would give the same files, so that a tree has the sam
 themselves are kept, and not the content of the files: paths can be compared, but not lines.
 """
 
+from functools import cached_property
+
 from agentforge.adapters.host.git_objects import GitObjects
 from agentforge.adapters.host.tree_paths import listed_files
-from agentforge.adapters.host.tree_scan import DEFAULT_LIMITS, ScannedTrees, TreeLimits, TreeScan
-from agentforge.model.secrets import Redactor
+from agentforge.adapters.host.tree_scan import ScannedTrees, TreeScan
 from agentforge.ports.tree import KeptTree, NoTree, TakenTree
 from agentforge.system import files
 
 
 class FolderTrees(ScannedTrees):
-    def __init__(
-        self,
-        project: str,
-        folder: str,
-        redactor: Redactor,
-        limits: TreeLimits = DEFAULT_LIMITS,
-        *,
-        without: frozenset[str] = frozenset(),
-    ) -> None:
-        super().__init__(project, folder, redactor, limits, without=without)
-        self._objects = GitObjects(folder, "sha1")
-
     def is_possible(self) -> bool:
         return files.is_dir(self._project)
 
@@ -37,6 +26,11 @@ class FolderTrees(ScannedTrees):
         scan.look(dict.fromkeys(self._listed(), ""), self._hashed)
         self._hashed = scan.hashed
         return TakenTree(self._objects.add_tree(scan.entries()), scan.omitted)
+
+    @cached_property
+    def _objects(self) -> GitObjects:
+        """One for all trees, as it knows what is stored."""
+        return GitObjects(self._folder, "sha1")
 
     def _listed(self) -> list[str]:
         found = listed_files(self._project, self._limits)
