@@ -11,6 +11,10 @@ def no_space() -> OSError:
     return OSError(errno.ENOSPC, "No space left on device")
 
 
+def _name(fd: int) -> str:
+    return os.path.basename(os.readlink(f"/proc/self/fd/{fd}"))
+
+
 class FailingDisk(Disk):
     """Real, apart from a limit on bytes and from calls that were told to fail; notes what was called."""
 
@@ -24,12 +28,20 @@ class FailingDisk(Disk):
         self.fail_for: dict[str, str] = {}
         """By the name of a file: the call that fails for it."""
         self.on_write: Callable[[], None] = lambda: None
+        self.sync_seconds: dict[str, float] = {}
+        """By the name of a file: how long a sync of it seems to take."""
+        self.clock = 0.0
+        self.synced: list[str] = []
+        """The names of the files that were synced."""
+
+    def now(self) -> float:
+        return self.clock
 
     def _note(self, call: str, fd: int | None = None) -> None:
         self.calls.append(call)
         if call in self.fail:
             raise self.fail[call]
-        if fd is not None and self.fail_for.get(os.path.basename(os.readlink(f"/proc/self/fd/{fd}"))) == call:
+        if fd is not None and self.fail_for.get(_name(fd)) == call:
             raise OSError(errno.EIO, "Input/output error")
 
     def open(self, path: str, flags: int) -> int:
@@ -64,6 +76,8 @@ class FailingDisk(Disk):
     def sync(self, fd: int) -> None:
         self._note("sync", fd)
         super().sync(fd)
+        self.synced.append(_name(fd))
+        self.clock += self.sync_seconds.get(_name(fd), 0.0)
 
     def rename(self, old: str, new: str) -> None:
         self._note("rename")

@@ -14,16 +14,23 @@ class PowerCut(BaseException):
 
 
 class VolatileDisk(Disk):
-    """Real, but it knows what of each file would survive. `calls_left`: the power is cut in that call."""
+    """Real, but it knows what of each file would survive. `calls_left`: the power is cut in that call.
+    `call_seconds`: how long each call seems to take."""
 
-    def __init__(self, calls_left: int | None = None) -> None:
+    def __init__(self, calls_left: int | None = None, call_seconds: float = 0.0) -> None:
         self.calls_left = calls_left
+        self.call_seconds = call_seconds
+        self.clock = 0.0
         self.durable: dict[str, bytes] = {}
         """Content of the last sync, by path."""
         self.names: set[str] = set()
         """Paths whose folder was synced after they were created."""
 
+    def now(self) -> float:
+        return self.clock
+
     def _count(self) -> None:
+        self.clock += self.call_seconds
         if self.calls_left is None:
             return
         self.calls_left -= 1

@@ -16,6 +16,7 @@ from agentforge.adapters.log.log import JsonlLog, verify
 from agentforge.adapters.log.write_ahead import HEADER, records
 from agentforge.model.errors import StorageFailed
 from agentforge.model.event import Event
+from agentforge.system.disk import Disk
 from agentforge.testing.event_log_contract import lines_of, timer_event, timer_events
 
 from .failing_disk import FailingDisk, no_space
@@ -26,10 +27,12 @@ SIZE = 4096
 
 @pytest.fixture(autouse=True, scope="module")
 def small() -> Iterator[None]:
-    """So that a few events fill it."""
+    """So that a few events fill it; no sync seems to take longer than another."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(write_ahead, "SIZE", SIZE)
         patch.setattr(write_ahead, "SYNCS_BEFORE", 2)
+        patch.setattr(write_ahead, "COMPARED", 3)
+        patch.setattr(Disk, "now", lambda _: 0.0)
         yield
 
 
@@ -83,6 +86,39 @@ def test_frequent_syncs_wait_for_the_write_ahead_file_only(path: Path, disk: Fai
 def test_short_run_has_no_write_ahead_file(path: Path, wal: Path) -> None:
     writer = synced(JsonlLog(path), timer_events(1))
     assert not wal.exists()
+    writer.close()
+
+
+def syncs_of_nine_events(path: Path, disk: FailingDisk, **seconds: float) -> list[str]:
+    """The names of the files that are synced for each event, the closing not counted."""
+    disk.sync_seconds = {f"events.{name}": taken for name, taken in seconds.items()}
+    with JsonlLog(path, disk=disk).open() as writer:
+        disk.synced.clear()
+        for event in timer_events(9):
+            writer.append(event)
+            writer.sync()
+        return list(disk.synced)
+
+
+def test_write_ahead_file_is_kept_where_it_is_faster(path: Path, disk: FailingDisk) -> None:
+    synced = syncs_of_nine_events(path, disk, jsonl=0.8, wal=0.3)
+    assert synced == ["events.jsonl"] * 2 + ["events.wal"] * 8  # The first of them creates it.
+
+
+def test_write_ahead_file_is_removed_where_it_is_slower(path: Path, wal: Path, disk: FailingDisk) -> None:
+    synced = syncs_of_nine_events(path, disk, jsonl=0.16, wal=0.17)
+    assert synced == ["events.jsonl"] * 2 + ["events.wal"] * 4 + ["events.jsonl"] * 4
+    assert not wal.exists()
+    assert reopened(path) == timer_events(9)
+
+
+def test_single_slow_sync_decides_nothing(path: Path, wal: Path, disk: FailingDisk) -> None:
+    writer = synced(JsonlLog(path, disk=disk), timer_events(2))
+    for event, seconds in zip(timer_events(3, start=3), (0.0, 9.0, 0.0), strict=True):
+        disk.sync_seconds["events.wal"] = seconds
+        writer.append(event)
+        writer.sync()
+    assert writer._store._ahead.has_room(1)
     writer.close()
 
 
@@ -310,12 +346,15 @@ def test_any_content_is_read_without_an_error(data: bytes) -> None:
     batches=st.lists(st.integers(1, 8), min_size=1, max_size=25),
     cuts=st.lists(st.integers(0, 120), min_size=1, max_size=3),
     seed=st.integers(0, 1 << 32),
+    call_seconds=st.sampled_from([0.0, 1.0]),
 )
-@example(batches=[1] * 25, cuts=[40, 30, 20], seed=1)
+@example(batches=[1] * 25, cuts=[40, 30, 20], seed=1, call_seconds=0.0)
+@example(batches=[1] * 25, cuts=[22, 23, 24], seed=1, call_seconds=1.0)
 def test_no_synced_event_is_lost_wherever_the_power_is_cut(
-    batches: list[int], cuts: list[int], seed: int
+    batches: list[int], cuts: list[int], seed: int, call_seconds: float
 ) -> None:
-    """Again and again, also while the log is being restored."""
+    """Again and again, also while the log is being restored, and while a slower write-ahead file is given
+    up."""
     chance = Random(seed)
     with TemporaryDirectory() as root:
         kept: list[Event] = []
@@ -325,7 +364,7 @@ def test_no_synced_event_is_lost_wherever_the_power_is_cut(
             folder.mkdir()
             for name, content in files.items():
                 (folder / name).write_bytes(content)
-            disk = VolatileDisk(cut)
+            disk = VolatileDisk(cut, call_seconds)
             disk.durable = {str(folder / name): content for name, content in files.items()}
             disk.names = set(disk.durable)
             before = kept

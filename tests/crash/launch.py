@@ -9,6 +9,7 @@ import json
 import os
 import posix
 import sys
+from itertools import count
 
 import killer
 
@@ -46,9 +47,12 @@ def launch() -> None:
     from agentforge.adapters.log import write_ahead
     from agentforge.app import wiring
     from agentforge.cli.main import main
+    from agentforge.system import disk
 
-    # So that short runs use it, and fill it.
-    write_ahead.SYNCS_BEFORE, write_ahead.SIZE = 3, 4 * 1024
+    # So that short runs use it, fill it, and give it up: each call seems to take longer than the one before.
+    ticks = count()
+    disk.Disk.now = lambda _: float(next(ticks) ** 2)
+    write_ahead.SYNCS_BEFORE, write_ahead.COMPARED, write_ahead.SIZE = 3, 20, 4 * 1024
     wiring.SUPERVISOR = supervisor_program(wiring.SUPERVISOR)
     if "CRASH_PROGRAM" in os.environ:
         import program

@@ -23,6 +23,10 @@ class Disk:
     """The real disk; a test derives from it and overrides the calls that should fail. All methods raise
     OSError."""
 
+    def now(self) -> float:
+        """For comparisons of how long calls take, in seconds."""
+        return time.perf_counter()
+
     def open(self, path: str, flags: int) -> int:
         return files.open_file(path, flags)
 

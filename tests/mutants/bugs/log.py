@@ -18,6 +18,25 @@ DISPLACED = ("tests/adapters/test_displaced_log.py",)
 BUGS = (
     Bug(
         AHEAD,
+        "a write-ahead file that is slower is used further",
+        "self._is_slower = _median(self._seconds) > _median(self._log_seconds)",
+        "pass",
+    ),
+    Bug(
+        AHEAD,
+        "one slow sync decides against the write-ahead file",
+        "_median(self._seconds) > _median(self._log_seconds)",
+        "max(self._seconds) > max(self._log_seconds)",
+    ),
+    Bug(
+        AHEAD,
+        "a write-ahead file that is slower is removed before the log is synced",
+        "            self._is_slower = _median(self._seconds) > _median(self._log_seconds)\n",
+        "            self._is_slower = _median(self._seconds) > _median(self._log_seconds)\n"
+        "            if self._is_slower:\n                self.remove()\n",
+    ),
+    Bug(
+        AHEAD,
         "the write-ahead file isn't synced",
         "            self._disk.write_at(self._fd, record, self._used)\n            self._disk.sync(self._fd)\n",
         "            self._disk.write_at(self._fd, record, self._used)\n",
@@ -31,9 +50,9 @@ BUGS = (
     Bug(
         FILE,
         "a full write-ahead file is overwritten before the log is synced",
-        "            self._sync_log()\n            self._ahead.restart(self.length, self._tail)\n",
+        "            self._sync_log()\n            self._ahead.restart(",
         "            if not self._ahead.is_created:\n                self._sync_log()\n"
-        "            self._ahead.restart(self.length, self._tail)\n",
+        "            self._ahead.restart(",
     ),
     Bug(
         FILE,

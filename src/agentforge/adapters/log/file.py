@@ -144,9 +144,12 @@ class JsonlFile:
         self._check_usable()
         if self._synced == self.length:
             return
-        if not self._sync_ahead():
+        began = self._disk.now()
+        if self._sync_ahead():
+            self._ahead.compare(self._disk.now() - began)
+        else:
             self._sync_log()
-            self._ahead.restart(self.length, self._tail)
+            self._ahead.restart(self.length, self._tail, self._disk.now() - began)
         self._synced = self.length
 
     def verify(self) -> None:

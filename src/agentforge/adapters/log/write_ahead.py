@@ -4,10 +4,13 @@ To sync a file that has grown, the file system also commits its journal; to sync
 place, it doesn't. An engine that syncs often therefore copies what it appends to the log to a second file of
 fixed size, and waits for that one only. The log itself is synced when the second file is full, and when the
 log is closed. After a power failure, the log may lack its latest lines: the next engine restores them.
+
+Not every disk gains by it, so the first syncs of the file are compared with the last ones of the log.
 """
 
 import os
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from struct import Struct
 from zlib import crc32
@@ -19,6 +22,8 @@ from agentforge.system.disk import Disk
 SIZE = 256 * 1024
 SYNCS_BEFORE = 32
 """The file is created after this many syncs of the log: short runs don't need it."""
+COMPARED = 16
+"""How many syncs of each kind are compared."""
 
 HEADER = Struct("<QII")
 """Position in the log, number of bytes, checksum. The checksum continues that of the record before; that of
@@ -37,6 +42,9 @@ class WriteAhead:
         self._inode = (0, 0)
         self.is_created = False
         self._log_syncs = 0
+        self._log_seconds: deque[float] = deque(maxlen=COMPARED)
+        self._seconds: list[float] = []
+        self._is_slower = False
         self._position = self._used = self._checksum = 0
 
     def left(self, before: Before) -> tuple[int, bytes]:
@@ -52,15 +60,20 @@ class WriteAhead:
             self._discard(content)
         return position, data
 
-    def restart(self, position: int, before: bytes) -> None:
-        """The log is synced up to this position: what follows may overwrite the file from its beginning."""
+    def restart(self, position: int, before: bytes, seconds: float) -> None:
+        """The log is synced up to this position, in this time: what follows may overwrite the file from its
+        beginning."""
         self._log_syncs += 1
+        if not self.is_created:
+            self._log_seconds.append(seconds)
+        elif self._is_slower:
+            self.remove()
         if self._log_syncs == SYNCS_BEFORE:
             self._create()
         self._position, self._used, self._checksum = position, 0, crc32(before)
 
     def has_room(self, size: int) -> bool:
-        return self._fd >= 0 and self._used + HEADER.size + size <= SIZE
+        return self._fd >= 0 and not self._is_slower and self._used + HEADER.size + size <= SIZE
 
     def sync(self, data: bytes) -> bool:
         """Store the next bytes of the log durably; returns False if the log has to be synced instead, because
@@ -79,9 +92,19 @@ class WriteAhead:
         self._checksum = checksum
         return True
 
+    def compare(self, seconds: float) -> None:
+        """A sync by means of the file took this long; if most take longer than those of the log did, the file
+        is used no longer."""
+        if len(self._seconds) == COMPARED:
+            return
+        self._seconds.append(seconds)
+        if len(self._seconds) == COMPARED:
+            self._is_slower = _median(self._seconds) > _median(self._log_seconds)
+
     def remove(self) -> None:
         """All of the log is synced: the file isn't needed any more, and does no harm if it remains."""
         self.close()
+        self.is_created = False
         with suppress(StorageFailed):
             files.remove(self.path)
 
@@ -116,6 +139,11 @@ class WriteAhead:
         found = os.lstat(self.path)
         if (found.st_ino, found.st_dev) != self._inode:
             raise FileNotFoundError(self.path)
+
+
+def _median(values: Iterable[float]) -> float:
+    ordered = sorted(values)
+    return ordered[len(ordered) // 2]
 
 
 def records(content: bytes, before: Before) -> tuple[int, bytes]:
