@@ -1,12 +1,15 @@
 """A recording of a run: its cassette and the file that it was read from."""
 
 import os
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from agentforge.model.cassette import MAX_CASSETTE, Cassette, parse_cassette
 from agentforge.model.errors import InvalidRequest, ProviderUnusable
 from agentforge.system import files
+
+if TYPE_CHECKING:
+    from agentforge.model.cassette import Cassette
 
 
 class Replay(Struct, frozen=True):
@@ -26,7 +29,7 @@ class Recording(Struct, frozen=True):
 
     path: str
     content: bytes
-    cassette: Cassette
+    cassette: "Cassette"
 
     @property
     def name(self) -> str:
@@ -48,6 +51,8 @@ def is_cassette_file(source: str) -> bool:
 
 
 def read_recording(path: str) -> Recording:
+    from agentforge.model.cassette import MAX_CASSETTE, parse_cassette  # `status` needs neither.
+
     content = files.read_named(path, MAX_CASSETTE)
     if content is None:
         raise InvalidRequest(f"cassette not found: {path}", hint="give a session or the path of a cassette")

@@ -1,18 +1,23 @@
 """Connects adapters to ports: the log, processes, sources and sandboxes of an engine."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from agentforge.adapters.log.log import JsonlLog, buffer_settings
-from agentforge.model.layout import RunLayout
-from agentforge.model.plan import Plan
-from agentforge.model.secrets import Redactor
-from agentforge.ports.clock import Clock
-from agentforge.ports.process import Processes
-from agentforge.ports.sandbox import Sandbox
-from agentforge.ports.sources import Sources
-from agentforge.ports.tree import Trees
-from agentforge.ports.workspace import Workspace
+
+if TYPE_CHECKING:
+    from agentforge.model.layout import RunLayout
+    from agentforge.model.plan import Plan
+    from agentforge.model.secrets import Redactor
+    from agentforge.ports.clock import Clock
+    from agentforge.ports.process import Processes
+    from agentforge.ports.sandbox import Sandbox
+    from agentforge.ports.sources import Sources
+    from agentforge.ports.tree import Trees
+    from agentforge.ports.workspace import Workspace
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SUPERVISOR = os.path.join(PACKAGE, "runtime", "supervisor.py")

@@ -3,10 +3,9 @@
 import os
 import re
 import sys
-import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -64,12 +63,10 @@ def is_dumb() -> bool:
 
 def wrapped(line: str, indent: int = 4, *, err: bool = False) -> list[str]:
     """A line, on a terminal broken at words if it is too long; the lines after the first are indented."""
-    import shutil
-
     from agentforge.views.text import width
 
     stream = sys.stderr if err else sys.stdout
-    room = shutil.get_terminal_size().columns
+    room = columns(stream)
     if not stream.isatty() or room < 30 or width(_TONES.sub("", line)) <= room:
         return [line]
     lines, current = [], ""
@@ -136,21 +133,22 @@ def is_terminal() -> bool:
     return sys.stdout.isatty()
 
 
-def columns() -> int:
+def columns(stream: TextIO | None = None) -> int:
     """Of the terminal; elsewhere, lines are not cut."""
+    if not (stream or sys.stdout).isatty():
+        return MAX_COLUMNS
     import shutil
 
-    return shutil.get_terminal_size().columns if is_terminal() else MAX_COLUMNS
+    return shutil.get_terminal_size().columns
 
 
 def hanging(text: str, indent: int, tone: str = "plain") -> str:
     """Text with a hanging indent: on a terminal, wrapped lines start at the same column."""
-    import shutil
     import textwrap
 
     from agentforge.views.text import one_line
 
-    line, room = one_line(text), shutil.get_terminal_size().columns - indent
+    line, room = one_line(text), columns() - indent
     if not is_terminal() or room < 30:
         return styled(line, tone)
     lines = textwrap.wrap(line, room, break_long_words=False, break_on_hyphens=False)
@@ -212,6 +210,8 @@ def show_usage_error(error: click.ClickException, *, as_json: bool, program: str
 def show_unexpected(error: BaseException, *, as_json: bool) -> int:
     """A bug in AgentForge: print one line, and the traceback only with AGENTFORGE_DEBUG=1."""
     if os.environ.get("AGENTFORGE_DEBUG") == "1":
+        import traceback
+
         traceback.print_exception(error)
     message = f"unexpected {type(error).__name__}: {error}"
     hint = "set AGENTFORGE_DEBUG=1 to see the traceback; the run's log is not affected"

@@ -3,7 +3,6 @@ misspelt names."""
 
 import unicodedata
 from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import Literal
 
 from msgspec import Struct
@@ -93,6 +92,8 @@ def _printable(line: str) -> str:
 
 def closest(name: str, known: Iterable[str], cutoff: float = _SIMILAR) -> str | None:
     lowered = {candidate.lower(): candidate for candidate in known}
+    from difflib import get_close_matches
+
     found = get_close_matches(name.lower()[:80], lowered, n=1, cutoff=cutoff)
     return lowered[found[0]] if found else None
 

@@ -4,7 +4,6 @@ and bounded sizes. A log may have come with a repository, so its plan is checked
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from urllib.parse import urlsplit
 
 from agentforge.model.condition import condition_problem
 from agentforge.model.control_characters import control_character
@@ -65,6 +64,8 @@ def is_variable_name(name: str) -> bool:
 
 def is_address(url: str) -> bool:
     """Whether it is an http or https address without a user and a password."""
+    from urllib.parse import urlsplit
+
     try:
         parts = urlsplit(url)
         has_host = bool(parts.hostname) and parts.port != 0

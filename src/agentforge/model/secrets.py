@@ -1,6 +1,5 @@
 """Detection and redaction of secrets."""
 
-import json
 import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
@@ -89,6 +88,8 @@ def references_in(text: str) -> tuple[str, ...]:
 
 
 def _in_json(text: str, ascii_only: bool) -> str:
+    import json
+
     return json.dumps(text, ensure_ascii=ascii_only)[1:-1]
 
 

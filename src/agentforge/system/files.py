@@ -14,7 +14,6 @@ StorageFailed that names the path and the next step. Only `open_file`, `rename`,
 import errno
 import fcntl
 import os
-import secrets
 import stat
 import sys
 import time
@@ -398,7 +397,7 @@ def _remove_entry(folder: int, name: str) -> None:
         try:
             for found in os.listdir(inner):
                 if _is_folder(inner, found):
-                    os.rename(found, secrets.token_hex(16), src_dir_fd=inner, dst_dir_fd=folder)
+                    os.rename(found, os.urandom(16).hex(), src_dir_fd=inner, dst_dir_fd=folder)
                 else:
                     os.unlink(found, dir_fd=inner)
         finally:
@@ -450,7 +449,7 @@ def free_name(path: str) -> str:
 
 
 def _aside(folder: int, name: str) -> str:
-    aside = f"{shortened(name)}.{secrets.token_hex(4)}"
+    aside = f"{shortened(name)}.{os.urandom(4).hex()}"
     os.rename(name, aside, src_dir_fd=folder, dst_dir_fd=folder)
     return aside
 

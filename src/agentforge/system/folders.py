@@ -9,7 +9,6 @@ already open.
 import errno
 import os
 import re
-import secrets
 import stat
 import sys
 from collections import deque
@@ -159,7 +158,7 @@ def write_all(descriptor: int, content: bytes) -> None:
 def draft_name(name: str, owner: str = "") -> str:
     """An unpredictable name for the draft of a file; `drafted` recognises one that a crash left. `owner`
     (8 hex digits) tells drafts of several writers apart."""
-    return f".{shortened(name)}.{owner or secrets.token_hex(4)}{secrets.token_hex(4)}.tmp"
+    return f".{shortened(name)}.{owner or os.urandom(4).hex()}{os.urandom(4).hex()}.tmp"
 
 
 def shortened(name: str) -> str:

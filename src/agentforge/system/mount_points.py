@@ -6,11 +6,9 @@ import sys
 
 from msgspec import Struct
 
-from agentforge.system.programs import Program, run
-
 _MAX_BYTES = 1 << 22
 _ESCAPED = re.compile(rb"\\([0-3][0-7]{2})")
-_DARWIN_MOUNT = re.compile(r"^.* on (?P<point>/.*) \((?P<type>[^,)]+)")
+_DARWIN_MOUNT = r"^.* on (?P<point>/.*) \((?P<type>[^,)]+)"
 
 
 class MountPoint(Struct, frozen=True):
@@ -21,6 +19,8 @@ class MountPoint(Struct, frozen=True):
 def read_mounts() -> tuple[MountPoint, ...]:
     """The mounts of this machine, as this process sees them; empty if they can't be determined."""
     if sys.platform == "darwin":
+        from agentforge.system.programs import Program, run  # Loads subprocess.
+
         return parse_mount_output(run(Program(("/sbin/mount",), 5.0)).output)
     return parse_mountinfo(_mountinfo("self"))
 
@@ -46,7 +46,7 @@ def parse_mountinfo(listing: bytes) -> tuple[MountPoint, ...]:
 
 def parse_mount_output(text: str) -> tuple[MountPoint, ...]:
     """Parse the output of macOS's `mount`: `server:/x on /Volumes/x (nfs, nodev)`."""
-    matches = (_DARWIN_MOUNT.match(line) for line in text.split("\n"))
+    matches = (re.match(_DARWIN_MOUNT, line) for line in text.split("\n"))
     return tuple(MountPoint(match["point"], match["type"]) for match in matches if match)
 
 

@@ -5,7 +5,6 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
 from msgspec import Struct
 
@@ -44,7 +43,7 @@ def buffer_settings(environ: Mapping[str, str]) -> BufferSettings:
 class JsonlLog:
     def __init__(
         self,
-        path: str | Path,
+        path: str | os.PathLike[str],
         *,
         buffer_events: int = 100,
         flush_seconds: float = 1.0,
@@ -55,11 +54,11 @@ class JsonlLog:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.path = str(path)
-        self._directory = str(Path(path).parent)
+        self._directory = os.path.dirname(self.path)
         self._disk = disk or Disk()
         self._mounts = mounts
         self._retry = WriteRetry(sleep=sleep)
-        self._payloads = PayloadStore(str(Path(path).with_name("payloads")), self._disk, self._retry)
+        self._payloads = PayloadStore(_payloads_of(self.path), self._disk, self._retry)
         self._buffering = Buffering(buffer_events, flush_seconds, on_warning, monotonic)
 
     def exists(self) -> bool:
@@ -171,12 +170,16 @@ class _CountedPayloads(PayloadStore):
         return data
 
 
-def verify(path: str | Path) -> LogReport:
+def _payloads_of(path: str) -> str:
+    return os.path.join(os.path.dirname(path), "payloads")
+
+
+def verify(path: str | os.PathLike[str]) -> LogReport:
     if not files.is_file(str(path)):
         raise UnknownRun(
             f"no log found at {path}", hint="run `agentforge list` to see the runs of this project"
         )
-    payloads = _CountedPayloads(str(Path(path).with_name("payloads")), Disk(), WriteRetry())
+    payloads = _CountedPayloads(_payloads_of(str(path)), Disk(), WriteRetry())
     reader = Reader(lambda: snapshot_of(str(path), payloads))
     events = sum(1 for _ in reader.events())
     return LogReport(reader.lines, events, payloads.intact, tuple(reader.damage), reader.torn, reader.head)

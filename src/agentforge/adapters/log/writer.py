@@ -6,7 +6,6 @@ one wait. Thread-safe: calls are serialized.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -26,6 +25,8 @@ SLOW_FLUSH_SECONDS = 0.1
 
 
 def warn(message: str) -> None:
+    import logging  # Not needed to read a log.
+
     logging.getLogger(__name__).warning(message)
 
 
