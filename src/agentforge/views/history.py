@@ -21,6 +21,8 @@ MAX_LIGHT = 10
 
 MAX_TEXT = 1000
 MAX_LISTED = 20
+WITHOUT_OUTPUT = frozenset({f.IterationStarted, f.AttemptStarted})
+"""Most of the other events."""
 
 
 class HistoryEntry(Struct, frozen=True):
@@ -118,10 +120,11 @@ class History(Struct):
         return branch[-1] if branch else ""
 
     def apply(self, event: Event) -> None:
-        match event.fact:
-            case f.IterationStarted() | f.AttemptStarted():
-                return  # The most frequent events first.
-            case f.IterationCompleted() as fact:
+        fact = event.fact
+        if type(fact) in WITHOUT_OUTPUT:
+            return
+        match fact:
+            case f.IterationCompleted():
                 _append(self.recent, _entry(event, fact))
                 self.completed += 1
                 self._complete(event, fact)
@@ -198,7 +201,9 @@ def _left(stage: f.ImportedStage) -> StageOutputs:
 
 def _entry(event: Event, fact: f.IterationCompleted) -> HistoryEntry:
     result, signals = fact.result, fact.result.signals
-    risk = _cut(signals.risk)
+    risk, notes = _cut(signals.risk), _cut(signals.notes)
+    if risk is not signals.risk or notes is not signals.notes:
+        signals = Signals(signals.plateau_suspected, risk, notes)
     return HistoryEntry(
         iteration=event.cursor.iteration if event.cursor else 0,
         timestamp=event.at,
@@ -208,7 +213,7 @@ def _entry(event: Event, fact: f.IterationCompleted) -> HistoryEntry:
         summary=_cut(result.summary),
         files_touched=_cut_list(result.work.files_touched),
         items_completed=_cut_list(result.work.items_completed),
-        signals=Signals(signals.plateau_suspected, risk, _cut(signals.notes)),
+        signals=signals,
         plateau=signals.plateau_suspected,
         risk=risk,
     )
@@ -219,4 +224,6 @@ def _cut(text: str) -> str:
 
 
 def _cut_list(texts: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(map(_cut, texts[:MAX_LISTED])) if texts else texts
+    if len(texts) <= MAX_LISTED and sum(map(len, texts)) <= MAX_TEXT:
+        return texts
+    return tuple(map(_cut, texts[:MAX_LISTED]))

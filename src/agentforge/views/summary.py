@@ -47,10 +47,10 @@ def fold(summary: Summary, event: Event) -> Summary:
     """The counters after one more event."""
     fact, events = event.fact, summary.events + 1
     # The most frequent events come first.
-    if isinstance(fact, f.AttemptStarted):
+    if type(fact) is f.AttemptStarted:
         attempts = summary.attempts + 1
         return replace(summary, events=events, last_type=fact.TYPE, last_at=event.at, attempts=attempts)
-    if isinstance(fact, f.IterationCompleted):
+    if type(fact) is f.IterationCompleted:
         stalled = fact.result.signals.plateau_suspected or not fact.result.summary.strip()
         return replace(
             summary,

@@ -80,13 +80,15 @@ def evolve(state: RunState | None, event: Event) -> RunState:
 def _frequent(state: RunState, event: Event) -> RunState:
     """A shortcut for the most frequent events outside blocks, equivalent to `_apply`."""
     fact = cast("f.IterationStarted | f.AttemptStarted | f.IterationCompleted", event.fact)
-    if isinstance(fact, f.IterationCompleted) and (state.recoveries or fact.usage is not None):
-        state = _progressed(state, fact)
     at = evolve_stage(_node(state, event), event, fact)
+    if type(fact) is f.IterationCompleted:
+        state = _progressed(state, fact)
     return replace(state, seq=event.seq, updated_at=event.at, cursor=event.cursor, at=at)
 
 
 def _progressed(state: RunState, fact: f.IterationCompleted) -> RunState:
+    if not state.recoveries and fact.usage is None:
+        return state
     spending = state.spending.plus(fact.usage)
     return replace(state, recoveries=0, recoveries_excused=0, spending=spending)
 

@@ -170,7 +170,7 @@ def _attempt_started(at: StageState, event: Event, fact: f.AttemptStarted) -> St
 
 
 def _completed(at: StageState, event: Event, fact: f.IterationCompleted) -> StageState:
-    return replace(
+    done = replace(
         at,
         completed=_number(at, event),
         iteration=None,
@@ -180,21 +180,14 @@ def _completed(at: StageState, event: Event, fact: f.IterationCompleted) -> Stag
         delay_due=None,
         delay_over=False,
         plateaus=at.plateaus + 1 if fact.result.signals.plateau_suspected else 0,
-        **_asked(at, fact),
-        **_claimed(at, fact),
     )
-
-
-def _claimed(at: StageState, fact: f.IterationCompleted) -> dict[str, object]:
-    if isinstance(fact.result.verdict, UnsetType):
-        return {"claim": None} if at.claim else {}
-    return {"claim": Verdict(fact.result.verdict, fact.result.reason)}
-
-
-def _asked(at: StageState, fact: f.IterationCompleted) -> dict[str, object]:
-    if fact.decision is not Decision.ASK:
-        return {"questions": ()} if at.questions else {}
-    return {"questions": fact.result.asked, "asked": at.asked + 1}
+    if fact.decision is Decision.ASK:
+        done = replace(done, questions=fact.result.asked, asked=at.asked + 1)
+    elif at.questions:
+        done = replace(done, questions=())
+    if not isinstance(fact.result.verdict, UnsetType):
+        return replace(done, claim=Verdict(fact.result.verdict, fact.result.reason))
+    return replace(done, claim=None) if at.claim else done
 
 
 def _apply_attempt(at: StageState, fact: _AttemptFact) -> StageState:
