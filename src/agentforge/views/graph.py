@@ -113,7 +113,11 @@ def _node(node: Node, ids: Sequence[str], pipeline: PipelineInfo, prefix: str) -
     match node:
         case StageNode():
             return GraphNode(
-                *(node.id, "stage", path, node.stage, node.termination.max),
+                node.id,
+                "stage",
+                path,
+                node.stage,
+                node.termination.max,
                 checks=node.checks,
                 routes=stage_routes(node, ids),
                 limits=stage_limits(node, pipeline, ids),

@@ -244,7 +244,7 @@ class Runner:
         confiner = Confiner(self._sandboxes, project, layout, plan, self._placeholders)
         refuse = refuse_here(journal, layout)
         calls = Calls(
-            *(provider_of, self._registry.locks, supervised, confiner), run_dir=layout.root, refuse=refuse
+            provider_of, self._registry.locks, supervised, confiner, run_dir=layout.root, refuse=refuse
         )
         script = ScriptProvider(self._environ)
         scripts = Calls(lambda _: script, {}, supervised, confiner, run_dir=layout.root, refuse=refuse)

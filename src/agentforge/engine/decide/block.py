@@ -74,7 +74,7 @@ def _decide_branch(plan: Plan, state: RunState, step: Step, block: BlockState, b
         given = at.verdict or NO_VERDICT
         return stage.record(
             f.StageCompleted(
-                *(node.id, ruling.done, at.completed), given.word, given.accepted_by, given.accept_reason
+                node.id, ruling.done, at.completed, given.word, given.accepted_by, given.accept_reason
             )
         )
     if ruling.failure is not None:
