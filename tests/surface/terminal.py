@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.surface.tmux_server import TmuxServer
 from tests.surface.warm_program import WarmProcess, can_run, warm_program
 
 PATIENCE = 90.0
@@ -106,14 +107,30 @@ class Project:
         yield from _ended(process)
 
     def end_agents(self) -> None:
-        """End the supervisors that a test left running; each ends all that its agent started."""
+        """End the supervisors that a test left running; each ends all that its agent started. They write to
+        the project until they have ended."""
+        left = []
         for claim in self.root.rglob("claim"):
             folder = str(claim.parent)
             # A claim that an engine took names no supervisor.
             for pid in map(int, re.findall(r'"pid": ?(\d+)', claim.read_text())):
-                with suppress(FileNotFoundError, ProcessLookupError):  # It may end meanwhile.
-                    if folder.encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
+                with suppress(ProcessLookupError):  # It may end meanwhile.
+                    if folder in command_line(pid):
                         os.kill(pid, signal.SIGTERM)
+                        left.append((pid, folder))
+        wait_for(lambda: not any(folder in command_line(pid) for pid, folder in left), "the supervisors' end")
+
+    def end_background(self, server: TmuxServer) -> None:
+        """End a tmux server, and wait for the engines that ran in it: they write to the project until they
+        have ended."""
+        server.end()
+        self.end_agents()
+        wait_for(lambda: not self._processes(), "the end of what ran in tmux")
+
+    def _processes(self) -> list[int]:
+        """Those whose command line names the project."""
+        pids = (int(path.name) for path in Path("/proc").glob("[0-9]*"))
+        return [pid for pid in pids if str(self.root) in command_line(pid)]
 
     # -- what is on the disk
 
@@ -195,6 +212,14 @@ def wait_for(condition: Callable[[], Any], what: str) -> Any:
             return found
         time.sleep(0.02)
     raise AssertionError(f"timed out waiting for: {what}")
+
+
+def command_line(pid: int) -> str:
+    """Empty if the process has ended, or if the system doesn't tell."""
+    try:
+        return os.fsdecode(Path(f"/proc/{pid}/cmdline").read_bytes())
+    except OSError:
+        return ""
 
 
 def is_alive(pid: int) -> bool:

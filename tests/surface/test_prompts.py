@@ -52,7 +52,7 @@ def pane(project: Project) -> Iterator[Pane]:
     with tempfile.TemporaryDirectory(prefix="af-") as folder:
         server = TmuxServer(Path(folder))
         yield Pane(server, project)
-        server.end()
+        project.end_background(server)
 
 
 def test_run_asks_in_place_until_the_result_is_approved(project: Project, pane: Pane) -> None:

@@ -25,7 +25,7 @@ def tmux(project: Project) -> Iterator[TmuxServer]:
         project.env |= server.env
         yield server
         (project.root / "go").touch()
-        server.end()
+        project.end_background(server)
 
 
 def finish(project: Project, session: str) -> None:
