@@ -3,15 +3,14 @@
 import os
 import re
 import shutil
-import socket
 import sys
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 from tests.adapters.fake_clis import put_cli
 from tests.code_blocks import ROOT, code_blocks
+from tests.free_port import free_port
 from tests.surface.terminal import Project, wait_for
 
 EXAMPLE = ROOT / "examples/hooks"
@@ -22,8 +21,7 @@ SERVE, START, KILL, LIST, CONFIRM = (block.text for block in code_blocks("exampl
 def repository(tmp_path: Path) -> Iterator[Project]:
     """The files of the example, with a port of their own."""
     project = Project(tmp_path)
-    with closing(socket.create_server(("127.0.0.1", 0))) as probe:
-        port = str(probe.getsockname()[1])
+    port = str(free_port())
     for path in EXAMPLE.iterdir():
         copy = Path(shutil.copy(path, project.root))
         copy.write_text(path.read_text().replace("8765", port))

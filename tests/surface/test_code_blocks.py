@@ -1,8 +1,10 @@
-"""Every code block of README and docs works as it is printed, each page in a fresh repository."""
+"""Every code block of README and docs works as it is printed, each page in a fresh repository. Only ports are
+replaced, as those that are printed may be in use."""
 
 import asyncio
 import json
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -12,6 +14,7 @@ from textwrap import indent
 import pytest
 from tests.adapters.fake_clis import put_cli, speaking
 from tests.code_blocks import ROOT, CodeBlock, code_blocks
+from tests.free_port import free_port
 from tests.surface.warm_program import put_command
 
 from agentforge import Definitions, Diagnostic, Engine, LintResult
@@ -104,7 +107,7 @@ def test_blocks_of_a_page_run_as_printed(page: str, tmp_path: Path) -> None:
     environ = environment(tmp_path)
     run(["git", "init", "-q"], project, environ, page)
     program = ""
-    for block in code_blocks(page):
+    for block in with_free_ports(code_blocks(page)):
         if block.path:
             put_files(project, [block])
         elif block.language in SHELLS and not block.marker:
@@ -114,6 +117,31 @@ def test_blocks_of_a_page_run_as_printed(page: str, tmp_path: Path) -> None:
     if program:
         (tmp_path / "page.py").write_text(program, encoding="utf-8")
         run([sys.executable, str(tmp_path / "page.py")], project, environ, page)
+
+
+_ON_LOOPBACK = re.compile(r'(127\.0\.0\.1(?::|", ))(\d+)')
+
+
+def with_free_ports(blocks: list[CodeBlock]) -> list[CodeBlock]:
+    """The same blocks, with another port for each that is printed, in all of them."""
+    printed = {found[2] for block in blocks for found in _ON_LOOPBACK.finditer(block.text)}
+    free = {port: free_port() for port in printed}
+    return [
+        block._replace(text=_ON_LOOPBACK.sub(lambda found: f"{found[1]}{free[found[2]]}", block.text))
+        for block in blocks
+    ]
+
+
+def test_a_port_is_replaced_wherever_it_is_printed() -> None:
+    server, client = with_free_ports(
+        [
+            CodeBlock("x.md", 1, "python", 'serve("127.0.0.1", 8642)'),
+            CodeBlock("x.md", 2, "yaml", "url: http://127.0.0.1:8642/review"),
+        ]
+    )
+    port = int(client.text.removeprefix("url: http://127.0.0.1:").removesuffix("/review"))
+    assert port != 8642
+    assert server.text == f'serve("127.0.0.1", {port})'
 
 
 def put_files(project: Path, blocks: list[CodeBlock]) -> None:
