@@ -18,12 +18,20 @@ import agentforge.runtime.supervisor
 
 SUPERVISOR = Path(agentforge.runtime.supervisor.__file__)
 SUPERVISE = (sys.executable, "-I", "-S", str(SUPERVISOR))
-CHANGED = """
-import importlib.util, json, os, sys
+LOADED = """
+import importlib.util, json, os, sys, time, types
 spec = importlib.util.spec_from_file_location("supervisor", sys.argv.pop(1))
 supervisor = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(supervisor)
+"""
+CHANGED = f"""{LOADED}
 vars(supervisor).update(json.loads(sys.argv.pop(1)))
+os._exit(supervisor.main())
+"""
+CLOCKED = f"""{LOADED}
+clock = sys.argv.pop(1)
+supervisor.time = types.SimpleNamespace(**vars(time))
+supervisor.time.monotonic = lambda: os.stat(clock).st_size / 10
 os._exit(supervisor.main())
 """
 PR_SET_CHILD_SUBREAPER = 36
@@ -36,6 +44,21 @@ def supervise_with(**constants: float) -> tuple[str, ...]:
     """The command line of a supervisor with other constants: a test waits for none of them."""
     assert constants.keys() <= vars(agentforge.runtime.supervisor).keys()
     return (sys.executable, "-I", "-S", "-c", CHANGED, str(SUPERVISOR), json.dumps(constants))
+
+
+class ManualClock:
+    """The clock of a supervisor, in tenths of a second: time passes when the test says so, however busy the
+    machine is."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        path.touch()
+        self.program = (sys.executable, "-I", "-S", "-c", CLOCKED, str(SUPERVISOR), str(path))
+        """The command line of a supervisor with this clock."""
+
+    def advance(self, tenths: int) -> None:
+        with self._path.open("ab") as file:
+            file.write(b"." * tenths)
 
 
 def eventually(what: Callable[[], object], seconds: float = PATIENCE) -> None:

@@ -81,9 +81,9 @@ def test_agent_is_orphaned_when_the_log_is_missing(attempt: AttemptRun) -> None:
 def test_held_lease_keeps_the_agent_and_its_loss_ends_it(attempt: AttemptRun) -> None:
     with attempt.lease.open("a") as log:
         fcntl.flock(log, fcntl.LOCK_EX)
-        attempt.start("sleep", "60", orphan_grace=0.3)
-        attempt.agent_pid()
-        time.sleep(1.0)
+        attempt.start("sh", "-c", "while :; do echo; sleep 0.1; done", orphan_grace=0.3)
+        # Between two lines the supervisor looks at the lease: its period is a quarter of the grace.
+        eventually(lambda: attempt.agent.exists() and len(attempt.output.read_bytes()) >= 10)
         assert not attempt.exit.exists()
     assert attempt.outcome()["status"] == "orphaned"
 

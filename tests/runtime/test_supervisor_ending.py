@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from .attempt_run import AttemptRun, eventually, lives, nothing_left_behind, python, stat
+from .attempt_run import AttemptRun, ManualClock, eventually, lives, nothing_left_behind, python, stat
 
 DAEMON = """
 import os, signal, sys, time
@@ -91,8 +91,17 @@ def test_idle_limit_ends_a_silent_agent(attempt: AttemptRun) -> None:
 
 
 def test_steady_output_keeps_an_agent_from_being_idle(attempt: AttemptRun) -> None:
-    record = attempt.shell("for i in 1 2 3 4 5 6; do echo $i; sleep 0.4; done", idle_timeout=2.0)
+    clock = ManualClock(attempt.folder / "clock")
+    lines = "for i in 1 2 3 4 5 6; do while [ ! -e go-$i ]; do sleep 0.02; done; echo $i; done"
+    attempt.start("sh", "-c", lines, program=clock.program, idle_timeout=1.5)
+    attempt.agent_pid()
+    for number in range(1, 7):
+        clock.advance(8)
+        (attempt.folder / f"go-{number}").touch()
+        eventually(lambda said=f"{number}\n": said in attempt.output.read_text() or attempt.exit.exists())
+    record = attempt.outcome()
     assert (record["status"], record["exit_code"]) == ("exited", 0)
+    assert record["duration_ms"] == 4800
 
 
 def test_supervisor_that_was_stopped_does_not_call_the_agent_idle(attempt: AttemptRun) -> None:
