@@ -23,7 +23,9 @@ def agentforge(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _install(place: Path) -> None:
-    _pip("wheel", str(ROOT), "--no-deps", "--no-build-isolation", "--wheel-dir", str(place / "dist"))
+    # A clone in a folder like `name-2` would be built in pip's cache, under that name, by all runs at once.
+    options = ("--no-deps", "--no-build-isolation", "--no-cache-dir", "--wheel-dir", str(place / "dist"))
+    _pip("wheel", str(ROOT), *options)
     (wheel,) = (place / "dist").glob("*.whl")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", place / "venv"], check=True)
     python = place / "venv" / "bin" / "python"
