@@ -46,6 +46,16 @@ def test_run_continues_without_a_check_and_shows_who_skipped_it(project: Project
     assert project.call("checks", "auth", "--json").json["waivers"] == [waiver]
 
 
+def test_resume_that_is_refused_does_not_say_that_it_resumes(project: Project) -> None:
+    file = project.pipeline(f"build={WRITE_RESULT}", extra=CHECKED)
+    assert project.call("run", "-p", file, "-s", "auth").code == 1
+    before = project.events("auth")
+    done = project.call("resume", "auth", "--skip-check", "nope", "--reason", "why")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("Error: the pipeline has no check 'nope'\n")
+    assert project.events("auth") == before
+
+
 SKIPPED = dict.fromkeys(("test", "-v"), "--the server\nis down")
 OPTIONS = {"provider": None, "model": None, "context": None, "inputs": (), "commands": (), "settings": ()}
 RESUMED = {"force": False, "recompile": False, "record": False, "accept_damage": False, "approve": False}

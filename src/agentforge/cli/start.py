@@ -191,8 +191,16 @@ def resume_attached(
         if trusted:
             engine.trust(session)
         compiled = recompile(engine)
-        if is_continued and compiled is False:
-            engine.refuse_missing_hooks(session)
+        if is_continued:
+            engine.validate_resume(
+                session,
+                force=force,
+                recompile=compiled,
+                restart_stage=restart_stage,
+                provider=provider,
+                approve=approve,
+                skip_checks=skip_checks,
+            )
         if is_continued and not call.as_json:
             echo(f"Resuming session '{info.session}' from {_place(info)}")
             _print_open_requests(call, info)
