@@ -1,6 +1,7 @@
 """A recording of a run: its cassette and the file that it was read from."""
 
 import os
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -24,12 +25,26 @@ class Replay(Struct, frozen=True):
     """Whether to overwrite files with uncommitted changes."""
 
 
-class Recording(Struct, frozen=True):
+class Recording(Struct, frozen=True, dict=True):
     """A cassette and its file."""
 
     path: str
     content: bytes
-    cassette: "Cassette"
+
+    @cached_property
+    def cassette(self) -> "Cassette":
+        """Parsed once. Raises InvalidRequest if the content is not a cassette, as `read_recording` does."""
+        from agentforge.model.cassette import parse_cassette  # `status` doesn't need it.
+
+        try:
+            return parse_cassette(self.content.decode("utf-8"), self.path)
+        except UnicodeDecodeError as error:
+            raise InvalidRequest(
+                f"cannot read cassette {self.path}: not UTF-8 text",
+                hint="give a cassette that `--record` made",
+            ) from error
+        except ProviderUnusable as error:
+            raise InvalidRequest(error.message, hint=error.hint) from error
 
     @property
     def name(self) -> str:
@@ -51,17 +66,12 @@ def is_cassette_file(source: str) -> bool:
 
 
 def read_recording(path: str) -> Recording:
-    from agentforge.model.cassette import MAX_CASSETTE, parse_cassette  # `status` needs neither.
+    """Raises InvalidRequest if there is no cassette at the path."""
+    from agentforge.model.cassette import MAX_CASSETTE
 
     content = files.read_named(path, MAX_CASSETTE)
     if content is None:
         raise InvalidRequest(f"cassette not found: {path}", hint="give a session or the path of a cassette")
-    try:
-        cassette = parse_cassette(content.decode("utf-8"), path)
-    except UnicodeDecodeError as error:
-        raise InvalidRequest(
-            f"cannot read cassette {path}: not UTF-8 text", hint="give a cassette that `--record` made"
-        ) from error
-    except ProviderUnusable as error:
-        raise InvalidRequest(error.message, hint=error.hint) from error
-    return Recording(path, content, cassette)
+    recording = Recording(path, content)
+    _ = recording.cassette
+    return recording
