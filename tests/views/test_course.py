@@ -72,7 +72,7 @@ def test_a_course_is_a_line_for_each_stage_and_one_for_the_run() -> None:
     assert course_lines(course) == [
         "duel: not ended",
         "duel/draft @ claude: 1 iteration, Completed 1 iteration (max: 1)",
-        "plan (run 2): 3 iterations, not ended",
+        "plan, visit 2: 3 iterations, not ended",
         "the run has not ended",
     ]
     assert (

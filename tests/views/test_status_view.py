@@ -244,9 +244,10 @@ def test_a_judge_that_failed_is_shown_also_after_the_end(status: str) -> None:
     assert shown(view)["Warning"] == "the judge failed once: no login"
 
 
-def test_a_node_that_is_entered_again_shows_its_run() -> None:
+def test_a_node_that_is_entered_again_shows_which_visit_it_is() -> None:
     view = seen(STARTED, (NODE[0], Cursor("0", 3, 0)), status="running")
-    assert shown(view)["Run"] == "3"
+    assert shown(view)["Visit"] == "3"
+    assert "Visit" not in shown(seen(STARTED, NODE, status="running"))
 
 
 def test_a_plan_without_nodes_is_shown() -> None:

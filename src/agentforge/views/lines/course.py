@@ -106,7 +106,7 @@ _ABOUT_THE_RUN = frozenset({"person_asked", "stop_requested", "restart_requested
 
 def _stage_line(stage: StageCourse) -> str:
     name = f"{stage.stage} @ {stage.branch}" if stage.branch else stage.stage
-    again = f" (run {stage.run})" if stage.run > 1 else ""
+    again = f", visit {stage.run}" if stage.run > 1 else ""
     amount = f"{counted(stage.iterations, 'iteration')}, " if stage.iterations else ""
     return f"{name}{again}: {amount}{reason_text(stage.ended) if stage.ended is not None else 'not ended'}"
 

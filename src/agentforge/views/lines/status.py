@@ -121,7 +121,7 @@ def _where(view: StatusView) -> list[StatusRow]:
     rows = [StatusRow("Pipeline", view.pipeline)] if view.mode == "pipeline" else []
     rows.append(StatusRow("Node", f"{node.path} ({name})"))
     if node.run > 1:
-        rows.append(StatusRow("Run", str(node.run)))
+        rows.append(StatusRow("Visit", str(node.run)))
     if view.iterations_max:
         rows.append(StatusRow("Iteration", f"{view.iteration}/{view.iterations_max}"))
     if view.attempt:
