@@ -46,6 +46,18 @@ def test_structured_logs_go_to_stderr_as_json(project: Project) -> None:
     assert "plan 1/1 done" in ended["msg"]
 
 
+def test_end_of_a_run_tells_that_stages_were_skipped(project: Project) -> None:
+    small = json.dumps({"summary": "tiny", "verdict": "small"})
+    run = f"cat >/dev/null; printf '%s' '{small}' > \"$MOCK_RESULT_FILE\""
+    first = {"id": "plan", "verdicts": ["small"], "on": {"small": "end"}}
+    worker = {"prompt": "x", "runs": 1, "delay": 0, "provider": {"type": "command", "run": run}}
+    nodes = [{**first, **worker}, {"id": "build", **worker}]
+    (project.root / "p.yaml").write_text(json.dumps({"name": "p", "nodes": nodes}))
+    done = project.call("run", "-p", "p.yaml", "-s", "auth", "--log-level", "info")
+    assert json.loads(done.err.splitlines()[-1])["msg"] == "completed: 1 stage completed, 1 skipped"
+    assert "Outcome: 1 stage completed, 1 skipped" in project.call("status", "auth").lines
+
+
 def test_log_level_and_format_are_options_and_a_variable(project: Project) -> None:
     file = project.pipeline("plan=exit 3", extra="    retry: {max_attempts: 1}\n")
     # The lines on stdout already show the events.

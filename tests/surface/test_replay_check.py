@@ -44,7 +44,7 @@ def test_replay_check_shows_where_an_edited_pipeline_differs_from_the_recorded_r
         "Recorded run:",
         "  plan: 1 iteration, Completed 1 iteration (max: 1)",
         "  review: 1 iteration, Agent requested stop at iteration 1",
-        "  the run completed (all stages completed)",
+        "  the run completed (reached the end of the pipeline)",
         "This pipeline:",
         "  plan: 1 iteration, Completed 1 iteration (max: 1)",
         "  review: 2 iterations, not ended",

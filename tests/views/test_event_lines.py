@@ -273,7 +273,7 @@ def test_hook_that_is_skipped_or_lost_is_a_warning() -> None:
 def test_lines_of_events(fact: AnyFact, details: str, words: str | None) -> None:
     line = event_line(event(fact, AT), UTC)
     assert line.text == f"[12:00:00] {fact.TYPE} {details}".rstrip()
-    said = run_line(event(fact, AT), plan()) or ending_line(fact)
+    said = run_line(event(fact, AT), plan()) or ending_line(fact, ())
     assert (said.words if said else None) == words
 
 

@@ -12,7 +12,7 @@ from agentforge.ports.event_log import BufferHealth
 from agentforge.views.files.state import StageEntry, state_file
 from agentforge.views.history import History
 from agentforge.views.lines.status import branch_text, stage_text
-from agentforge.views.stage_progress import StageProgress, stage_progress
+from agentforge.views.stage_progress import PIPELINE_ENDED, StageProgress, completion_text, stage_progress
 from agentforge.views.summary import Summary
 
 SKIPS = stage("plan", verdicts=("small",), routes=(Route("small", "go", "last"),))
@@ -106,6 +106,28 @@ def test_stage_that_ended_early_says_why() -> None:
 def test_stages_of_the_next_pass_are_waiting() -> None:
     conversation = play(plan_of(SKIPS, stage("build"), GOES_BACK), f"{BACK}? prepare plan 1")
     assert marks(conversation) == [("plan", "current"), ("build", "waiting"), ("last", "waiting")]
+
+
+@pytest.mark.parametrize(
+    ("reason", "marks", "text"),
+    [
+        (PIPELINE_ENDED, "ddd", "all stages completed"),
+        (PIPELINE_ENDED, "dds", "2 stages completed, 1 skipped"),
+        (PIPELINE_ENDED, "dss", "1 stage completed, 2 skipped"),
+        (PIPELINE_ENDED, "das", "1 stage completed, 1 accepted, 1 skipped"),
+        (PIPELINE_ENDED, "a", "1 stage accepted"),
+        (PIPELINE_ENDED, "aas", "2 stages accepted, 1 skipped"),
+        (PIPELINE_ENDED, "", "reached the end of the pipeline"),
+        ("max_iterations", "d", "reached the maximum number of iterations"),
+    ],
+)
+def test_completed_run_says_what_became_of_its_stages(reason: str, marks: str, text: str) -> None:
+    rows = {
+        "d": StageProgress("x", "done", 1, 1),
+        "s": StageProgress("x", "skipped", 0, 1),
+        "a": StageProgress("x", "warning", 1, 1, verdict="fail", accepted_by="Ada"),
+    }
+    assert completion_text(reason, [rows[mark] for mark in marks]) == text
 
 
 def test_stage_that_is_visited_in_a_later_pass_is_not_skipped_any_more() -> None:

@@ -223,7 +223,7 @@ def test_outcome_counts_skipped_stages() -> None:
     routed = (f.StageTransitioned("plan", "", "small", skipped=("build",)), Cursor("0", 1, 1))
     ended = (f.SessionCompleted("all_loops_complete"), Cursor("0", 1, 1))
     view = seen(STARTED, NODE, COMPLETED, routed, NODE_DONE, ended, status="completed")
-    assert shown(view)["Outcome"] == "completed; 1 stage skipped"
+    assert shown(view)["Outcome"] == "1 stage completed, 1 skipped"
 
 
 def test_health_warnings_have_rows_of_their_own() -> None:

@@ -73,8 +73,7 @@ async def _watch(engine: Engine, display: Display) -> None:
                 run = runs[event.session] = _model(engine, event)
             run.catch_up(event)
             display.show(event, run)
-            if run.plan is not None:
-                log_event(event, run.plan)
+            log_event(event, run)
     except AgentForgeError as error:
         # A failing display must not stop the run.
         note(f"The display stopped: {error.message}")

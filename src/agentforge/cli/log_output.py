@@ -14,8 +14,9 @@ from agentforge.cli.output import json_for_terminal, wrapped
 from agentforge.model import facts as f
 from agentforge.model.errors import InvalidRequest
 from agentforge.model.event import Event
-from agentforge.model.plan import Plan
 from agentforge.views.lines.live import ending_line, run_line
+from agentforge.views.run_model import RunModel
+from agentforge.views.stage_progress import stage_progress
 from agentforge.views.text import printable
 
 LEVEL_VARIABLE = "AGENT_PIPELINES_LOG_LEVEL"
@@ -50,9 +51,13 @@ def set_up_logs(call: Invocation) -> None:
     log.setLevel(logging.NOTSET if wanted else NEVER)
 
 
-def log_event(event: Event, plan: Plan) -> None:
-    """Log the event, so that logs and events.jsonl can be read side by side."""
-    line = run_line(event, plan) or ending_line(event.fact)
+def log_event(event: Event, run: RunModel) -> None:
+    """Log the event, so that logs and events.jsonl can be read side by side. `run` includes it."""
+    if (plan := run.plan) is None:
+        return
+    is_over = isinstance(event.fact, f.SessionCompleted)
+    stages = stage_progress(plan, run.state) if is_over and run.state else ()
+    line = run_line(event, plan) or ending_line(event.fact, stages)
     level = _LEVELS[line.level] if line else logging.DEBUG
     if not log.isEnabledFor(level):
         return

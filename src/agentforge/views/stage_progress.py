@@ -1,5 +1,6 @@
 """The progress of each stage, for `status` and the live display."""
 
+from collections.abc import Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -18,7 +19,11 @@ from agentforge.model.state import (
     position_of,
 )
 from agentforge.model.status import NodeStatus, RunStatus
+from agentforge.views.text import counted, reason_text
 from agentforge.views.visits import verdict_mark
+
+PIPELINE_ENDED = "all_loops_complete"
+"""The recorded reason of a run whose last node is complete."""
 
 StageMark = Literal["done", "current", "failed", "stopped", "waiting", "skipped", "warning"]
 
@@ -81,6 +86,21 @@ def _step_progress(state: RunState, step: Step, record: StageRecord | None) -> S
         record.verdict,
         record.accepted_by,
     )
+
+
+def completion_text(reason: str, stages: Sequence[StageProgress]) -> str:
+    """What a completed run did: `2 stages completed, 1 skipped`; of a loop, why it ended."""
+    if reason != PIPELINE_ENDED or not stages:
+        return reason_text(reason)
+    accepted, skipped = (
+        sum(bool(stage.accepted_by) for stage in stages),
+        sum(stage.mark == "skipped" for stage in stages),
+    )
+    counts = {"completed": len(stages) - accepted - skipped, "accepted": accepted, "skipped": skipped}
+    (first, number), *others = [(what, number) for what, number in counts.items() if number]
+    if first == "completed" and not others:
+        return "all stages completed"
+    return ", ".join([f"{counted(number, 'stage')} {first}", *(f"{count} {what}" for what, count in others)])
 
 
 def is_skipped(path: str, state: RunState) -> bool:

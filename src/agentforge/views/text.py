@@ -100,7 +100,7 @@ def cost(usd: float, unpriced: Sequence[str]) -> str:
 
 
 REASONS = {
-    "all_loops_complete": "all stages completed",
+    "all_loops_complete": "reached the end of the pipeline",
     "approval": "a result needs an approval",
     "approval_rounds": "a result was rejected in every round",
     "at_most_once": "an attempt may have partially run",

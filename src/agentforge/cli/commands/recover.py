@@ -14,6 +14,7 @@ from agentforge.model.errors import AgentForgeError, HookMissing, UntrustedRun
 from agentforge.model.session_name import session_argument
 from agentforge.model.status import status_text
 from agentforge.views.lines.status import STATUS_TONES, program_text
+from agentforge.views.stage_progress import completion_text, stage_progress
 from agentforge.views.status import needed_hooks, resume_command, resume_command_of
 from agentforge.views.text import padded, reason_text, width
 
@@ -208,6 +209,13 @@ def _recovered(session: str, outcome: Any, signal: Any) -> Recovered:
     return Recovered(session, outcome.status.value, outcome.iterations, outcome.reason, code)
 
 
+def _reason(call: Invocation, row: Recovered) -> str:
+    if row.status != "completed":
+        return reason_text(row.reason)
+    info = call.runs.info(row.session)
+    return completion_text(row.reason, stage_progress(info.plan, info.state))
+
+
 def _conclude_all(call: Invocation, found: list[Recovered], signal: Any, skipped: Collection[str]) -> int:
     if call.as_json:
         print_json({"recovered": found, "skipped": list(skipped)})
@@ -218,6 +226,6 @@ def _conclude_all(call: Invocation, found: list[Recovered], signal: Any, skipped
         echo(f"Recovered {len(found)} sessions:")
         for row in found:
             status = styled(f"{status_text(row.status):<11}", STATUS_TONES.get(row.status, "plain"))
-            echo_wrapped(f"  {padded(row.session, columns)}  {status}  {reason_text(row.reason)}".rstrip())
+            echo_wrapped(f"  {padded(row.session, columns)}  {status}  {_reason(call, row)}".rstrip())
     codes = [row.exit_code for row in found]
     return exit_codes.worst(codes) if codes or signal is None else exit_codes.of_signal(signal)

@@ -1,5 +1,6 @@
 """Lines for attached terminals and the logs: one line of text per event that matters to people."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal
 
@@ -15,6 +16,7 @@ from agentforge.model.state import RefusedFile
 from agentforge.views.lines.checks import CheckEvent, check_words, waiver_words
 from agentforge.views.lines.hooks import HookEvent, hook_words
 from agentforge.views.lines.requests import RequestFact, request_words
+from agentforge.views.stage_progress import StageProgress, completion_text
 from agentforge.views.text import counted, one_line, reason_text, request_text, span
 from agentforge.views.visits import verdict_mark
 
@@ -240,11 +242,12 @@ def refused_text(file: f.FileRefused | RefusedFile) -> str:
     return f"{one_line(file.name, SUMMARY_CHARS)}: {one_line(file.reason)}; moved to {moved_to}"
 
 
-def ending_line(fact: AnyFact) -> RunLine | None:
-    """The line for the end of a run, for the logs; terminals print their own conclusion."""
+def ending_line(fact: AnyFact, stages: Sequence[StageProgress]) -> RunLine | None:
+    """The line for the end of a run, for the logs; terminals print their own conclusion. `stages`: of a
+    completed run."""
     match fact:
         case f.SessionCompleted():
-            return RunLine("", f"completed: {reason_text(fact.reason)}", "done")
+            return RunLine("", f"completed: {completion_text(fact.reason, stages)}", "done")
         case f.SessionFailed():
             text = f"failed: {fact.kind.value}: {one_line(fact.message, MESSAGE_CHARS)}"
             return RunLine("", text, "failed", "error")

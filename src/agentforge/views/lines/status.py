@@ -13,7 +13,7 @@ from agentforge.views.lines.hooks import hook_call_text
 from agentforge.views.lines.live import refused_text
 from agentforge.views.lines.requests import question_text, waits_text
 from agentforge.views.lines.visits import check_outcome
-from agentforge.views.stage_progress import BranchProgress, StageProgress
+from agentforge.views.stage_progress import BranchProgress, StageProgress, completion_text
 from agentforge.views.status import RunningCheck, StatusView, WaitStatus
 from agentforge.views.summary import judge_warning
 from agentforge.views.text import age, cost, counted, one_line, reason_text, span
@@ -207,14 +207,10 @@ def _outcome(view: StatusView) -> list[StatusRow]:
         case "interrupted":
             return [StatusRow("Outcome", f"the engine stopped during {where}", "warn")]
         case "completed":
-            return [StatusRow("Outcome", _completed(view, reason), "good")]
+            text = completion_text(view.completion_reason or "", view.stages)
+            return [StatusRow("Outcome", text, "good")]
         case _:
             return [StatusRow("Outcome", f"cancelled: {reason}" if reason else "cancelled", "dim")]
-
-
-def _completed(view: StatusView, reason: str) -> str:
-    skipped = sum(stage.mark == "skipped" for stage in view.stages)
-    return f"completed; {counted(skipped, 'stage')} skipped" if skipped else reason
 
 
 def _judge(view: StatusView) -> list[StatusRow]:
