@@ -430,6 +430,9 @@ def test_a_condition_is_kept_as_it_reads() -> None:
     ("text", "expected"),
     [
         ("{desktop: true}", Notification(desktop=True)),
+        ("desktop", Notification(desktop=True)),
+        ("[desktop]", Notification(desktop=True)),
+        ("https://x/y", Notification(url="https://x/y")),
         ("[{on: failed, command: ./tell.sh}]", Notification(("failed",), command="./tell.sh")),
         (
             "[{on: [request, completed, request], url: 'https://x/y', secret: S}]",
@@ -453,7 +456,11 @@ def test_notifications_of_a_single_stage_come_from_its_file() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("desktop", "bad-type 1:9"),
+        ("destkop", "bad-value 1:9"),
+        ("[desktop, ./tell.sh]", "bad-value 1:19"),
+        ("https:///x", "bad-value 1:9"),
+        ("https://me:hunter2-hunter2@x", "secret-in-file 1:9"),
+        ("[[desktop]]", "bad-type 1:10"),
         ("{}", "missing-key 1:9"),
         ("{desktop: false}", "missing-key 1:9"),
         ("{on: [], desktop: true}", "missing-key 1:14"),
@@ -467,6 +474,13 @@ def test_notifications_of_a_single_stage_come_from_its_file() -> None:
 def test_a_wrong_notification_is_reported(text: str, expected: str) -> None:
     (diagnostic,) = found(f"notify: {text}\n{NODES}")
     assert where(diagnostic) == expected
+
+
+def test_error_in_a_receiver_names_the_forms() -> None:
+    (diagnostic,) = found(f"notify: ./tell.sh\n{NODES}")
+    assert diagnostic.message == "`notify` must be `desktop`, a URL or a mapping, got `./tell.sh`"
+    assert diagnostic.hint == "for a command, write `notify: {command: …}`"
+    assert not PIPELINE.is_valid(loaded(f"notify: ./tell.sh\n{NODES}"))
 
 
 def test_notifications_of_a_nested_pipeline_are_warned_of() -> None:

@@ -72,6 +72,7 @@ _COMMON = ("id", "action", "stage", "condition")
 _REQUIRED: dict[HookAction, str] = {"webhook": "url", "script": "script"}
 _ACTIONS: tuple[HookAction, ...] = tuple(_KEYS)
 _SECONDS = replace(SECONDS, low=0.1)
+DESKTOP = "desktop"
 _ON_FAILURE = Text(get_args(OnFailure))
 
 
@@ -258,8 +259,29 @@ NOTIFICATION = Table(
     name="notification",
     required=(_WAYS,),
 )
+
+
+class ReceiverKind(Struct, frozen=True):
+    """A receiver in one word: `desktop`, or an address. Not a command, as a typo would be one."""
+
+    def read(self, tree: Tree, name: str, report: Report) -> Written[Notification] | None:
+        text = as_text(tree, name, report)
+        if text is None:
+            return None
+        if text.value == DESKTOP:
+            return Written(Notification(desktop=True), text.at)
+        if text.value.lower().startswith(("http://", "https://")):
+            return Written(Notification(url=ADDRESS.read(tree, name, report)), text.at)
+        message = f"{name} must be `{DESKTOP}`, a URL or a mapping, got {shown(text.value)}"
+        report.error("bad-value", text.at, message, "for a command, write `notify: {command: …}`")
+        return None
+
+    def schema(self, definitions: dict[str, Schema]) -> Schema:
+        return {"anyOf": [{"const": DESKTOP}, ADDRESS.schema(definitions)]}
+
+
 NOTIFY_KEY = Key(
     "notify",
-    ListOf(Nested(NOTIFICATION), or_one=True, longest=MAX_NOTIFICATIONS),
+    ListOf(Nested(NOTIFICATION, plain=ReceiverKind()), or_one=True, longest=MAX_NOTIFICATIONS),
     "How someone is told that a run needs a person, failed, completed or was cancelled.",
 )
