@@ -234,6 +234,11 @@ def test_hooks_of_nested_pipelines_carry_the_ids_of_their_nodes() -> None:
         ),
         ("stage_end: {action: webhook, url: 'http://[x'}", "bad-value 2:37", "`url` must be an http or"),
         ("stage_end: {action: webhook, url: 'https:// x'}", "bad-value 2:37", "`url` must be an http or"),
+        (
+            "stage_end: {action: webhook, url: 'http://127.0.0.1:99999/x'}",
+            "bad-value 2:37",
+            "`url` has the port `99999`; a port is a number from 1 to 65535",
+        ),
         ("stage_end: {action: webhook, url: 'https:///x'}", "bad-value 2:37", "`url` must be an http or"),
         ("stage_end: {action: script, script: ' '}", "bad-value 2:39", "`script` is empty"),
         (

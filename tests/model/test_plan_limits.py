@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given, strategies
 from msgspec.structs import replace
 from tests.engine.plans import NOON, RUN_ID, SESSION, block, nested, plan_of, stage, started
 
@@ -37,7 +38,9 @@ from agentforge.model.plan_limits import (
     MAX_NOTIFICATIONS,
     MAX_RUNS,
     MAX_STEPS,
+    is_address,
     plan_problem,
+    wrong_port,
 )
 from agentforge.model.state import Between, StageState
 
@@ -214,3 +217,31 @@ def test_plan_of_a_cassette_is_checked_too() -> None:
     header = Header(FORMAT, VERSION, plan=BAD["passes"][0])
     with pytest.raises(ProviderUnusable, match="its plan is not valid"):
         parse_cassette(msgspec.json.encode(header).decode(), "c.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("url", "port"),
+    [
+        ("https://example.com", ""),
+        ("https://example.com:/x", ""),
+        ("http://127.0.0.1:1/", ""),
+        ("http://127.0.0.1:65535?a=b:0", ""),
+        ("http://127.0.0.1:00080", ""),
+        ("http://[::1]:8080/x:99999", ""),
+        ("http://127.0.0.1:0", "0"),
+        ("http://127.0.0.1:65536/x", "65536"),
+        ("http://[::1]:99999#x", "99999"),
+        ("http://x:80a", "80a"),
+        ("http://x:-1", "-1"),
+        ("http://x:٣", "٣"),
+        (f"http://x:{'9' * 5000}", "9" * 5000),
+    ],
+)
+def test_port_that_is_out_of_range_is_named(url: str, port: str) -> None:
+    assert wrong_port(url) == port
+    assert is_address(url) == (not port)
+
+
+@given(strategies.text("htps:/@?#[]0169x.").map("http://x".__add__))
+def test_address_has_no_wrong_port(url: str) -> None:
+    assert not (is_address(url) and wrong_port(url))

@@ -40,6 +40,12 @@ INVALID = [
         "warning",
         "AGENTFORGE_NOTIFY must be an http or https URL without user and password; no notifications are sent",
     ),
+    (
+        "AGENTFORGE_NOTIFY",
+        "http://127.0.0.1:99999",
+        "warning",
+        "AGENTFORGE_NOTIFY must be a URL with a port from 1 to 65535; no notifications are sent",
+    ),
     ("AGENTFORGE_NOTIFY", "desktpo", "warning", "desktpo was not found or is not executable"),
     ("MOCK_MODE", "1", "warning", "'1' has no effect"),
     ("AGENTFORGE_DEBUG", "yes", "warning", "'yes' has no effect"),

@@ -20,7 +20,7 @@ from agentforge.definition.provider_settings import settings_from_environment
 from agentforge.model.diagnostic import choice
 from agentforge.model.errors import AgentForgeError, InvalidRequest
 from agentforge.model.plan import Overrides
-from agentforge.model.plan_limits import is_address
+from agentforge.model.plan_limits import MAX_PORT, is_address, wrong_port
 from agentforge.model.secrets import is_secret_name
 from agentforge.model.variables import VARIABLES, Variable
 
@@ -111,6 +111,8 @@ class _Checks:
         for wanted in user_notifications(value):
             if wanted.url is not None and not is_address(wanted.url):
                 found = f"{NOTIFY} must be an http or https URL without user and password"
+                if wrong_port(wanted.url):
+                    found = f"{NOTIFY} must be a URL with a port from 1 to {MAX_PORT}"
                 fix = f"set {NOTIFY} to a URL such as https://example.com/notices"
                 return "warning", f"{found}; no notifications are sent", fix
             for need in notification_needs(wanted, self._environ, self._project):

@@ -33,6 +33,7 @@ MAX_HOOK_ID = 4_000
 MAX_COMMAND = 10_000
 """Characters of a command line of a hook or notification."""
 MAX_URL = 2_000
+MAX_PORT = 65_535
 MAX_TRIES = 10
 MAX_NAMED_VARIABLES = 100
 VARIABLE_PATTERN = "[A-Za-z_][A-Za-z0-9_]{0,99}"
@@ -73,6 +74,14 @@ def is_address(url: str) -> bool:
         return False
     is_visible = url.isprintable() and " " not in url
     return has_host and is_visible and parts.scheme in ("http", "https") and "@" not in parts.netloc
+
+
+def wrong_port(url: str) -> str:
+    """The port of the address, if it has one that isn't from 1 to 65535; else empty."""
+    host = url.partition("//")[2].partition("/")[0].partition("?")[0].partition("#")[0].rpartition("@")[2]
+    port = host.rpartition("]")[2].partition(":")[2]
+    is_number = port.isascii() and port.isdigit() and len(port.lstrip("0")) <= len(str(MAX_PORT))
+    return port if port and not (is_number and 1 <= int(port) <= MAX_PORT) else ""
 
 
 def plan_problem(plan: Plan) -> str:

@@ -5,7 +5,15 @@ from msgspec import Struct
 from agentforge.definition.diagnostics import Report
 from agentforge.definition.read.values import Schema, Text, as_text
 from agentforge.definition.yaml.tree import Tree, shown
-from agentforge.model.plan_limits import MAX_COMMAND, MAX_URL, VARIABLE_PATTERN, is_address, is_variable_name
+from agentforge.model.plan_limits import (
+    MAX_COMMAND,
+    MAX_PORT,
+    MAX_URL,
+    VARIABLE_PATTERN,
+    is_address,
+    is_variable_name,
+    wrong_port,
+)
 from agentforge.model.secrets import can_be_secret
 
 
@@ -20,6 +28,9 @@ class Address(Struct, frozen=True):
             report.hide(text.value)
             hint = "sign the messages with `secret`; a definition contains no passwords"
             report.error("secret-in-file", text.at, f"{name} contains a user or a password", hint)
+        elif port := wrong_port(text.value):
+            message = f"{name} has the port {shown(port)}; a port is a number from 1 to {MAX_PORT}"
+            report.error("bad-value", text.at, message)
         elif not is_address(text.value):
             hint = "for example `https://reviews.example.com/hook`"
             message = f"{name} must be an http or https address, got {shown(text.value)}"
