@@ -165,6 +165,7 @@ def test_files_of_git_and_of_the_pipeline_are_not_written(root: Path) -> None:
     for path in (
         ".git/hooks/pre-commit",
         ".claude/pipeline-runs/s/events.jsonl",
+        "./.claude/./pipeline-runs/s/events.jsonl",
         "to-runs/s/events.jsonl",
         f"{here}/result.json",
         f"{here}/../002/x",

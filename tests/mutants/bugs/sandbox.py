@@ -144,7 +144,12 @@ BUGS = (
         "repositories = (place, *_submodules(place))",
         "repositories = (place,)",
     ),
-    Bug(FOLDERS, ".git is writable as ./.git", 'if step not in ("", ".")', 'if step not in ("",)'),
+    Bug(
+        FOLDERS,
+        "files of the pipeline are writable as ./.claude",
+        'if step not in ("", ".")',
+        'if step not in ("",)',
+    ),
     Bug(
         WORKSPACE,
         ".git is writable through a link",
