@@ -9,11 +9,15 @@ import pytest
 
 MEMORY = Path("/dev/shm")
 ROOM = 2**30
+VARIABLE = "SCRATCH_FOLDER"
+"""Names another place for them: a process that kills test runs removes what they leave."""
 
 
 def memory() -> str | None:
     """Where to make such folders; None, for the default of `tempfile`, if there is little room or none, or
     programs can't be executed there."""
+    if given := os.environ.get(VARIABLE):
+        return given
     if not os.access(MEMORY, os.W_OK):
         return None
     state = os.statvfs(MEMORY)

@@ -14,6 +14,8 @@ from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from tests.scratch import VARIABLE, memory
+
 from .bugs import ALL, NEAR
 from .mutation import ROOT, SOURCE, Mutation, environment
 
@@ -37,21 +39,22 @@ def tests_of(mutation: Mutation) -> tuple[str, ...]:
 def passes(source: Path, folder: Path, tests: tuple[str, ...], *more: str, seconds: float = SECONDS) -> bool:
     """Whether the tests pass with this source; tests that hang count as failed."""
     options = ("-x", "-q", "--timeout=60", "-p", "no:cacheprovider", f"--basetemp={folder / 'tmp'}")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "pytest", *options, *more, *tests],
-        cwd=ROOT,
-        env=environment(source),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
-    try:
-        output, _ = process.communicate(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-        return False
+    with tempfile.TemporaryDirectory(prefix="mutant-", dir=memory(), ignore_cleanup_errors=True) as scratch:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "pytest", *options, *more, *tests],
+            cwd=ROOT,
+            env=environment(source) | {VARIABLE: scratch},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            output, _ = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+            return False
     said = output.decode(errors="replace")
     if process.returncode not in (OK, FAILED, INTERRUPTED):
         raise SystemExit(f"can't run {' '.join(tests)}:\n{said[-2000:]}")
