@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from agentforge.adapters.host.file_systems import read_mounts
+from agentforge.system.mount_points import read_mounts
 
 
 class Machine(Struct, frozen=True):

@@ -2,9 +2,7 @@
 
 from collections.abc import Sequence
 
-from agentforge.system.mount_points import MountPoint, read_mounts
-
-__all__ = ["MountPoint", "read_mounts", "why_not_local"]
+from agentforge.system.mount_points import MountPoint
 
 # fmt: off
 _NETWORK = frozenset({

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from msgspec import Struct
 
-from agentforge.adapters.host.file_systems import MountPoint, read_mounts, why_not_local
+from agentforge.adapters.host.file_systems import why_not_local
 from agentforge.adapters.log.file import JsonlFile, PayloadStore, snapshot_of
 from agentforge.adapters.log.lease import LogLease, is_held
 from agentforge.adapters.log.reader import Reader
@@ -19,6 +19,7 @@ from agentforge.ports.event_log import Damage, Head, TornTail
 from agentforge.system import files
 from agentforge.system.disk import Disk, WriteRetry
 from agentforge.system.files import storage
+from agentforge.system.mount_points import MountPoint, read_mounts
 
 BUFFER_VARIABLE = "AGENT_PIPELINES_EVENT_BUFFER"
 FLUSH_VARIABLE = "AGENT_PIPELINES_EVENT_FLUSH_MS"
