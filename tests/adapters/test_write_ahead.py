@@ -16,7 +16,6 @@ from agentforge.adapters.log.log import JsonlLog, verify
 from agentforge.adapters.log.write_ahead import HEADER, records
 from agentforge.model.errors import StorageFailed
 from agentforge.model.event import Event
-from agentforge.system.disk import Disk
 from agentforge.testing.event_log_contract import lines_of, timer_event, timer_events
 
 from .failing_disk import FailingDisk, no_space
@@ -27,12 +26,11 @@ SIZE = 4096
 
 @pytest.fixture(autouse=True, scope="module")
 def small() -> Iterator[None]:
-    """So that a few events fill it; no sync seems to take longer than another."""
+    """So that a few events fill it; it isn't compared with the log."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(write_ahead, "SIZE", SIZE)
         patch.setattr(write_ahead, "SYNCS_BEFORE", 2)
-        patch.setattr(write_ahead, "COMPARED", 3)
-        patch.setattr(Disk, "now", lambda _: 0.0)
+        patch.setattr(write_ahead, "COMPARED", 0)
         yield
 
 
@@ -89,36 +87,59 @@ def test_short_run_has_no_write_ahead_file(path: Path, wal: Path) -> None:
     writer.close()
 
 
-def syncs_of_nine_events(path: Path, disk: FailingDisk, **seconds: float) -> list[str]:
-    """The names of the files that are synced for each event, the closing not counted."""
-    disk.sync_seconds = {f"events.{name}": taken for name, taken in seconds.items()}
+LOG, FILE = "events.jsonl", "events.wal"
+
+
+def synced_files(path: Path, disk: FailingDisk, *seconds: float) -> list[str]:
+    """The file that is synced for each event, if those syncs take so long. The first sync of the write-ahead
+    file, when it is created, isn't listed."""
     with JsonlLog(path, disk=disk).open() as writer:
         disk.synced.clear()
-        for event in timer_events(9):
+        for event, taken in zip(timer_events(len(seconds)), seconds, strict=True):
+            disk.sync_seconds = {LOG: taken, FILE: taken}
             writer.append(event)
             writer.sync()
+        assert disk.synced.pop(2) == FILE
         return list(disk.synced)
 
 
-def test_write_ahead_file_is_kept_where_it_is_faster(path: Path, disk: FailingDisk) -> None:
-    synced = syncs_of_nine_events(path, disk, jsonl=0.8, wal=0.3)
-    assert synced == ["events.jsonl"] * 2 + ["events.wal"] * 8  # The first of them creates it.
+@pytest.fixture
+def four_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(write_ahead, "COMPARED", 4)
+    monkeypatch.setattr(write_ahead, "TURN", 2)
 
 
+TURNS = [LOG, LOG, FILE, FILE, LOG, LOG, FILE, FILE, LOG, LOG]
+
+
+@pytest.mark.usefixtures("four_compared")
+def test_write_ahead_file_is_used_further_where_it_is_faster(path: Path, disk: FailingDisk) -> None:
+    synced = synced_files(path, disk, 1, 1, 0.3, 0.3, 0.8, 0.8, 0.3, 0.3, 0.8, 0.8, 9, 9, 9)
+    assert synced == [*TURNS, FILE, FILE, FILE]
+
+
+@pytest.mark.usefixtures("four_compared")
 def test_write_ahead_file_is_removed_where_it_is_slower(path: Path, wal: Path, disk: FailingDisk) -> None:
-    synced = syncs_of_nine_events(path, disk, jsonl=0.16, wal=0.17)
-    assert synced == ["events.jsonl"] * 2 + ["events.wal"] * 4 + ["events.jsonl"] * 4
+    synced = synced_files(path, disk, 1, 1, 0.17, 0.17, 0.16, 0.16, 0.17, 0.17, 0.16, 0.16, 0, 0, 0)
+    assert synced == [*TURNS, LOG, LOG, LOG]
     assert not wal.exists()
-    assert reopened(path) == timer_events(9)
+    assert reopened(path) == timer_events(13)
 
 
-def test_single_slow_sync_decides_nothing(path: Path, wal: Path, disk: FailingDisk) -> None:
-    writer = synced(JsonlLog(path, disk=disk), timer_events(2))
-    for event, seconds in zip(timer_events(3, start=3), (0.0, 9.0, 0.0), strict=True):
-        disk.sync_seconds["events.wal"] = seconds
-        writer.append(event)
+@pytest.mark.usefixtures("four_compared")
+def test_single_slow_sync_of_the_file_decides_nothing(path: Path, disk: FailingDisk) -> None:
+    assert synced_files(path, disk, 1, 1, 0.3, 9, 0.8, 0.8, 0.3, 0.3, 0.8, 0.8, 0)[-1] == FILE
+
+
+@pytest.mark.usefixtures("four_compared")
+def test_write_ahead_file_that_is_too_small_for_every_sync_is_removed(path: Path, wal: Path) -> None:
+    writer = synced(JsonlLog(path), timer_events(2))
+    for start in range(3, 123, 30):
+        assert wal.exists()
+        for event in timer_events(30, start=start):
+            writer.append(event)
         writer.sync()
-    assert writer._store._ahead.has_room(1)
+    assert not wal.exists()
     writer.close()
 
 
@@ -346,17 +367,20 @@ def test_any_content_is_read_without_an_error(data: bytes) -> None:
     batches=st.lists(st.integers(1, 8), min_size=1, max_size=25),
     cuts=st.lists(st.integers(0, 120), min_size=1, max_size=3),
     seed=st.integers(0, 1 << 32),
+    compared=st.integers(0, 3),
     call_seconds=st.sampled_from([0.0, 1.0]),
 )
-@example(batches=[1] * 25, cuts=[40, 30, 20], seed=1, call_seconds=0.0)
-@example(batches=[1] * 25, cuts=[22, 23, 24], seed=1, call_seconds=1.0)
+@example(batches=[1] * 25, cuts=[40, 30, 20], seed=1, compared=0, call_seconds=0.0)
+@example(batches=[1] * 25, cuts=[22, 23, 24], seed=1, compared=3, call_seconds=1.0)
 def test_no_synced_event_is_lost_wherever_the_power_is_cut(
-    batches: list[int], cuts: list[int], seed: int, call_seconds: float
+    batches: list[int], cuts: list[int], seed: int, compared: int, call_seconds: float
 ) -> None:
-    """Again and again, also while the log is being restored, and while a slower write-ahead file is given
-    up."""
+    """Again and again, also while the log is being restored, and while a write-ahead file is given up because
+    it takes two calls where the log takes one."""
     chance = Random(seed)
-    with TemporaryDirectory() as root:
+    with TemporaryDirectory() as root, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(write_ahead, "COMPARED", compared)
+        patch.setattr(write_ahead, "TURN", 1)
         kept: list[Event] = []
         files: dict[str, bytes] = {}
         for number, cut in enumerate([*cuts, None]):

@@ -19,21 +19,20 @@ BUGS = (
     Bug(
         AHEAD,
         "a write-ahead file that is slower is used further",
-        "self._is_slower = _median(self._seconds) > _median(self._log_seconds)",
-        "pass",
+        "COMPARED and not self._is_faster()",
+        "COMPARED and not self._seconds",
     ),
     Bug(
         AHEAD,
         "one slow sync decides against the write-ahead file",
-        "_median(self._seconds) > _median(self._log_seconds)",
-        "max(self._seconds) > max(self._log_seconds)",
+        "_median(self._seconds) <= _median(self._log_seconds)",
+        "max(self._seconds) <= max(self._log_seconds)",
     ),
     Bug(
         AHEAD,
-        "a write-ahead file that is slower is removed before the log is synced",
-        "            self._is_slower = _median(self._seconds) > _median(self._log_seconds)\n",
-        "            self._is_slower = _median(self._seconds) > _median(self._log_seconds)\n"
-        "            if self._is_slower:\n                self.remove()\n",
+        "the write-ahead file is compared with syncs of another time",
+        "        return len(self._log_seconds) // TURN >= len(self._seconds) // TURN\n",
+        "        return len(self._log_seconds) == COMPARED or len(self._seconds) < COMPARED\n",
     ),
     Bug(
         AHEAD,

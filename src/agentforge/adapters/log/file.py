@@ -146,7 +146,7 @@ class JsonlFile:
             return
         began = self._disk.now()
         if self._sync_ahead():
-            self._ahead.compare(self._disk.now() - began)
+            self._ahead.note_time(self._disk.now() - began)
         else:
             self._sync_log()
             self._ahead.restart(self.length, self._tail, self._disk.now() - began)
@@ -214,7 +214,7 @@ class JsonlFile:
     def _sync_ahead(self) -> bool:
         """Sync what was appended since the last sync in the write-ahead file, if that is possible."""
         size = self.length - self._synced
-        if self._synced < 0 or not self._ahead.has_room(size):
+        if self._synced < 0 or not self._ahead.accepts(size):
             return False
         data = b"".join(self.chunks(self._synced, self.length))
         return len(data) == size and self._ahead.sync(data)

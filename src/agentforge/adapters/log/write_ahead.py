@@ -5,12 +5,12 @@ place, it doesn't. An engine that syncs often therefore copies what it appends t
 fixed size, and waits for that one only. The log itself is synced when the second file is full, and when the
 log is closed. After a power failure, the log may lack its latest lines: the next engine restores them.
 
-Not every disk gains by it, so the first syncs of the file are compared with the last ones of the log.
+Not every disk gains by it. At first, syncs of the file take turns with those of the log, and it is used
+further if it is faster.
 """
 
 import os
-from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from struct import Struct
 from zlib import crc32
@@ -23,7 +23,9 @@ SIZE = 256 * 1024
 SYNCS_BEFORE = 32
 """The file is created after this many syncs of the log: short runs don't need it."""
 COMPARED = 16
-"""How many syncs of each kind are compared."""
+"""How many syncs of the file and of the log are compared."""
+TURN = 4
+"""How many of each follow each other: the first sync after those of another file takes longer."""
 
 HEADER = Struct("<QII")
 """Position in the log, number of bytes, checksum. The checksum continues that of the record before; that of
@@ -42,9 +44,8 @@ class WriteAhead:
         self._inode = (0, 0)
         self.is_created = False
         self._log_syncs = 0
-        self._log_seconds: deque[float] = deque(maxlen=COMPARED)
         self._seconds: list[float] = []
-        self._is_slower = False
+        self._log_seconds: list[float] = []
         self._position = self._used = self._checksum = 0
 
     def left(self, before: Before) -> tuple[int, bytes]:
@@ -64,16 +65,20 @@ class WriteAhead:
         """The log is synced up to this position, in this time: what follows may overwrite the file from its
         beginning."""
         self._log_syncs += 1
-        if not self.is_created:
-            self._log_seconds.append(seconds)
-        elif self._is_slower:
-            self.remove()
         if self._log_syncs == SYNCS_BEFORE:
             self._create()
+        elif self._fd >= 0 and len(self._log_seconds) < COMPARED:
+            self._log_seconds.append(seconds)
+            if len(self._log_seconds) == COMPARED and not self._is_faster():
+                self.remove()
         self._position, self._used, self._checksum = position, 0, crc32(before)
 
-    def has_room(self, size: int) -> bool:
-        return self._fd >= 0 and not self._is_slower and self._used + HEADER.size + size <= SIZE
+    def accepts(self, size: int) -> bool:
+        """Whether the next bytes of the log are to be synced by means of the file: they fit, and it isn't the
+        log's turn in the comparison."""
+        if self._fd < 0 or self._used + HEADER.size + size > SIZE:
+            return False
+        return len(self._log_seconds) // TURN >= len(self._seconds) // TURN
 
     def sync(self, data: bytes) -> bool:
         """Store the next bytes of the log durably; returns False if the log has to be synced instead, because
@@ -92,14 +97,10 @@ class WriteAhead:
         self._checksum = checksum
         return True
 
-    def compare(self, seconds: float) -> None:
-        """A sync by means of the file took this long; if most take longer than those of the log did, the file
-        is used no longer."""
-        if len(self._seconds) == COMPARED:
-            return
-        self._seconds.append(seconds)
-        if len(self._seconds) == COMPARED:
-            self._is_slower = _median(self._seconds) > _median(self._log_seconds)
+    def note_time(self, seconds: float) -> None:
+        """How long a sync by means of the file took."""
+        if len(self._seconds) < COMPARED:
+            self._seconds.append(seconds)
 
     def remove(self) -> None:
         """All of the log is synced: the file isn't needed any more, and does no harm if it remains."""
@@ -129,6 +130,9 @@ class WriteAhead:
         except OSError:
             self.remove()
 
+    def _is_faster(self) -> bool:
+        return bool(self._seconds) and _median(self._seconds) <= _median(self._log_seconds)
+
     def _discard(self, content: bytes) -> None:
         if content.strip(b"\0"):
             files.move_aside(self.path)
@@ -141,7 +145,7 @@ class WriteAhead:
             raise FileNotFoundError(self.path)
 
 
-def _median(values: Iterable[float]) -> float:
+def _median(values: list[float]) -> float:
     ordered = sorted(values)
     return ordered[len(ordered) // 2]
 
