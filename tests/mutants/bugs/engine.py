@@ -52,8 +52,8 @@ BUGS = (
     Bug(
         DECIDE,
         "a run with open requests and no work doesn't pause",
-        "if decision.facts or not state.requests:",
-        "if decision.facts or not state.requests or not decision.work:",
+        "    if decision.facts:\n        return decision\n    # All of them are open",
+        "    if decision.facts or not decision.work:\n        return decision\n    # All of them are open",
     ),
     Bug(
         BLOCK,

@@ -128,6 +128,8 @@ def _resumed(plan: Plan, state: RunState) -> Directive | None:
 
 def _advance(plan: Plan, state: RunState) -> Directive:
     """The work of the current node; a run with only open requests left waits for people."""
+    if not state.requests:
+        return _resumed(plan, state) or _at_position(plan, state)
     asked = _request_hooks(plan, state)
     if asked.facts:
         return asked
@@ -136,7 +138,7 @@ def _advance(plan: Plan, state: RunState) -> Directive:
         decision = _with_flights(plan, state, ())
     else:
         decision = _resumed(plan, state) or _at_position(plan, state)
-    if decision.facts or not state.requests:
+    if decision.facts:
         return decision
     # All of them are open: an answered one has its consequences first.
     waiting, work = state.open_requests, _once(*decision.work, *asked.work)
@@ -162,7 +164,7 @@ def _request_hooks(plan: Plan, state: RunState) -> Directive:
     """The hooks that may answer open requests, each request separately."""
     facts: list[Draft] = []
     work: list[Work] = []
-    for request in state.open_requests if state.requests else ():
+    for request in state.open_requests:
         ruling = call_hooks(plan, state, "request", request.at, request.id)
         if ruling is not None:
             facts += ruling.facts
