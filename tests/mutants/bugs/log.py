@@ -228,9 +228,15 @@ BUGS = (
     ),
     Bug(
         FILE,
+        "the write-ahead file gets lines that the log has already synced",
+        "        self._unsynced.clear()\n",
+        "",
+    ),
+    Bug(
+        FILE,
         "a sync covers later writes",
-        "        self._synced = self.length\n\n    def verify",
-        "        self._synced = self.length + 1\n\n    def verify",
+        "        self._synced = self.length\n        self._unsynced.clear()\n",
+        "        self._synced = self.length + 1\n        self._unsynced.clear()\n",
     ),
     Bug(
         FILE,

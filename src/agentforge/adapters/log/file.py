@@ -122,6 +122,7 @@ class JsonlFile:
         self._tail = self._last_bytes()
         # An earlier owner's writes may not be on the disk yet, so the first sync always waits.
         self._synced = -1
+        self._unsynced: list[bytes] = []
         self._other_lease: LogLease | None = None
         self.failure: AgentForgeError | None = None
 
@@ -138,6 +139,7 @@ class JsonlFile:
         self._check_usable()
         self._retry.call(f"can't write to the log {self._path}", lambda: self._write_once(data))
         self.length += len(data)
+        self._unsynced.append(data)
         self._tail = data[-_TAIL_BYTES:] if len(data) >= _TAIL_BYTES else self._last_bytes()
 
     def sync(self) -> None:
@@ -151,6 +153,7 @@ class JsonlFile:
             self._sync_log()
             self._ahead.restart(self.length, self._tail, self._disk.now() - began)
         self._synced = self.length
+        self._unsynced.clear()
 
     def verify(self) -> None:
         self._check_usable()
@@ -214,10 +217,7 @@ class JsonlFile:
     def _sync_ahead(self) -> bool:
         """Sync what was appended since the last sync in the write-ahead file, if that is possible."""
         size = self.length - self._synced
-        if self._synced < 0 or not self._ahead.accepts(size):
-            return False
-        data = b"".join(self.chunks(self._synced, self.length))
-        return len(data) == size and self._ahead.sync(data)
+        return self._synced >= 0 and self._ahead.accepts(size) and self._ahead.sync(b"".join(self._unsynced))
 
     def _sync_log(self) -> None:
         try:

@@ -19,7 +19,7 @@ from agentforge.model.errors import StorageFailed, UnusableFile
 from agentforge.system import files
 from agentforge.system.disk import Disk
 
-SIZE = 256 * 1024
+SIZE = 1024 * 1024
 SYNCS_BEFORE = 32
 """The file is created after this many syncs of the log: short runs don't need it."""
 COMPARED = 16
