@@ -56,8 +56,10 @@ def main() -> None:
     options = _options()
     parent = options.dir.absolute()
     parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=parent) as root:
-        report = measure_all(Path(root), QUICK if options.quick else Sizes(), quick=options.quick)
+    with tempfile.TemporaryDirectory(dir=parent) as folder:
+        root = Path(folder, "project")
+        root.mkdir()
+        report = measure_all(root, QUICK if options.quick else Sizes(), quick=options.quick)
     print(text(report))
     if options.json is not None:
         write_json(report, options.json)

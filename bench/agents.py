@@ -63,8 +63,10 @@ class InProcess:
 
 
 def engine_in(root: Path, agent: InProcess | None = None) -> Engine:
-    """An engine whose every trace lies below `root`, whatever the caller's environment says."""
+    """An engine that writes below `root` and beside it, whatever the caller's environment says."""
     environ = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(root)}
+    # An engine records its runs outside of the project, where agents can't write.
+    environ["XDG_STATE_HOME"] = f"{os.path.realpath(root)}-state"
     # Measured without version control, although the folder may be inside a repository.
     environ["GIT_CEILING_DIRECTORIES"] = os.path.dirname(os.path.realpath(root))
     return Engine(root, providers={agent.name: agent} if agent else {}, environ=environ)
