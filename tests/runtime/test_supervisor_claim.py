@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +13,15 @@ import pytest
 
 from agentforge.runtime.supervisor import Lease
 
-from .attempt_run import SUPERVISOR, AttemptRun, eventually, nothing_left_behind, stat, supervise_with
+from .attempt_run import (
+    SUPERVISOR,
+    AttemptRun,
+    ManualClock,
+    eventually,
+    nothing_left_behind,
+    stat,
+    supervise_with,
+)
 
 
 @pytest.fixture
@@ -89,14 +96,24 @@ def test_held_lease_keeps_the_agent_and_its_loss_ends_it(attempt: AttemptRun) ->
 
 
 def test_engine_that_returns_within_the_grace_keeps_the_agent(attempt: AttemptRun) -> None:
+    clock = ManualClock(attempt.folder / "clock")
+
+    def pass_time(tenths: int) -> None:
+        """Until the supervisor, which reads a line in each of its rounds, has noticed."""
+        clock.advance(tenths)
+        known = attempt.output.stat().st_size
+        eventually(lambda: attempt.output.stat().st_size > known + 3 or attempt.exit.exists())
+
+    lines = "while [ ! -e go ]; do echo; sleep 0.05; done; exit 6"
     with attempt.lease.open("a") as log:
         fcntl.flock(log, fcntl.LOCK_EX)  # However long it takes to start.
-        attempt.start("sh", "-c", "while [ ! -e go ]; do sleep 0.1; done; exit 6", orphan_grace=2.5)
-        attempt.agent_pid()
-    time.sleep(0.4)  # So long it is unattended, which counts towards the grace.
+        attempt.start("sh", "-c", lines, program=clock.program, orphan_grace=2.5)
+        eventually(attempt.output.exists)
+    pass_time(8)  # So long it is unattended, which counts towards the grace.
     with attempt.lease.open("a") as log:
         fcntl.flock(log, fcntl.LOCK_EX)
-        time.sleep(2.6)
+        for _ in range(4):  # Of a longer gap, only a part would count.
+            pass_time(8)
         (attempt.folder / "go").touch()
         assert attempt.outcome()["exit_code"] == 6
 
