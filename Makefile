@@ -13,7 +13,8 @@ DIR    ?= .bench
 ARGS   ?=
 
 # What is installed is pinned, with hashes, in requirements/; `make hashes` writes them after a change of a version.
-INSTALL   = -m pip install --quiet --disable-pip-version-check --require-hashes -r
+# Without --no-deps, pip resolves a dependency with an extra, such as coverage[toml], to its newest release first.
+INSTALL   = -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r
 LOCKED   := requirements/dev.txt requirements/agents.txt requirements/peers.txt
 
 # The agent CLIs that tests run; Python packages bring Claude Code and Codex.

@@ -3,6 +3,7 @@
 import json
 import re
 import tomllib
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,15 @@ def test_the_development_requirements_are_pinned() -> None:
             assert requirement.specifier.contains(pinned[canonicalize_name(requirement.name)])
 
 
+def test_the_dependencies_of_what_is_pinned_are_pinned() -> None:
+    pinned = pins("requirements/dev.txt")
+    for package in pinned:
+        for requirement in map(Requirement, metadata.requires(package) or ()):
+            if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+                version = pinned[canonicalize_name(requirement.name)]
+                assert requirement.specifier.contains(version), f"{package} requires {requirement}"
+
+
 def test_the_build_requirements_are_pinned() -> None:
     required = tomllib.loads(text("pyproject.toml"))["build-system"]["requires"]
     assert required == [f"hatchling=={pins('requirements/dev.txt')['hatchling']}"]
@@ -71,5 +81,6 @@ def test_make_installs_only_what_is_locked() -> None:
         line for line in makefile.splitlines() if re.search(r"pip install|\$\(NPM\) (ci|install)", line)
     ]
     for line in installs:
-        assert any(option in line for option in ("--require-hashes", "--no-deps", "--ignore-scripts")), line
+        assert "--no-deps" in line or "--ignore-scripts" in line, line
+    assert any("--no-deps --require-hashes -r" in line for line in installs)
     assert "$(NPM) ci " in makefile
