@@ -415,7 +415,7 @@ def any_plan(draw: st.DrawFn) -> Plan:
         kind = draw(st.sampled_from(["stage", "stage", "block", "nested"]))
         checkpoint = draw(st.sampled_from([None, None, "legal", "budget"]))
         if kind == "block":
-            stages = [any_stage() for _ in range(draw(st.integers(1, 2)))]
+            stages = with_routes([any_stage() for _ in range(draw(st.integers(1, 2)))])
             return replace(block("claude codex", *stages, id=next(names)), checkpoint=checkpoint)
         if kind == "nested" and depth:
             inside = with_routes([any_node(depth - 1) for _ in range(draw(st.integers(1, 2)))])

@@ -86,6 +86,32 @@ def test_visits_of_any_run_are_numbered_without_gaps(run: WildRun) -> None:
 
 @heavy
 @given(any_wild_run())
+def test_visits_of_branches_in_any_run_are_numbered_without_gaps(run: WildRun) -> None:
+    """A stage of a branch is entered by its first event after the block or the branch was there, or after the
+    stage was left; only a visit within the same visit of the block has a node_start."""
+    numbers: dict[tuple[str, str], list[int]] = defaultdict(list)
+    inside: set[tuple[str, str]] = set()
+    for event, (plan, _) in zip(run.events, run.decided, strict=True):
+        at = event.cursor
+        node = plan.stage(at.node_path, at.provider) if at and at.provider else None
+        if isinstance(event.fact, f.NodeStarted) and event.fact.kind == "parallel":
+            inside.clear()
+        if at is None or at.provider is None or node is None:
+            continue
+        stage = (node.id, at.provider)
+        if isinstance(event.fact, f.IterationStarted | f.NodeStarted) and stage not in inside:
+            inside.add(stage)
+            numbers[stage].append(at.node_run)
+        elif isinstance(event.fact, f.StageCompleted | f.NodeRestarted):
+            if stage not in inside:
+                numbers[stage].append(at.node_run)
+            inside.discard(stage)
+    for stage, found in numbers.items():
+        assert found == list(range(1, len(found) + 1)), stage
+
+
+@heavy
+@given(any_wild_run())
 def test_iterations_of_any_visit_are_numbered_without_gaps(run: WildRun) -> None:
     begun = defaultdict(list)
     for event, (plan, _) in zip(run.events, run.decided, strict=True):
@@ -141,6 +167,8 @@ def test_only_one_question_of_a_kind_is_open_at_a_place(run: WildRun) -> None:
 @heavy
 @given(any_wild_run())
 def test_every_visit_with_an_approval_is_complete_once_and_only_if_it_was_approved(run: WildRun) -> None:
+    """Only a result that passes is shown for approval: a route of another verdict leads on without."""
+    sent_back: set[tuple[str, int, str | None]] = set()
     asked: dict[str, tuple[str, int, str | None]] = {}
     approved = Counter[tuple[str, int, str | None]]()
     for event, (plan, _) in zip(run.events, run.decided, strict=True):
@@ -154,8 +182,10 @@ def test_every_visit_with_an_approval_is_complete_once_and_only_if_it_was_approv
                 asked[id] = visit
             case f.RequestResolved(effect="approved", id=id):
                 approved[asked[id]] += 1
+            case f.StageTransitioned(verdict=verdict) if verdict != "pass":
+                sent_back.add(visit)
             case f.NodeCompleted() | f.StageCompleted():
-                assert approved[visit] == 1
+                assert approved[visit] == (visit not in sent_back)
                 approved[visit] += 1
     assert set(approved.values()) <= {1, 2}
 

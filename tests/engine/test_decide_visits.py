@@ -8,7 +8,7 @@ import json
 import msgspec
 from msgspec.structs import replace
 from tests.engine.plans import block, event, nested, plan_of, stage
-from tests.engine.playbook import Play, play
+from tests.engine.playbook import Play, play, refold
 
 from agentforge.engine.decide.run import decide
 from agentforge.engine.node_keys import NodeKey, NodeKeys, parse_key, recorded_key
@@ -18,9 +18,10 @@ from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.event import Event
 from agentforge.model.layout import RunLayout
-from agentforge.model.plan import FromStage, InputSources, Judgment, Plan, Queue
+from agentforge.model.plan import Approval, FromStage, InputSources, Judgment, Plan, Queue
 from agentforge.model.result import Decision, Result
 from agentforge.model.state import BlockState, RunState, StageState
+from agentforge.model.status import RunStatus
 from agentforge.model.task import AgentTask, ManifestTask, PrepareTask
 from agentforge.views.files.context import context_file
 from agentforge.views.history import History
@@ -443,3 +444,25 @@ def test_recorded_names_of_visits_that_no_plan_foresaw_are_read_back() -> None:
         node = {"0": "stage-plan", "1.0": "parallel-duel", "2.0": "pipeline-polish/stage-refine"}[path]
         assert key == NodeKey(node, run, branch or None, stage_name)
         assert NodeKeys(plan).cursor(key, 1) == Cursor(path, run, 1, branch or None)
+
+
+def test_stage_of_a_branch_has_a_number_of_its_own_in_each_visit_of_the_block() -> None:
+    """Also after a rejection, by which it has more visits than its block."""
+    conversation = Play(
+        plan_of(nested("rounds", block("claude", stage("draft", approve=Approval())), runs=3))
+    )
+    conversation.happens("start")
+    answers = iter(["reject", "approve", "approve", "approve"])
+    while conversation.state and conversation.state.status is not RunStatus.COMPLETED:
+        if conversation.state.requests:
+            (request,) = conversation.state.requests
+            answer = f.RequestAnswered(request.id, next(answers), "Ada", "Shorter.")
+            conversation.record(answer, request.at)
+            conversation.answer()
+            continue
+        (task,) = conversation.work
+        ends = {"prepare": "claude: prepared", "agent": "claude: completed", "manifest": "manifest"}
+        conversation.happens(ends[task.KIND])
+    begun = [one.cursor for one in conversation.events if isinstance(one.fact, f.IterationStarted)]
+    assert [at.node_run for at in begun if at] == [1, 2, 3, 4]
+    refold(conversation)

@@ -38,8 +38,9 @@ def plan_change(new: Plan, old: Plan, state: RunState) -> f.PlanChanged:
     """The fact for continuing with the new plan; raises IllegalMove if the current node was removed."""
     paths, now = moved_paths(old, new), dict(_places(new))
     _refuse_other_scripts(new, old, state, paths)
-    back: dict[str, str | None] = {name: now[name] for name in state.visits if name in now}
-    gone = {step.path: key_of(step) for step in old.steps if paths[step.path] is None}
+    visited = {key.partition("@")[0] for key in state.visits}
+    back: dict[str, str | None] = {name: now[name] for name in visited if name in now}
+    gone = {path: key for key, path in _places(old) if paths[path] is None}
     return f.PlanChanged(new, _destination(new, old, state, paths), paths | back, gone)
 
 
@@ -64,12 +65,11 @@ def apply_plan_change(state: RunState, fact: f.PlanChanged) -> RunState:
     """The state after a plan change."""
     paths = fact.paths
     known = ((record, paths.get(record.path, record.path)) for record in state.stages)
-    visits = ((_visited(key, fact), count) for key, count in state.visits.items())
     moved = replace(
         state,
         stages=tuple(replace(record, path=path) for record, path in known if path is not None),
         skipped={now: when for path, when in state.skipped.items() if (now := _passed(path, paths))},
-        visits={path: count for path, count in visits if path is not None},
+        visits={_visited(key, fact): count for key, count in state.visits.items()},
         requests=tuple(_asked_in(request, paths) for request in state.requests),
         cycles={_counted(key, paths): count for key, count in state.cycles.items()},
         clusters=tuple(_clustered(known, paths) for known in state.clusters),
@@ -80,11 +80,10 @@ def apply_plan_change(state: RunState, fact: f.PlanChanged) -> RunState:
     return replace(moved, at=_position(moved.at, fact), rounds=fact.at.rounds if fact.at else moved.rounds)
 
 
-def _visited(key: str, fact: f.PlanChanged) -> str | None:
-    """The key of a node's visits in the new plan; None for a stage of a branch that was removed."""
+def _visited(key: str, fact: f.PlanChanged) -> str:
+    """The key of a stage's visits in the new plan, or its name if it was removed: it may come back."""
     path, at, provider = key.partition("@")
-    now = fact.paths.get(path, path) or (fact.gone.get(path) if not at else None)
-    return f"{now}{at}{provider}" if now is not None else None
+    return f"{fact.paths.get(path, path) or fact.gone.get(path, path)}{at}{provider}"
 
 
 def _passed(path: str, paths: dict[str, str | None]) -> str | None:

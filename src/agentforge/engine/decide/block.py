@@ -64,7 +64,7 @@ def _decide_branch(plan: Plan, state: RunState, step: Step, block: BlockState, b
     if is_new and (before := call_hooks(plan, state, "parallel_provider_start", here)):
         return before
     at = branch.stage if branch.stage and plan.stage(branch.stage.path, branch.provider) else None
-    at = at or _next_visit(state, block, branch, step.inner_path(stages[branch.next_stage]))
+    at = at or _next_visit(state, branch, step.inner_path(stages[branch.next_stage]))
     place, node = branch_place(plan, block, branch.provider, at), stages[at.position]
     if branch.stage is None and (branch.reentry is not None or _was_visited(branch, at.path)):
         return _visited_again(state, place, node)
@@ -83,11 +83,8 @@ def _decide_branch(plan: Plan, state: RunState, step: Step, block: BlockState, b
     return ruling
 
 
-def _next_visit(state: RunState, block: BlockState, branch: BranchState, path: str) -> StageState:
-    """The number of a visit is that of the block's, unless the stage was visited again before."""
-    before = state.visits.get(visits_key(path, branch.provider), 0)
-    done = next((record.run for record in branch.stages if record.path == path), 0)
-    return StageState(path, max(block.run, before + 1, done + 1))
+def _next_visit(state: RunState, branch: BranchState, path: str) -> StageState:
+    return StageState(path, state.visits.get(visits_key(path, branch.provider), 0) + 1)
 
 
 def _was_visited(branch: BranchState, path: str) -> bool:

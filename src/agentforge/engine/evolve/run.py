@@ -128,6 +128,9 @@ def _started(event: Event, fact: f.SessionStarted | f.LogImported) -> RunState:
     # Earlier lines don't count, and the shell engine enters every node once.
     entered = [record.path for record in fact.stages]
     entered += [] if isinstance(fact.at, Between) else [fact.at.path]
+    if isinstance(fact.at, BlockState):
+        done = ((branch.provider, record.path) for branch in fact.at.branches for record in branch.stages)
+        entered += [visits_key(path, provider) for provider, path in done]
     visits = dict.fromkeys(entered, 1)
     return replace(started, started_at=fact.started_at, at=fact.at, visits=visits, stages=fact.stages)
 
@@ -220,9 +223,13 @@ def _apply_stage(state: RunState, event: Event, fact: StageFact) -> RunState:
 
 
 def _apply_block(state: RunState, event: Event, fact: BlockFact) -> RunState:
-    if event.cursor is None:
+    at = event.cursor
+    if at is None:
         return state
-    return replace(state, at=evolve_block(block_of(state.block, event), event, fact))
+    changed = replace(state, at=evolve_block(block_of(state.block, event), event, fact))
+    if isinstance(fact, f.StageCompleted):
+        return _visited(changed, visits_key(at.node_path, at.provider), at.node_run)
+    return changed
 
 
 def _fired(state: RunState, event: Event, timer: str) -> RunState:
