@@ -56,7 +56,7 @@ def test_check_is_in_the_plan(line: str, expected: Check) -> None:
         ("checks: [{name: a, run: b, report: c}]", "ignored-key 6:40", "`report` is only read with"),
         ("checks: [{name: a, run: b, at: never}]", "bad-value 6:36", "invalid value `never`"),
         ("on: {pas: n}", "unknown-verdict 6:10", "`pas` is not a verdict of this stage"),
-        ("on: {fail: bild}", "unknown-stage 6:16", "no node has the id `bild`"),
+        ("on: {fail: bild}", "unknown-node 6:16", "no node has the id `bild`"),
         ("on: {'a b': n}", "bad-value 6:10", "`a b` can't be a verdict"),
         ("on: [fail]", "bad-type 6:9", "`on` must be a mapping"),
         ("on: {fail: [n]}", "bad-type 6:16", "`on.fail` must be"),

@@ -208,7 +208,7 @@ def test_hooks_of_nested_pipelines_carry_the_ids_of_their_nodes() -> None:
             "conflict 2:34",
             "`stage` has no effect at session_start, which belongs to the whole run",
         ),
-        ("stage_end: {action: pause, stage: refin}", "unknown-stage 2:37", "no node has the id `refin`"),
+        ("stage_end: {action: pause, stage: refin}", "unknown-node 2:37", "no node has the id `refin`"),
         (
             "stage_end: [{id: a, action: pause}, {id: a, action: pause}]",
             "duplicate-id 2:44",
@@ -348,7 +348,7 @@ def test_any_hooks_compile_or_are_explained(tree: dict[str, list[object]]) -> No
         ("iteration_end", "duel", "conflict: `duel` is a block, which has no iteration_end"),
         ("stage_end", "inner", "conflict: `inner` is a nested pipeline, which has no stage_end"),
         ("parallel_provider_end", "deep", "conflict: `deep` is a stage, which has no parallel_provider_end"),
-        ("parallel_provider_end", "x", "unknown-stage: no node has the id `x`"),
+        ("parallel_provider_end", "x", "unknown-node: no node has the id `x`"),
     ],
 )
 def test_a_hook_names_a_node_that_has_the_point(point: str, node: str, expected: str) -> None:

@@ -162,6 +162,32 @@ def test_a_misspelled_key_is_an_error_that_names_the_known_one(line: str, meant:
     assert diagnostic.is_error
 
 
+@pytest.mark.parametrize(
+    ("written", "key"),
+    [
+        ("{id: b, sandbx: bwrap, parallel: {providers: [x], stages: [{id: s, prompt: hi}]}}", "sandbx"),
+        ("{id: b, parallel: {sandbx: bwrap, providers: [x], stages: [{id: s, prompt: hi}]}}", "sandbx"),
+        ("{id: b, parallel: {timeot: 5, providers: [x], stages: [{id: s, prompt: hi}]}}", "timeot"),
+        ("{id: b, parallel: {netwrk: local, providers: [x], stages: [{id: s, prompt: hi}]}}", "netwrk"),
+        ("{id: b, sandbx: bwrap, pipeline: other}", "sandbx"),
+    ],
+)
+def test_a_misspelled_key_is_also_an_error_where_the_key_itself_is_refused(written: str, key: str) -> None:
+    """Otherwise a misspelling would be ignored where the key is not."""
+    diagnostics = [one for one in found(f"name: p\nnodes:\n  - {written}\n") if key in one.message]
+    (diagnostic,) = diagnostics
+    assert (diagnostic.code, diagnostic.is_error) == ("unknown-key", True)
+    assert diagnostic.hint.startswith("did you mean `")
+
+
+@pytest.mark.parametrize("key", ["sandbox", "timeout", "idle_timeout", "retry", "semantics", "on_limit"])
+def test_a_setting_of_stages_in_a_block_is_an_error(key: str) -> None:
+    block = f"{{{key}: bwrap, providers: [x], stages: [{{id: s, prompt: hi}}]}}"
+    (diagnostic,) = [one for one in found(f"nodes: [{{id: b, parallel: {block}}}]\n") if key in one.message]
+    assert diagnostic.code == "misplaced-key"
+    assert diagnostic.hint == "put it on the stages of the block"
+
+
 @pytest.mark.parametrize("line", ["zzz: 1", "zzz:", "owner: me"])
 def test_a_key_that_is_like_no_other_is_ignored_with_a_warning(line: str) -> None:
     (diagnostic,) = found(node(line))

@@ -81,12 +81,20 @@ def test_definitions_of_agent_pipelines_that_compile_fit_the_schema(case: str) -
         "nodes: [{id: a, stage: s, inputs: {from_parallel: {block: b}}}]",
         "{nodes: [{id: a, stage: s}], defualts: {}}",
         "nodes: [{id: a, stage: s, sandbx: bwrap}]",
+        "nodes: [{id: a, pipeline: p, sandbx: bwrap}]",
+        "nodes: [{id: a, parallel: {sandbox: bwrap, providers: [x], stages: [{id: b, prompt: x}]}}]",
+        "nodes: [{id: a, parallel: {sandbx: bwrap, providers: [x], stages: [{id: b, prompt: x}]}}]",
         "nodes: [{id: a, stage: s, retry: {max_atempts: 3}}]",
         "nodes: [{id: a, stage: s, hooks: {}}]",
     ],
 )
 def test_the_schema_rejects_the_same_as_the_compiler(text: str) -> None:
     assert not PIPELINE.is_valid(loaded(text))
+
+
+def test_the_schema_accepts_commands_that_yaml_reads_as_numbers() -> None:
+    text = "nodes: [{id: a, stage: s, checks: [{name: c, run: 5}]}]"
+    assert errors(PIPELINE, loaded(text)) == []
 
 
 def test_unknown_keys_that_only_warn_dont_make_editors_reject_a_file() -> None:

@@ -49,6 +49,12 @@ REFUSED = {
     "misspelled model": Case(
         {"provider": {**COMMAND, "modle": "x"}}, "unknown config key `modle`", is_static=False
     ),
+    "sandbox in the provider": Case(
+        {"provider": {**COMMAND, "sandbox": "bwrap"}}, "`sandbox` is not a setting", is_static=False
+    ),
+    "misspelled sandbox in the provider": Case(
+        {"provider": {**COMMAND, "sandbx": "bwrap"}}, "unknown config key `sandbx`", is_static=False
+    ),
     "missing program": Case({"provider": "codex"}, "Codex CLI not found", is_static=False),
     "missing judge": Case(JUDGED, "stage 'plan' has no judge", is_static=False),
     "missing queue": Case({"termination": {"type": "queue", "max": 3}}, "command: bd", is_static=False),

@@ -72,7 +72,7 @@ def _stage(spec: HookSpec, stage: Written[str], nodes: list[tuple[str, _Kind]], 
     what = "blocks" if usable == {"block"} else "stages"
     hint = choice(stage.value, what, names)
     if not kinds:
-        report.error("unknown-stage", stage.at, f"no node has the id {shown(stage.value)}", hint)
+        report.error("unknown-node", stage.at, f"no node has the id {shown(stage.value)}", hint)
         return
     message = f"{shown(stage.value)} is a {min(kinds)}, which has no {point}"
     report.error("conflict", stage.at, message, hint)

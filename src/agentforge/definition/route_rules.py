@@ -75,7 +75,7 @@ def _validate_target(
         message = f"{shown(to.value)} is a node of another pipeline or block, which a route can't enter"
         report.error("conflict", to.at, message, hint)
     else:
-        report.error("unknown-stage", to.at, f"no node has the id {shown(to.value)}", hint)
+        report.error("unknown-node", to.at, f"no node has the id {shown(to.value)}", hint)
 
 
 def _meant(name: str, known: Sequence[str], hint: str) -> str:

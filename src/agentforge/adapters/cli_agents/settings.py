@@ -96,10 +96,15 @@ class ConfigReader(Generic[Config]):
                 yield error
 
     def _misspelled(self, unknown: list[str]) -> Iterator[ProviderUnusable]:
-        """Ignoring a key that resembles a known one could run an agent without its limits."""
-        meant = self._known | {"model"}  # stands beside them in a definition
+        """Ignoring a key that resembles a known one could run an agent without its limits or its sandbox."""
+        meant = self._known | {"model", "sandbox"}  # They are beside the config in a definition.
         for key in unknown:
-            if is_misspelled(key, meant):
+            if key == "sandbox":
+                yield ProviderUnusable(
+                    f"provider {self._provider}: `sandbox` is not a setting of a provider",
+                    hint="put it on the stage, or at the top of the pipeline",
+                )
+            elif is_misspelled(key, meant):
                 yield ProviderUnusable(
                     f"provider {self._provider}: unknown config key `{key}`",
                     hint=did_you_mean(key, meant),

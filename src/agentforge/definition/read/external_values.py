@@ -53,7 +53,7 @@ class CommandKind(Struct, frozen=True):
         return text.value if text else None
 
     def schema(self, _: dict[str, Schema]) -> Schema:
-        return {"type": "string", "pattern": r"\S", "maxLength": MAX_COMMAND}
+        return {"type": ["string", "number", "boolean"], "pattern": r"\S", "maxLength": MAX_COMMAND}
 
 
 class NamedVariable(Struct, frozen=True):

@@ -207,6 +207,10 @@ class NodeKind(Struct, frozen=True):
         return {"allOf": [stage], "properties": {"parallel": False, "pipeline": False}}
 
 
+# Supported only for stages so far. Ignoring them at a block or nested pipeline would silently drop a setting.
+_FOR_STAGES = frozenset(("sandbox", "semantics", "timeout", "idle_timeout", "retry", "on_limit"))
+_UNSUPPORTED = UNSUPPORTED | _FOR_STAGES
+
 _PROVIDERS = Required(("providers",), "the parallel block has no `providers`", "name at least one")
 _STAGES = Required(("stages",), "the parallel block has no `stages`", "add `- id: …` with `stage: …`")
 
@@ -230,13 +234,17 @@ BLOCK = Table(
     ),
     name="parallel",
     required=(_PROVIDERS, _STAGES),
-    misplaced=dict.fromkeys(("approve", "checkpoint"), "put it beside `parallel`") | OF_PIPELINE | OF_STAGES,
+    unsupported=UNSUPPORTED,
+    misplaced={
+        **dict.fromkeys(("approve", "checkpoint"), "put it beside `parallel`"),
+        **dict.fromkeys(_FOR_STAGES, "put it on the stages of the block"),
+        **OF_PIPELINE,
+        **OF_STAGES,
+    },
 )
 
 _APPROVE = next(key for key in DEFAULT_KEYS if key.name == "approve")
 _DESCRIPTION = Key("description", PROSE, "What the node is for.")
-# Supported only for stages so far. Ignoring them at a block or nested pipeline would silently drop a setting.
-_UNSUPPORTED = UNSUPPORTED | {"sandbox", "semantics", "timeout", "idle_timeout", "retry", "on_limit"}
 _BLOCK_WORK = (_DESCRIPTION, _APPROVE)
 PARALLEL_NODE = Table(
     "parallel node",

@@ -108,12 +108,21 @@ class Table(Struct, Generic[T], frozen=True):
             old = {"deprecated": True, "deprecationMessage": key.about} if key.deprecated else {}
             schema["properties"][key.name] = {**key.kind.schema(definitions), "description": key.about, **old}
         if not self.is_open:
-            schema["patternProperties"] = {misspellings([key.name for key in self.keys]): False}
-            schema["properties"] |= dict.fromkeys(sorted({*self.unsupported, *self.misplaced}), False)
+            schema["patternProperties"] = {misspellings(self._names): False}
+            schema["properties"] |= dict.fromkeys(sorted(self._refused), False)
         schema["required"] = [one.names[0] for one in self.required if len(one.names) == 1]
         several = [one.names for one in self.required if len(one.names) > 1]
         schema["allOf"] = [{"anyOf": [{"required": [name]} for name in names]} for names in several]
         return {keyword: value for keyword, value in schema.items() if value}
+
+    @property
+    def _refused(self) -> frozenset[str]:
+        return self.unsupported | self.misplaced.keys()
+
+    @property
+    def _names(self) -> frozenset[str]:
+        """All keys that mean something, also those that are refused here."""
+        return self._refused.union(key.name for key in self.keys)
 
     def _diagnose_unknown(self, entries: Entries, skipped: Collection[str]) -> None:
         known = {key.name for key in self.keys}
@@ -127,9 +136,9 @@ class Table(Struct, Generic[T], frozen=True):
             elif name in self.unsupported:
                 hint = "remove the key; this version does not support it"
                 entries.report.error("unsupported", at, f"`{self.prefix}{name}` is not supported yet", hint)
-            elif is_misspelled(name, known):
+            elif is_misspelled(name, self._names):
                 # Ignoring it could leave an agent without its sandbox or limits.
-                entries.report.error("unknown-key", at, what, did_you_mean(name, known))
+                entries.report.error("unknown-key", at, what, did_you_mean(name, self._names))
             else:
                 hint = did_you_mean(name, known) or f"known keys: {', '.join(sorted(known))}"
                 entries.report.warning("unknown-key", at, f"{what} is ignored", hint)
