@@ -272,7 +272,8 @@ class _World:
         extra = stage(next(name for n in count() if (name := f"extra-{n}") not in taken))
         change = self.draw(st.sampled_from(["last", "first", "less"])) if self.wild else "last"
         if change == "less" and len(nodes) > 1:
-            nodes.remove(self.draw(st.sampled_from(nodes)))
+            gone = self.draw(st.sampled_from(nodes))
+            nodes = [_without_routes_to(gone, node) for node in nodes if node is not gone]
         else:
             nodes.insert(0 if change == "first" else len(nodes), extra)
         changed = replace(self.plan, nodes=plan_of(*nodes).nodes)
@@ -364,6 +365,12 @@ class _World:
         elif self.draw(st.booleans()):
             result = replace(result, verdict=self.draw(st.sampled_from(["pass", "fail", "reject"])))
         return f.IterationCompleted("x", attempt, decision, "", "result.json", result, 10)
+
+
+def _without_routes_to(gone: Node, node: Node) -> Node:
+    if not isinstance(node, StageNode):
+        return node
+    return replace(node, routes=tuple(route for route in node.routes if route.to != gone.id))
 
 
 @st.composite

@@ -167,8 +167,8 @@ def test_only_one_question_of_a_kind_is_open_at_a_place(run: WildRun) -> None:
 @heavy
 @given(any_wild_run())
 def test_every_visit_with_an_approval_is_complete_once_and_only_if_it_was_approved(run: WildRun) -> None:
-    """Only a result that passes is shown for approval: a route of another verdict leads on without."""
-    sent_back: set[tuple[str, int, str | None]] = set()
+    """Only a result that passes is shown for approval: a person accepts another one, or a route follows."""
+    not_shown: set[tuple[str, int, str | None]] = set()
     asked: dict[str, tuple[str, int, str | None]] = {}
     approved = Counter[tuple[str, int, str | None]]()
     for event, (plan, _) in zip(run.events, run.decided, strict=True):
@@ -183,9 +183,11 @@ def test_every_visit_with_an_approval_is_complete_once_and_only_if_it_was_approv
             case f.RequestResolved(effect="approved", id=id):
                 approved[asked[id]] += 1
             case f.StageTransitioned(verdict=verdict) if verdict != "pass":
-                sent_back.add(visit)
+                not_shown.add(visit)
+            case f.RequestResolved(effect="accepted"):
+                not_shown.add(visit)
             case f.NodeCompleted() | f.StageCompleted():
-                assert approved[visit] == (visit not in sent_back)
+                assert approved[visit] == (visit not in not_shown)
                 approved[visit] += 1
     assert set(approved.values()) <= {1, 2}
 

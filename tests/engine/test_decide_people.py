@@ -419,6 +419,21 @@ def test_checkpoint_is_asked_before_its_node_and_never_again() -> None:
     assert state_of(conversation).cleared == ("legal",)
 
 
+def test_checkpoint_is_cleared_once_if_the_engine_dies_before_its_request_is_closed() -> None:
+    conversation = play(
+        plan_of(stage(checkpoint="legal")),
+        """
+        > start
+        < request_opened checkpoint-2
+        < awaiting_approval checkpoint-2
+        """,
+    )
+    conversation.record(f.RequestAnswered("checkpoint-2", "approve", "person"), None)
+    conversation.record(f.SessionContinued(("checkpoint-2",)), None)
+    conversation.record(f.CheckpointCleared("legal", "person"), None)
+    assert conversation.answer()[:2] == ["< request_resolved checkpoint-2 cleared", "< node_start plan"]
+
+
 def test_checkpoint_that_is_refused_cancels_the_run() -> None:
     conversation = play(
         plan_of(stage(checkpoint="legal")),

@@ -149,8 +149,9 @@ def _consequences(
         case "approval":
             return (), f.RequestResolved(request.id, "approved" if answer == APPROVE else "rejected")
         case "checkpoint":
-            cleared = f.CheckpointCleared(request.subject, request.answered_by)
-            return (cleared,), f.RequestResolved(request.id, "cleared")
+            cleared = (f.CheckpointCleared(request.subject, request.answered_by),)
+            is_new = request.subject not in state.cleared
+            return cleared if is_new else (), f.RequestResolved(request.id, "cleared")
         case "question":
             return (), f.RequestResolved(request.id, "answered")
         case "pause":
