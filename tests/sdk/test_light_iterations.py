@@ -1,5 +1,6 @@
 """Iterations of providers inside the engine that read no files: the log alone is written, files on demand."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from tests.sdk.projects import ENVIRON, iteration_dir, load, node, pipeline, run
 from agentforge.app.results import RunResult
 from agentforge.model.status import RunStatus
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult
+from agentforge.sdk.engine import Engine
 from agentforge.sdk.sync import SyncEngine
 from agentforge.testing import ScriptedProvider
 from agentforge.testing.scripted_provider import Act, crashes, returns, writes_nothing
@@ -92,6 +94,27 @@ def test_files_are_written_when_the_run_pauses_or_fails(tmp_path: Path) -> None:
         assert engine.resume("s").completed
     assert folders(tmp_path) == ["001", "002", "003"]
     assert load(iteration_dir(tmp_path, 3) / "result.json")["summary"] == "three"
+
+
+def test_files_are_written_when_the_caller_cancels_the_run(tmp_path: Path) -> None:
+    third = asyncio.Event()
+
+    def works(request: ExecuteRequest) -> Act:
+        if request.iteration == 3:
+            third.set()
+        return counts(request)
+
+    async def main() -> None:
+        async with Engine(tmp_path, providers={"scripted": light(works)}, environ=ENVIRON) as engine:
+            going = asyncio.create_task(engine.run(pipeline(node(runs=100_000)), session="s"))
+            await third.wait()
+            going.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await going
+
+    asyncio.run(main())
+    assert load(run_dir(tmp_path) / "state.json")["status"] == "paused"
+    assert folders(tmp_path)[:3]
 
 
 def test_provider_that_returns_no_result_fails_with_a_hint(tmp_path: Path) -> None:

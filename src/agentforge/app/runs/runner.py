@@ -164,14 +164,12 @@ class Runner:
         try:
             await asyncio.shield(task)
             is_written = True
-            for latest in journal.model.history.light.values():
-                write_iteration_files(layout, latest)
-            # While the lock file exists, the next look at the run repeats what a crash prevented.
-            record_completion(self._runs.project, journal.plan, journal.state)
+            self._write_last_files(journal, layout)
         except asyncio.CancelledError:
             driver.ask_to_pause("cancelled_by_caller", grace=self._stop_grace)
             await task
             is_written = True
+            self._write_last_files(journal, layout)
             raise
         finally:
             del self._drivers[session], self._released[session]
@@ -182,6 +180,12 @@ class Runner:
             self._leases.release(journal, keep_lock=is_over and not is_written)
             notifier.finish()
         return result_of(journal.state, journal.model.summary, layout.root)
+
+    def _write_last_files(self, journal: Journal, layout: RunLayout) -> None:
+        for latest in journal.model.history.light.values():
+            write_iteration_files(layout, latest)
+        # While the lock file exists, the next look at the run repeats what a crash prevented.
+        record_completion(self._runs.project, journal.plan, journal.state)
 
     async def close(self) -> None:
         """Wait for notifications that are being sent."""
