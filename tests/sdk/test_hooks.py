@@ -169,6 +169,19 @@ def test_hook_modify_context_is_in_the_context_of_the_next_iteration(tmp_path: P
     assert "After 2: more tests." in prompts[2]
 
 
+def test_oldest_notes_of_hooks_are_dropped_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with engine(tmp_path) as sdk:
+            sdk.on_iteration_end(name="advise")(lambda _: HookResult("modify_context", context="x" * 15_000))
+            assert (await sdk.run(pipeline(node(runs=3)), session="s")).completed
+
+    with caplog.at_level(logging.WARNING, "agentforge.run"):
+        run(main())
+    assert caplog.text.count("the oldest notes no longer fit into the context (32768 bytes in total)") == 1
+
+
 def test_hook_restart_stage_starts_over_at_iteration_1_with_the_context(tmp_path: Path) -> None:
     provider = ScriptedProvider([says("done")])
 

@@ -25,7 +25,7 @@ from agentforge.model.state import RunState
 from agentforge.model.status import FINAL, RunStatus
 from agentforge.model.task import AnyTask, TaskKind, Wait, Work
 from agentforge.runtime.controls import Control, control_path, drop_control, pending_controls, visit_name
-from agentforge.runtime.journal import Journal, record_note
+from agentforge.runtime.journal import Journal
 from agentforge.runtime.refusals import Refusals
 from agentforge.runtime.requests import record_answers
 from agentforge.runtime.state_folder import HeadKeeper
@@ -225,10 +225,7 @@ class Driver:
     def _record_asked(self, controls: list[Control]) -> None:
         for control in controls:
             if control.id not in self._journal.state.controls:
-                if control.action == "steer":
-                    record_note(self._journal, control.fact)
-                else:
-                    self._journal.record(control.fact, self._journal.state.cursor)
+                self._journal.record(control.fact, self._journal.state.cursor)
         for asked in self._pause_requests:
             self._journal.record(asked, self._journal.state.cursor)
 

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from agentforge.engine.legal import refuse_illegal
-from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.errors import LogCorrupt
 from agentforge.model.event import Event
@@ -98,8 +97,19 @@ class Journal:
         event = Event(self.writer.head.seq + 1, self.now(), self.session, run_id, fact, cursor)
         self.writer.append(event)
         self.model.apply(event)
+        if state is not None and state.notes is not self.state.notes:
+            self._warn_of_dropped_notes(len(state.notes) + 1)
         for listener in self._listeners:
             listener(event)
+
+    def _warn_of_dropped_notes(self, count: int) -> None:
+        """The log keeps every note; agents get the latest."""
+        if dropped := count - len(self.state.notes):
+            log.warning(
+                "the oldest notes no longer fit into the context (%d bytes in total): dropped %d",
+                MAX_NOTES_BYTES,
+                dropped,
+            )
 
     async def sync(self) -> None:
         """Make all recorded facts durable; called before every external side effect."""
@@ -132,16 +142,3 @@ class Journal:
     def _notify(self) -> None:
         for observer in self._observers:
             observer()
-
-
-def record_note(journal: Journal, fact: f.AnyFact) -> None:
-    """Record a fact that adds one note. The log keeps every note; agents get the latest."""
-    before = len(journal.state.notes)
-    journal.record(fact, journal.state.cursor)
-    dropped = before + 1 - len(journal.state.notes)
-    if dropped > 0:
-        log.warning(
-            "the oldest notes no longer fit into the context (%d bytes in total): dropped %d",
-            MAX_NOTES_BYTES,
-            dropped,
-        )

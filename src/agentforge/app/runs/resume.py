@@ -32,7 +32,7 @@ from agentforge.model.status import RunStatus
 from agentforge.ports.sources import Sources
 from agentforge.runtime.answers import Answer, give_answer
 from agentforge.runtime.controls import drop_pauses
-from agentforge.runtime.journal import Journal, record_note
+from agentforge.runtime.journal import Journal
 from agentforge.runtime.requests import record_answers, record_due
 from agentforge.system import files
 from agentforge.views.lines.requests import answer_command
@@ -223,11 +223,7 @@ def record_resume(
     if how.restart is not None:
         journal.record(how.restart, journal.state.cursor)
     is_running = journal.state.status is RunStatus.RUNNING
-    fact = _as_recovered(resumed) if is_running else resumed
-    if resumed.context:
-        record_note(journal, fact)
-    else:
-        journal.record(fact, journal.state.cursor)
+    journal.record(_as_recovered(resumed) if is_running else resumed, journal.state.cursor)
 
 
 def _as_recovered(resumed: f.SessionResumed) -> f.SessionRecovered:
