@@ -6,14 +6,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests.privileges import permissions_count
 
+from agentforge import Runs
 from agentforge.model.layout import lock_file
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult
 from agentforge.sdk.engine import Engine
 from agentforge.testing import ScriptedProvider
 from agentforge.testing.scripted_provider import crashes, says
+from agentforge.views.files.state import SNAPSHOT_VERSION
 
 from .projects import ENVIRON, cut_log, engine, load, node, pipeline, run, run_dir, types
 
@@ -140,3 +143,25 @@ def test_a_folder_that_cannot_be_written_is_shown_as_it_is(tmp_path: Path) -> No
     run_dir(tmp_path).chmod(0o700)
     made.status("s")
     assert is_repaired(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "is_used"),
+    [
+        ({}, True),
+        ({"version": SNAPSHOT_VERSION + 1}, False),
+        ({"version": None}, False),
+        ({"summary": 7}, False),
+    ],
+)
+def test_snapshot_of_another_version_or_shape_is_ignored(
+    tmp_path: Path, change: dict[str, Any], *, is_used: bool
+) -> None:
+    """A false snapshot shows whether `status` used it or read the log."""
+    run(engine(tmp_path, ScriptedProvider([says("done")])).run(pipeline(node()), session="s"))
+    content = load(run_dir(tmp_path) / "state.json")
+    content["snapshot"]["state"]["completion_reason"] = "false"
+    content["snapshot"] |= change
+    (run_dir(tmp_path) / "state.json").write_bytes(msgspec.json.encode(content))
+    shown = Runs(str(tmp_path)).info("s").state.completion_reason
+    assert (shown == "false") is is_used

@@ -1,5 +1,6 @@
 """state.json at every stage of a run: the fields that users of agent-pipelines know."""
 
+from hashlib import sha256
 from typing import Any
 
 import msgspec
@@ -8,7 +9,7 @@ from tests.engine.playbook import play
 
 from agentforge.model.plan import Judgment, Plan
 from agentforge.ports.event_log import BufferHealth
-from agentforge.views.files.state import state_file
+from agentforge.views.files.state import SNAPSHOT_VERSION, StateSnapshot, state_file
 from agentforge.views.history import History
 from agentforge.views.summary import Summary, fold
 
@@ -215,3 +216,20 @@ def test_only_a_failed_run_says_when_it_failed() -> None:
     assert completed["failed_at"] is None
     failed = written(TWO, f"{AT_WORK}\n> error provider_missing\n< session_failed provider_missing")
     assert failed["failed_at"] is not None
+
+
+def test_the_version_of_the_snapshot_changes_with_its_shape() -> None:
+    """Another version of AgentForge reads the snapshot, or ignores it. After a change of the state or of the
+    summary, increase SNAPSHOT_VERSION and write the new hash here."""
+    shape = msgspec.json.encode(without_texts(msgspec.json.schema(StateSnapshot)), order="deterministic")
+    assert (SNAPSHOT_VERSION, sha256(shape).hexdigest()[:16]) == (6, "6864afa40158c775")
+
+
+def without_texts(schema: Any) -> Any:
+    """The schema without the docstrings of its types."""
+    if isinstance(schema, list):
+        return [without_texts(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    is_text = {key: isinstance(value, str) and key == "description" for key, value in schema.items()}
+    return {key: without_texts(value) for key, value in schema.items() if not is_text[key]}
