@@ -231,10 +231,13 @@ class _Stage:
             self._detached.add(command.session)
 
     def _wait_for_end(self, session: str) -> None:
+        """The engine removes its lock file last, when state.json shows the end."""
         log = self.project / RUNS / session / "events.jsonl"
+        lock = self.project / ".claude" / "locks" / f"{session}.lock"
         deadline = time.monotonic() + BACKGROUND_SECONDS
         while time.monotonic() < deadline:
-            if any(event["type"] in ("session_complete", "session_failed") for event in read_events(log)):
+            ended = any(event["type"] in ("session_complete", "session_failed") for event in read_events(log))
+            if ended and not lock.exists():
                 return
             time.sleep(0.05)
 
