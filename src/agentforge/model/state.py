@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from typing import Self
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -39,6 +40,9 @@ class RunSettings(Struct, frozen=True, omit_defaults=True):
     """Whether approvals are given without asking; checkpoints are still asked."""
 
 
+MAX_LOST_IN_A_ROW = 3
+
+
 class TaskState(Struct, frozen=True):
     """A started task of any kind."""
 
@@ -57,6 +61,14 @@ class TaskState(Struct, frozen=True):
     @property
     def in_flight(self) -> bool:
         return self.status in IN_FLIGHT
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether it was lost so often that a person decides about another attempt."""
+        return self.lost >= MAX_LOST_IN_A_ROW and not self.excused
+
+    def as_lost(self, *, started: bool = True) -> Self:
+        return replace(self, status=TaskStatus.LOST, lost=self.lost + 1, started=started)
 
 
 class AttemptState(TaskState, frozen=True, kw_only=True):

@@ -126,7 +126,7 @@ BUGS = (
         "    if True:\n",
     ),
     Bug(
-        STAGE,
+        STATE,
         "the fourth loss in a row asks, not the third",
         "MAX_LOST_IN_A_ROW = 3",
         "MAX_LOST_IN_A_ROW = 4",
@@ -280,7 +280,25 @@ BUGS = (
         "    if fact.kind in LIMITS:\n",
         "    if False:\n",
     ),
-    Bug(OF_STAGE, "lost attempts aren't counted", "lost = attempt.lost + 1 if", "lost = attempt.lost if"),
+    Bug(STATE, "lost attempts aren't counted", "lost=self.lost + 1", "lost=self.lost"),
+    Bug(
+        BLOCK,
+        "the visits of a branch's stage are those of its block",
+        "state.visits.get(visits_key(path, branch.provider), 0) + 1",
+        "max(1, state.visits.get(path.rpartition('.')[0], 0))",
+    ),
+    Bug(
+        EVOLVE,
+        "a visit of a branch's stage counts only if it is visited again",
+        "    if isinstance(fact, f.StageCompleted):\n",
+        "    if False:\n",
+    ),
+    Bug(
+        REQUESTS,
+        "a checkpoint is cleared again after a crash",
+        "is_new = request.subject not in state.cleared",
+        "is_new = True",
+    ),
     Bug(
         OF_STAGE,
         "an agent that never started drops its session",

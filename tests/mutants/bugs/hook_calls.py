@@ -61,14 +61,14 @@ BUGS = (
     Bug(
         DECIDE,
         "a lost call is repeated although a person is to be asked",
-        'return "ask" if is_often or (call.started and hook.on_lost == "pause") else "repeat"',
-        'return "ask" if is_often else "repeat"',
+        'return "ask" if call.is_given_up or (call.started and hook.on_lost == "pause") else "repeat"',
+        'return "ask" if call.is_given_up else "repeat"',
         PLAYBOOKS,
     ),
     Bug(
         DECIDE,
         "lost calls are repeated forever",
-        'return "ask" if is_often or (call.started and hook.on_lost == "pause") else "repeat"',
+        'return "ask" if call.is_given_up or (call.started and hook.on_lost == "pause") else "repeat"',
         'return "ask" if call.started and hook.on_lost == "pause" else "repeat"',
         PLAYBOOKS,
     ),
@@ -96,9 +96,8 @@ BUGS = (
     Bug(
         EVOLVE,
         "a lost call counts as a failure",
-        "return replace(call, status=TaskStatus.LOST, started=started, lost=call.lost + 1)",
-        "return replace(call, status=TaskStatus.LOST, started=started, lost=call.lost + 1, "
-        "failures=call.failures + 1)",
+        "return call.as_lost(started=started)",
+        "return replace(call.as_lost(started=started), failures=call.failures + 1)",
         PLAYBOOKS,
     ),
     Bug(
@@ -119,7 +118,7 @@ BUGS = (
         EVOLVE,
         "a stopped call counts as lost",
         "return replace(call, status=TaskStatus.CANCELLED, started=fact.started)",
-        "return replace(call, status=TaskStatus.LOST, started=fact.started, lost=call.lost + 1)",
+        "return call.as_lost(started=fact.started)",
         PLAYBOOKS,
     ),
     Bug(

@@ -11,7 +11,6 @@ from agentforge.model.check import Check, CheckTime
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.state import OUTDATED, CheckRecord, StageState, Verdict
 
-MAX_LOST_CHECKS = 3
 MAX_VOID_CHECKS = 3
 """How often a check runs if the files change meanwhile."""
 PASS, FAIL, REJECT = "pass", "fail", "reject"
@@ -30,7 +29,7 @@ def run_checks(here: StageAt, when: CheckTime) -> Ruling | None:
 def _run(here: StageAt, check: Check) -> Ruling | None:
     call, known = here.at.check, here.outcome_of(check)
     if call is not None and call.check == check.name:
-        if call.lost >= MAX_LOST_CHECKS and not call.excused:
+        if call.is_given_up:
             return _lost(here, check, call.lost)
         return _start(here, check, call.number + 1)
     if known is None:

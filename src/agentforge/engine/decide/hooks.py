@@ -23,7 +23,6 @@ from agentforge.model.state import HookCall, HookProgress, RunState, hook_host
 from agentforge.model.status import TaskStatus
 from agentforge.model.task import Wait
 
-MAX_LOST_CALLS = 3
 MAX_HOOK_RESTARTS = 10
 """How often hooks may start one stage over, before a person decides whether they may again."""
 MAX_HOOK_ANSWERS = 20
@@ -269,10 +268,9 @@ def _failed(here: HookSite, hook: Hook, call: HookCall) -> Ruling:
 
 def _then(here: HookSite, hook: Hook, call: HookCall) -> LostThen:
     """What follows a lost call."""
-    is_often = call.lost >= MAX_LOST_CALLS
     if here.point in ("session_end", "request"):
-        return "skip" if is_often else "repeat"
-    return "ask" if is_often or (call.started and hook.on_lost == "pause") else "repeat"
+        return "skip" if call.is_given_up else "repeat"
+    return "ask" if call.is_given_up or (call.started and hook.on_lost == "pause") else "repeat"
 
 
 def _lost(here: HookSite, hook: Hook, call: HookCall) -> Ruling:

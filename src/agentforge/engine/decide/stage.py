@@ -42,7 +42,6 @@ from agentforge.model.status import TaskStatus
 from agentforge.model.task import PrepareTask, QueueTask, Wait
 
 DEFAULT_DELAY = 3.0
-MAX_LOST_IN_A_ROW = 3
 MAX_RECOVERIES = 3
 MAX_CONTINUED = 5
 """How often an agent session is resumed before a new one is started."""
@@ -249,7 +248,7 @@ def _retry_wait(here: StageAt, iteration: IterationState, attempt: AttemptState)
 
 
 def _lost_attempt(here: StageAt, iteration: IterationState, attempt: AttemptState) -> Ruling | None:
-    if attempt.lost < MAX_LOST_IN_A_ROW or attempt.excused:
+    if not attempt.is_given_up:
         return None
     what = f"{attempt.lost} attempts at iteration {iteration.number}"
     return Ruling(question=Question("attempts_lost", _lost_question(here, what)))
@@ -257,7 +256,7 @@ def _lost_attempt(here: StageAt, iteration: IterationState, attempt: AttemptStat
 
 def _lost_judge(here: StageAt) -> Ruling | None:
     judge = here.at.judge
-    if judge is None or judge.lost < MAX_LOST_IN_A_ROW or judge.excused:
+    if judge is None or not judge.is_given_up:
         return None
     what = f"{judge.lost} judges of iteration {here.at.completed}"
     return Ruling(question=Question("judge_lost", _lost_question(here, what), number=judge.number))

@@ -70,7 +70,7 @@ def _lost(at: StageState) -> StageState:
         return at
     if at.check.status is TaskStatus.ENDING:
         return replace(at, check=replace(at.check, status=TaskStatus.CANCELLED))
-    return replace(at, check=replace(at.check, status=TaskStatus.LOST, lost=at.check.lost + 1))
+    return replace(at, check=at.check.as_lost())
 
 
 def _record(at: StageState, fact: f.CheckCompleted) -> CheckRecord:

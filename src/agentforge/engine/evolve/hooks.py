@@ -93,7 +93,7 @@ def _call(call: HookCall, event: Event, fact: CallFact) -> HookCall:
         case f.HookLost() if call.status is TaskStatus.ENDING:
             return replace(call, status=TaskStatus.CANCELLED, started=fact.started)
         case f.HookLost(started=started):
-            return replace(call, status=TaskStatus.LOST, started=started, lost=call.lost + 1)
+            return call.as_lost(started=started)
         case f.HookEnding():
             return replace(call, status=TaskStatus.ENDING)
         case f.HookRetryScheduled(due_at=due_at):

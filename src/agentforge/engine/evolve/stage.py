@@ -202,8 +202,7 @@ def _apply_attempt(at: StageState, fact: _AttemptFact) -> StageState:
         case f.AttemptLost(started=started):
             left = with_agent(at, fact.agent_session or _resumed_by(at), None) if started else at
             attempt = left.iteration.attempt if left.iteration else None
-            lost = attempt.lost + 1 if attempt else 0
-            return with_attempt(left, status=TaskStatus.LOST, started=started, lost=lost)
+            return with_iteration(left, attempt=attempt.as_lost(started=started)) if attempt else left
         case _:
             assert_never(fact)
 
@@ -244,7 +243,7 @@ def _judged(at: StageState, event: Event, fact: _JudgeFact) -> StageState:
         case f.JudgeLost() if judge.status is TaskStatus.ENDING:
             return replace(at, judge=replace(judge, status=TaskStatus.CANCELLED))
         case f.JudgeLost():
-            return replace(at, judge=replace(judge, status=TaskStatus.LOST, lost=judge.lost + 1))
+            return replace(at, judge=judge.as_lost())
         case f.JudgeCompleted(status="success", result=result):
             stops = at.stops + 1 if result.stop else 0
             heard = replace(at, judge=None, judge_tries=0, judged=at.completed, judge_failures=0)
