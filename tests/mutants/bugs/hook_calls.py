@@ -138,8 +138,8 @@ BUGS = (
     Bug(
         RUN,
         "a run completes before the hooks of its end",
-        'if hooks := call_hooks(plan, state, "session_end"):',
-        "if hooks := None:",
+        'call_hooks(plan, state, "session_end") if to is None else None',
+        "None",
         PLAYBOOKS,
     ),
     Bug(

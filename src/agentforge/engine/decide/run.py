@@ -45,6 +45,8 @@ class Directive(Struct, frozen=True):
 
 IDLE = Directive()
 RunGate = Callable[[Plan, RunState], Directive | None]
+NodeGate = Callable[[Plan, RunState, Destination | None], Directive | None]
+"""Gets the node that the run is about to enter, or None at its end."""
 
 
 def decide(plan: Plan, state: RunState) -> Directive:
@@ -182,10 +184,9 @@ def _at_position(plan: Plan, state: RunState) -> Directive:
                 else _run_directive(plan, state, at, decide_stage(here))
             )
         case Start():
-            hooks = call_hooks(plan, state, "session_start")
-            return _of_run(state, hooks) if hooks else _enter(plan, state, first_node(plan))
+            return _between_nodes(plan, state, first_node(plan))
         case Between(next=destination):
-            return _enter(plan, state, destination)
+            return _between_nodes(plan, state, destination)
         case BlockState() as block:
             step = plan.places.get(block.path)
             if step is None or not isinstance(step.node, ParallelNode):
@@ -233,33 +234,56 @@ def _run_directive(plan: Plan, state: RunState, at: StageState | BlockState, rul
 # -- between two nodes
 
 
-def _enter(plan: Plan, state: RunState, destination: Destination | None) -> Directive:
-    if destination is None:
-        if hooks := call_hooks(plan, state, "session_end"):
-            return _of_run(state, hooks)
-        reason = state.stages[-1].reason if plan.mode == "loop" and state.stages else "all_loops_complete"
-        return Directive((Draft(f.SessionCompleted(reason), state.cursor),))
-    step = plan.places.get(destination.path)
-    if step is None:
-        return _missing_node(state, destination.path)
-    run = state.visits.get(step.path, 0) + 1
-    here = Cursor(step.path, run, 0)
-    for name in plan.checkpoints(step.path):
-        if name not in state.cleared:
-            return Directive(opened(state, _checkpoint(name, step.node.id, here)))
-    return Directive((Draft(_entered(step, run, destination.rounds), here),))
+def _between_nodes(plan: Plan, state: RunState, to: Destination | None) -> Directive:
+    for gate in BETWEEN_NODES:
+        if (directive := gate(plan, state, to)) is not None:
+            return directive
+    return _enter(plan, state, to) if to else _complete(plan, state)
 
 
-def _checkpoint(name: str, node: str, here: Cursor) -> Question:
-    return Question(
+def _session_start(plan: Plan, state: RunState, _: Destination | None) -> Directive | None:
+    hooks = call_hooks(plan, state, "session_start") if isinstance(state.at, Start) else None
+    return _of_run(state, hooks) if hooks else None
+
+
+def _session_end(plan: Plan, state: RunState, to: Destination | None) -> Directive | None:
+    hooks = call_hooks(plan, state, "session_end") if to is None else None
+    return _of_run(state, hooks) if hooks else None
+
+
+def _complete(plan: Plan, state: RunState) -> Directive:
+    reason = state.stages[-1].reason if plan.mode == "loop" and state.stages else "all_loops_complete"
+    return Directive((Draft(f.SessionCompleted(reason), state.cursor),))
+
+
+def _checkpoint(plan: Plan, state: RunState, to: Destination | None) -> Directive | None:
+    step = plan.places.get(to.path) if to else None
+    names = plan.checkpoints(step.path) if step else ()
+    name = next((name for name in names if name not in state.cleared), None)
+    if name is None or step is None:
+        return None
+    question = Question(
         "checkpoint",
-        f"Checkpoint {name!r}: continue with {node!r}?",
+        f"Checkpoint {name!r}: continue with {step.node.id!r}?",
         (APPROVE, ABORT),
         scope="run",
-        at=here,
+        at=_next_visit(state, step),
         kind="checkpoint",
         subject=name,
     )
+    return Directive(opened(state, question))
+
+
+def _enter(plan: Plan, state: RunState, to: Destination) -> Directive:
+    step = plan.places.get(to.path)
+    if step is None:
+        return _missing_node(state, to.path)
+    here = _next_visit(state, step)
+    return Directive((Draft(_entered(step, here.node_run, to.rounds), here),))
+
+
+def _next_visit(state: RunState, step: Step) -> Cursor:
+    return Cursor(step.path, state.visits.get(step.path, 0) + 1, 0)
 
 
 def _entered(step: Step, run: int, rounds: tuple[int, ...]) -> f.NodeStarted:
@@ -294,6 +318,7 @@ def _missing_node(state: RunState, path: str) -> Directive:
     return Directive((Draft(failed, state.cursor),))
 
 
+BETWEEN_NODES: tuple[NodeGate, ...] = (_session_start, _session_end, _checkpoint)
 _WAITING_GATES: tuple[RunGate, ...] = (_cancelled, _overdue, _answered, _unanswered)
 GATES: Mapping[RunStatus, tuple[RunGate, ...]] = {
     RunStatus.RUNNING: (_overdue, _stopping, _consequences),

@@ -53,10 +53,7 @@ AttemptGate = Callable[[StageAt, IterationState, AttemptState], Ruling | None]
 
 def decide_stage(here: StageAt) -> Ruling:
     iteration = here.at.iteration
-    ruling = restarted(here) or _running(here) or _over(here)
-    ruling = ruling or (
-        _between_iterations(here) if iteration is None else _within_iteration(here, iteration)
-    )
+    ruling = _asked(AT_ANY_TIME, here) or _next_step(here)
     if ruling.done is not None:
         ruling = _hooks(here, "stage_end", here.at.completed, ruling.done) or ruling
     if ruling.question is None:
@@ -68,19 +65,18 @@ def decide_stage(here: StageAt) -> Ruling:
     return replace(ruling, question=replace(ruling.question, at=at, number=number))
 
 
-def _between_iterations(here: StageAt) -> Ruling:
-    for gate in BETWEEN_ITERATIONS:
+def _next_step(here: StageAt) -> Ruling:
+    if here.at.iteration is None:
+        return _asked(BETWEEN_ITERATIONS, here) or _next_iteration(here)
+    return _asked(BEFORE_ATTEMPT, here) or _next_attempt(here, here.at.iteration)
+
+
+def _asked(gates: tuple[StageGate, ...], here: StageAt) -> Ruling | None:
+    """The ruling of the first gate that has one."""
+    for gate in gates:
         if (ruling := gate(here)) is not None:
             return ruling
-    return _next_iteration(here)
-
-
-def _within_iteration(here: StageAt, iteration: IterationState) -> Ruling:
-    if iteration.attempt is not None:
-        for gate in AFTER_ATTEMPT:
-            if (ruling := gate(here, iteration, iteration.attempt)) is not None:
-                return ruling
-    return _stuck(here) or runtime_used_up(here) or _next_attempt(here, iteration)
+    return None
 
 
 def _running(here: StageAt) -> Ruling | None:
@@ -267,6 +263,16 @@ def _lost_question(here: StageAt, what: str) -> str:
     return f"{what} of stage {here.node.id!r} were lost in a row {why}. Retry?"
 
 
+def _after_attempt(here: StageAt) -> Ruling | None:
+    iteration = here.at.iteration
+    if iteration is None or iteration.attempt is None:
+        return None
+    for gate in AFTER_ATTEMPT:
+        if (ruling := gate(here, iteration, iteration.attempt)) is not None:
+            return ruling
+    return None
+
+
 def _next_attempt(here: StageAt, iteration: IterationState) -> Ruling:
     node = here.node
     timeout = tightest(node.timeout, here.remaining)
@@ -307,6 +313,7 @@ def stuck(state: RunState) -> Question | None:
     )
 
 
+AT_ANY_TIME: tuple[StageGate, ...] = (restarted, _running, _over)
 BETWEEN_ITERATIONS: tuple[StageGate, ...] = (
     awaits_approval,
     rejected,
@@ -325,4 +332,5 @@ BETWEEN_ITERATIONS: tuple[StageGate, ...] = (
     _delay,
     _iteration_start,
 )
+BEFORE_ATTEMPT: tuple[StageGate, ...] = (_after_attempt, _stuck, runtime_used_up)
 AFTER_ATTEMPT: tuple[AttemptGate, ...] = (_once, _failure, _retry_wait, _lost_attempt)
