@@ -98,7 +98,7 @@ class Engine(HookDecorators):
             sandboxed=sandboxed,
             hooks=self._hooks,
         )
-        self._context = RunContext(runs, leases, trust, self._runner, processes, clock, self._known_providers)
+        self._context = RunContext(runs, leases, trust, self._runner, processes, clock)
 
     async def __aenter__(self) -> "Engine":
         return self
@@ -164,7 +164,7 @@ class Engine(HookDecorators):
         overrides = overrides or Overrides()
         if max_iterations is not None:
             overrides = replace(overrides, max_iterations=max_iterations)
-        sources, known = self._context.sources, self._known_providers()
+        sources, known = self._context.sources, self._runner.known_providers
         if stage is not None:
             compiled = compile_stage(sources, stage, session, overrides, known_providers=known)
         else:
@@ -425,7 +425,7 @@ class Engine(HookDecorators):
     async def lint(self, name: str, kind: DefinitionKind) -> LintResult:
         """All that a run of a stage or pipeline would be refused for here, and more: what is wrong with its
         files (`definitions.lint`), and what it lacks on this machine."""
-        found = self.definitions.lint(name, kind, known_providers=self._known_providers())
+        found = self.definitions.lint(name, kind, known_providers=self._runner.known_providers)
         if not found.passed:
             return found
         pipeline, stage = (name, None) if kind == "pipeline" else (None, name)
@@ -493,10 +493,6 @@ class Engine(HookDecorators):
         await self._runner.close()
 
     # -- details
-
-    def _known_providers(self) -> Sequence[str] | None:
-        """The provider names that a pipeline may use, or None in mock mode, where every name is accepted."""
-        return None if self._runner.is_mock else self.registry.names
 
     def _recompilation(self, session: str, recompile: Compiled | bool) -> Callable[[], Compiled | None]:
         """A function that returns the new plan, or None if the run keeps its own."""

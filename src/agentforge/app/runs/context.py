@@ -3,7 +3,7 @@ an agent of some run, or an agent of the run itself."""
 
 import os
 import socket
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -33,8 +33,6 @@ class RunContext(Struct, frozen=True):
     runner: Runner
     processes: Processes
     clock: Clock
-    known_providers: Callable[[], Collection[str] | None]
-    """The names of the available providers, or None if every name is accepted."""
 
     @property
     def sources(self) -> Sources:

@@ -189,7 +189,7 @@ def _import_shell_run(context: RunContext, session: str) -> None:
     journal = context.leases.open(session)
     try:
         settings = run_settings(context.runs.environ)
-        layout, known = context.runs.layout(session), context.known_providers()
+        layout, known = context.runs.layout(session), context.runner.known_providers
         import_run(journal, layout, context.sources, settings, known)
         context.trust.started(session, journal.state.run_id)
     finally:

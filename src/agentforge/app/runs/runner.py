@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Collection
 from contextlib import suppress
 
 from msgspec.structs import replace
@@ -99,6 +100,11 @@ class Runner:
     @property
     def is_mock(self) -> bool:
         return is_mock_mode(self._environ)
+
+    @property
+    def known_providers(self) -> Collection[str] | None:
+        """The provider names that a pipeline may use, or None in mock mode, where every name is accepted."""
+        return None if self.is_mock else self._registry.names
 
     async def make_ready(self, plan: Plan, settings: RunSettings, *, is_new: bool = False) -> Plan:
         """Initialize what the run needs. Returns the plan to run; raises the reason why it can't run."""
