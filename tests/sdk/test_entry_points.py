@@ -69,7 +69,7 @@ def test_a_stage_names_a_provider_of_an_installed_package(site: Path, tmp_path: 
 def test_packages_are_known_to_the_compiler_without_being_loaded(site: Path, tmp_path: Path) -> None:
     install(site, "bad-agents", "raise RuntimeError('loaded')", {"late": "Agent"})
     with SyncEngine(tmp_path, environ=ENVIRON) as sdk:
-        assert "late" in sdk.engine.registry.names
+        assert "late" in sdk.engine._registry.names
         assert sdk.engine.compile(pipeline(node(provider="late")), session="s").warnings == ()
     assert "bad_agents" not in sys.modules
 
@@ -143,7 +143,7 @@ def test_provider_registered_in_code_overrides_a_package_without_loading_it(
 def test_an_unknown_name_is_refused_with_the_closest_known_one(site: Path, tmp_path: Path) -> None:
     install(site, "fine-agents", FINE, {"remote-agent": "Agent"})
     with SyncEngine(tmp_path, environ=ENVIRON) as sdk, pytest.raises(UnknownProvider) as caught:
-        sdk.engine.registry["remot-agent"]
+        sdk.engine._registry["remot-agent"]
     assert caught.value.hint.startswith("did you mean `remote-agent`? available providers: ")
     assert "claude" in caught.value.hint
 

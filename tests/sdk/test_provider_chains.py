@@ -82,7 +82,7 @@ def test_a_broken_provider_of_another_stage_is_not_excused(tmp_path: Path) -> No
 class TestABrokenProviderOfAChain:
     def test_unusable_provider_raises_the_reason_when_started(self, tmp_path: Path) -> None:
         sdk = ready(tmp_path, {"fine": fine(), "broken": broken()}, ["fine", "broken"])
-        stand_in: Any = sdk.registry["broken"]
+        stand_in: Any = sdk._registry["broken"]
         with pytest.raises(ProviderUnusable, match="no key"):
             stand_in.command(REQUEST)
         with pytest.raises(ProviderUnusable, match="no key"):
@@ -94,7 +94,7 @@ class TestABrokenProviderOfAChain:
                 raise ProviderUnusable("uninstalled since")
 
         sdk = ready(tmp_path, {"fine": fine(), "program": Elsewhere()}, ["program", "fine"])
-        stand_in: Any = sdk.registry["program"]
+        stand_in: Any = sdk._registry["program"]
         ended = stand_in.interpret(Exit(0, None, 5, "done"))
         assert (ended.output, ended.failure) == ("done", None)
         assert stand_in.progress("words") == "words"
@@ -102,8 +102,8 @@ class TestABrokenProviderOfAChain:
     def test_provider_that_cannot_be_created_fails_what_it_had_started(self, tmp_path: Path) -> None:
         async def main() -> Any:
             async with Engine(tmp_path, environ={"PATH": "/nowhere"}) as sdk:
-                await sdk.registry.try_ready(["gone"])
-                return sdk.registry["gone"]
+                await sdk._registry.try_ready(["gone"])
+                return sdk._registry["gone"]
 
         ended = run(main()).interpret(Exit(0, None, 5, "done"))
         assert ended.failure.kind is FailureKind.PROVIDER_MISSING
@@ -114,10 +114,10 @@ class TestABrokenProviderOfAChain:
 
         async def main() -> None:
             async with Engine(tmp_path, providers={"flaky": flaky}, environ={}) as sdk:
-                assert set(await sdk.registry.try_ready(["flaky"])) == {"flaky"}
+                assert set(await sdk._registry.try_ready(["flaky"])) == {"flaky"}
                 flaky._unusable = ""
-                assert await sdk.registry.try_ready(["flaky"]) == {}
-                assert sdk.registry["flaky"] is flaky
+                assert await sdk._registry.try_ready(["flaky"]) == {}
+                assert sdk._registry["flaky"] is flaky
 
         run(main())
 
@@ -164,7 +164,7 @@ class TestSandboxes:
                 plan = compiled(sdk, ["it"], sandbox).plan
                 found = {"bwrap": fake} if fake else {}
                 (
-                    await examine(plan, RunProviders(sdk.registry, plan, {}), found, sandboxed=sandboxed)
+                    await examine(plan, RunProviders(sdk._registry, plan, {}), found, sandboxed=sandboxed)
                 ).confirmed()
 
         run(main())
@@ -208,7 +208,7 @@ class TestSandboxes:
                 plan = compiled(sdk, ["program", "broken"], SandboxChoice("bwrap")).plan
                 with pytest.raises(ProviderUnusable, match="runs inside the engine"):
                     (
-                        await examine(plan, RunProviders(sdk.registry, plan, {}), {"bwrap": FakeSandbox()})
+                        await examine(plan, RunProviders(sdk._registry, plan, {}), {"bwrap": FakeSandbox()})
                     ).confirmed()
 
         run(main())
@@ -263,9 +263,9 @@ class TestSandboxes:
             async with Engine(tmp_path, providers={"it": Dangerous(), "fine": fine()}, environ={}) as sdk:
                 judged = pipeline(node(provider="fine", termination={"type": "judgment", "max": 3}))
                 plan = replace(sdk.compile(judged, session="s").plan, judge=ProviderChoice("it", ""))
-                (await examine(plan, RunProviders(sdk.registry, plan, {}), {}, sandboxed=True)).confirmed()
+                (await examine(plan, RunProviders(sdk._registry, plan, {}), {}, sandboxed=True)).confirmed()
                 with pytest.raises(ProviderUnusable, match="which it judges, has none"):
-                    (await examine(plan, RunProviders(sdk.registry, plan, {}), {})).confirmed()
+                    (await examine(plan, RunProviders(sdk._registry, plan, {}), {})).confirmed()
 
         run(main())
 

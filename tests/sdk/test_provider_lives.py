@@ -72,7 +72,7 @@ class TestEveryWayOut:
 
     def test_a_start_that_is_refused_because_another_provider_is_broken(self, tmp_path: Path) -> None:
         async def refused(sdk: Engine) -> None:
-            await sdk.registry.make_ready(["scripted"])
+            await sdk._registry.make_ready(["scripted"])
             with pytest.raises(ProviderUnusable):
                 await sdk.register_provider("broken", fine(unusable="no key"))
 
@@ -118,7 +118,7 @@ class TestEveryWayOut:
         async def main() -> None:
             sdk = engine(tmp_path, slow)
             await sdk.register_provider("other", other)
-            await sdk.registry.make_ready(["scripted"])
+            await sdk._registry.make_ready(["scripted"])
             closing = asyncio.create_task(sdk.close())
             await slow.begun.wait()
             closing.cancel()
@@ -132,7 +132,7 @@ class TestEveryWayOut:
 
     def test_closing_twice(self, tmp_path: Path) -> None:
         async def twice(sdk: Engine) -> None:
-            await sdk.registry.make_ready(["scripted"])
+            await sdk._registry.make_ready(["scripted"])
             await sdk.close()
 
         assert self.lives(tmp_path, twice) == WHOLE
@@ -163,7 +163,7 @@ def test_a_provider_that_does_not_initialize_in_time_is_refused(tmp_path: Path) 
 
     async def main() -> None:
         async with engine(tmp_path, slow) as sdk:
-            (error,) = (await sdk.registry.try_ready(["scripted"], seconds=0.05)).values()
+            (error,) = (await sdk._registry.try_ready(["scripted"], seconds=0.05)).values()
             assert error.message == "provider 'scripted' failed to initialize within 0.05 s"
 
     run(main())
@@ -241,7 +241,7 @@ class TestUnregistering:
                 await sdk.register_provider("mine", mine)
                 await sdk.unregister_provider("mine")
                 assert mine.lifecycle == WHOLE
-                assert "mine" not in sdk.registry.names
+                assert "mine" not in sdk._registry.names
                 with pytest.raises(UnknownProvider, match="unknown provider 'mine'"):
                     await sdk.unregister_provider("mine")
 
@@ -251,12 +251,12 @@ class TestUnregistering:
     def test_overridden_provider_is_available_again(self, tmp_path: Path) -> None:
         async def main() -> None:
             async with engine(tmp_path) as sdk:
-                built_in = sdk.registry["mock"]
+                built_in = sdk._registry["mock"]
                 mine = fine("mock")
                 await sdk.register_provider("mock", mine)
-                assert sdk.registry["mock"] is mine
+                assert sdk._registry["mock"] is mine
                 await sdk.unregister_provider("mock")
-                assert sdk.registry["mock"] is built_in
+                assert sdk._registry["mock"] is built_in
 
         run(main())
 

@@ -65,7 +65,7 @@ def test_the_strongest_origin_that_offers_the_name_wins(
     mine = {"codex": ScriptedProvider([says("x")])} if "registered" in offering else {}
     with caplog.at_level(logging.INFO):
         sdk = engine(project, **mine)
-        assert sdk.registry.offer("codex").origin == winner
+        assert sdk._registry.offer("codex").origin == winner
         assert listed(sdk)["codex"].origin == winner
     assert ("overrides the built-in one" in caplog.text) == (winner != "built in")
     assert ("some_agents" in sys.modules) == (winner == "entry point")

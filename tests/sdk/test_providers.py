@@ -72,7 +72,7 @@ def test_provider_that_does_not_validate_after_init_is_released_and_not_register
         async with engine(tmp_path) as sdk:
             with pytest.raises(ProviderUnusable, match="set MY_KEY first"):
                 await sdk.register_provider("mine", mine)
-            assert "mine" not in sdk.registry.names
+            assert "mine" not in sdk._registry.names
 
     run(main())
     assert mine.lifecycle == [*UP, "shutdown"]
@@ -104,7 +104,7 @@ def test_registering_again_replaces_the_provider_and_shuts_the_old_one_down(tmp_
 def test_unknown_provider_returns_clear_error_with_list_of_available_providers(tmp_path: Path) -> None:
     with SyncEngine(tmp_path, environ=ENVIRON) as sdk:
         with pytest.raises(UnknownProvider, match="unknown provider 'nobody'") as caught:
-            sdk.engine.registry["nobody"]
+            sdk.engine._registry["nobody"]
         assert "command" in caught.value.hint
         assert "mock" in caught.value.hint
 
@@ -245,7 +245,7 @@ def test_multiple_engines_run_concurrently(tmp_path: Path) -> None:
             assert all(result.completed for result in results)
             assert [row.session for row in first.list()] == ["s"]
             await first.register_provider("only-here", ScriptedProvider([says("x")]))
-            assert "only-here" not in second.registry.names
+            assert "only-here" not in second._registry.names
 
     run(main())
     assert (len(one.calls), len(two.calls)) == (5, 5)

@@ -77,7 +77,7 @@ class Engine(HookDecorators):
         self.environ = dict(os.environ if environ is None else environ)
         runs = Runs(self.project, self.environ)
         self.definitions = Definitions(self.project, self.environ)
-        self.registry = Registry(lambda: find_offers(self.project, self.environ), providers)
+        self._registry = Registry(lambda: find_offers(self.project, self.environ), providers)
         self._hooks = HookRegistry(hook_errors)
         self.clock = clock = clock or SystemClock()
         processes = local_processes()
@@ -89,7 +89,7 @@ class Engine(HookDecorators):
         self._runner = Runner(
             runs,
             leases,
-            self.registry,
+            self._registry,
             self._follower,
             processes=processes,
             clock=clock,
@@ -172,7 +172,7 @@ class Engine(HookDecorators):
             compiled = compile_pipeline(
                 sources, pipeline, session, overrides, known_providers=known, passes=passes
             )
-        described = [name for name in compiled.plan.descriptions if not self.registry.is_registered(name)]
+        described = [name for name in compiled.plan.descriptions if not self._registry.is_registered(name)]
         if not self._runner.is_mock:
             refuse_untrusted(described, self.project, self.environ)
         return replace(compiled, plan=self._hooks.pinned(compiled.plan))
@@ -446,7 +446,7 @@ class Engine(HookDecorators):
         """What a run would do, and what prevents it here, as lines of text."""
         ready = await self.readiness(compiled)
         plan = ready.plan
-        permissions = RunProviders(self.registry, plan, self.environ).permissions(plan.providers())
+        permissions = RunProviders(self._registry, plan, self.environ).permissions(plan.providers())
         lines = preview(plan, self.runs.layout(plan.session.name), permissions)
         problems = [(problem.message, problem.hint) for problem in ready.problems]
         return [*lines, *readiness_lines(problems, ready.warnings)]
@@ -476,20 +476,20 @@ class Engine(HookDecorators):
     async def register_provider(self, name: str, provider: Provider) -> None:
         """Initialize a provider and register it under the name. Raises if it fails to initialize, or if a run
         is using the provider that it would replace."""
-        await self.registry.register(name, provider)
+        await self._registry.register(name, provider)
 
     async def unregister_provider(self, name: str) -> None:
         """Shut down a registered provider. Raises if a run is using it."""
-        await self.registry.unregister(name)
+        await self._registry.unregister(name)
 
     async def providers(self) -> "Sequence[ProviderInfo]":
         """All available providers, with their origin and whether they are usable."""
-        return await probe_providers(self.registry)
+        return await probe_providers(self._registry)
 
     async def close(self) -> None:
         """End the subscriptions, shut down the providers, and wait for notifications that are being sent."""
         self._follower.close()
-        await self.registry.close()
+        await self._registry.close()
         await self._runner.close()
 
     # -- details
