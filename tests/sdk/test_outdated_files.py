@@ -59,6 +59,12 @@ def test_who_looks_at_a_stopped_run_repairs_its_files(tmp_path: Path, look: str)
     assert (run_dir(tmp_path) / "events.jsonl").read_bytes() == before
 
 
+def test_the_runs_of_an_engine_are_looked_at_without_a_repair(tmp_path: Path) -> None:
+    made = stopped(tmp_path)
+    assert made.runs.info("s").status == "completed"
+    assert not is_repaired(tmp_path)
+
+
 def test_status_of_the_look_that_repairs_is_up_to_date(tmp_path: Path) -> None:
     made = stopped(tmp_path, ends="failed")
     info = made.status("s")

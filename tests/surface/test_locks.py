@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.surface.terminal import WRITE_RESULT, Project, wait_for
 
 from agentforge.system.folders import draft_name
@@ -195,3 +196,18 @@ def test_warning_at_the_start_names_the_session_that_works_in_the_same_folder(pr
         (project.root / "go").touch()
         assert first.end().code == 0
     assert logged(project.call("run", "-p", file, "-s", "third").err) == []
+
+
+@pytest.mark.parametrize(
+    "arguments", [("status", "auth"), ("list",), ("tail", "auth", "--no-follow"), ("top", "--once")]
+)
+def test_commands_that_show_a_run_repair_what_a_dead_engine_left(
+    project: Project, arguments: tuple[str, ...]
+) -> None:
+    assert project.call("run", "-p", project.pipeline(f"plan={WRITE_RESULT}"), "-s", "auth").code == 0
+    (project.run_dir("auth") / "state.json").unlink()
+    lock = project.lock("auth")
+    lock.write_text("{")
+    assert project.call(*arguments).code == 0
+    assert project.state("auth")["status"] == "completed"
+    assert not lock.exists()

@@ -46,16 +46,9 @@ class Invocation:
 
     @property
     def runs(self) -> "Runs":
-        from agentforge import Runs
+        from agentforge.cli.repaired_runs import RepairedRuns
 
-        root = self.root
-
-        def repair(session: str) -> None:
-            from agentforge import Engine
-
-            Engine(root).tidy(session)
-
-        return Runs(root, os.environ, repair=repair)
+        return RepairedRuns(self.root, os.environ)
 
     @property
     def latest(self) -> "Sequence[RunRow]":

@@ -75,7 +75,7 @@ class Engine(HookDecorators):
                 f"project folder not found: {self.project}", hint="create it, or pass another"
             )
         self.environ = dict(os.environ if environ is None else environ)
-        runs = Runs(self.project, self.environ)
+        self.runs = runs = Runs(self.project, self.environ)
         self.definitions = Definitions(self.project, self.environ)
         self._registry = Registry(lambda: find_offers(self.project, self.environ), providers)
         self._hooks = HookRegistry(hook_errors)
@@ -84,8 +84,6 @@ class Engine(HookDecorators):
         self._follower = Follower(runs)
         trust = Trust(runs)
         leases = Leases(runs, processes, clock, trust)
-        # For callers: repairs what it looks at. The parts of the engine look without changing anything.
-        self.runs = Runs(self.project, self.environ, repair=leases.repair)
         self._runner = Runner(
             runs,
             leases,
@@ -411,16 +409,22 @@ class Engine(HookDecorators):
 
     # -- reading
 
+    # What they show is repaired first, if an engine that died left outdated files.
+
     def status(self, session: str) -> RunInfo:
-        return self.runs.info(session)
+        return self._context.leases.repaired(session)
 
     def list(self, count: int = 10) -> Sequence[RunRow]:
         """The latest runs of the project."""
+        for session in self.runs.sessions()[:count]:
+            self._context.leases.repair(session)
         return self.runs.rows(count)
 
     def tail(self, session: str, after: Head | None = None) -> Tail:
         """A reader of the run's new events, from the start or after a known head."""
-        return Tail(self.runs, session, after)
+        tail = Tail(self.runs, session, after)
+        self._context.leases.repair(session)
+        return tail
 
     async def lint(self, name: str, kind: DefinitionKind) -> LintResult:
         """All that a run of a stage or pipeline would be refused for here, and more: what is wrong with its
@@ -454,7 +458,7 @@ class Engine(HookDecorators):
     def inspect(self, session: str) -> RunInfo:
         """The run, folded from its whole log without caches, with all damage reported. Writes the files of
         iterations that ran without files, if the run was started here."""
-        info = self.runs.info(session, cached=False)
+        info = self._context.leases.repaired(session, cached=False)
         if info.summary.without_files and self._context.trust.is_own(session):
             light = light_iterations(self.runs.events(session))
             write_iteration_files(self.runs.layout(session), light)

@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 
 from agentforge.adapters.beads import Beads
 from agentforge.adapters.log import lease
+from agentforge.app.results import RunInfo
 from agentforge.app.runs.completions import record_completion
 from agentforge.app.runs.lock_folder import (
     LockFile,
@@ -231,6 +232,14 @@ class Leases:
         interrupted."""
         for session in locked_sessions(self._runs.project):
             self.repair(session)
+
+    def repaired(self, session: str, *, cached: bool = True) -> RunInfo:
+        """The run, with its files repaired if they were outdated."""
+        info = self._runs.info(session, cached=cached)
+        if not self._runs.is_outdated(session, info):
+            return info
+        self.repair(session)
+        return self._runs.info(session, cached=cached)
 
     def repair(self, session: str) -> None:
         """Update state.json of a stopped run and remove its lock file, if an engine that died left them. Runs

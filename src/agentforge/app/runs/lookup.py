@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 
@@ -34,7 +34,6 @@ from agentforge.model.state import RunState
 from agentforge.model.status import RunStatus
 from agentforge.model.stop_reason import StopReason
 from agentforge.ports.event_log import EventLog, Head, LogReader
-from agentforge.runtime.answers import given_answers
 from agentforge.system import files
 from agentforge.views.files.state import SNAPSHOT_VERSION, StateSnapshot
 from agentforge.views.run_model import RunModel, fold_events
@@ -58,20 +57,13 @@ _cache_decoder = msgspec.json.Decoder(_Cached)
 
 
 class Runs:
-    """The runs of one project."""
+    """The runs of one project. Looking at them changes nothing."""
 
     def __init__(
-        self,
-        project: str | os.PathLike[str] = ".",
-        environ: Mapping[str, str] | None = None,
-        *,
-        repair: Callable[[str], None] | None = None,
+        self, project: str | os.PathLike[str] = ".", environ: Mapping[str, str] | None = None
     ) -> None:
-        """`repair` is called for each stopped run that is looked at and whose files are outdated, because its
-        engine died."""
         self.project = os.path.realpath(project)
         self.environ = os.environ if environ is None else environ
-        self._repair = repair
 
     def layout(self, session: str) -> RunLayout:
         return RunLayout.of(self.project, session_name(session))
@@ -170,25 +162,6 @@ class Runs:
         return next((event.trace_id for event in self.events(session) if event.trace_id), "")
 
     def info(self, session: str, *, cached: bool = True) -> RunInfo:
-        found = self._info(session, cached=cached)
-        if self._repair is None or not self.is_outdated(session, found):
-            return found
-        self._repair(session)
-        return self._info(session, cached=cached)
-
-    def is_outdated(self, session: str, info: RunInfo) -> bool:
-        """Whether a stopped run has a lock file, or a state.json that isn't of its last event."""
-        if info.status in ("running", "interrupted") or is_shell_run(info.state) or info.session != session:
-            return False
-        return info.state_file_seq != info.state.seq or session in locked_sessions(self.project)
-
-    def repair(self, session: str) -> None:
-        """Repair the files that an engine which died left, as `info` does."""
-        if self._repair is not None:
-            with suppress(AgentForgeError):
-                self.info(session)
-
-    def _info(self, session: str, *, cached: bool) -> RunInfo:
         layout, log = self.layout(session), self.log(session)
         reader = log.reader()
         snapshot = _snapshot(layout)
@@ -220,6 +193,13 @@ class Runs:
             state_file_seq=snapshot.state.seq if snapshot else None,
             stopped=None if held else reason_of(self.project, session),
         )
+
+    def is_outdated(self, session: str, info: RunInfo) -> bool:
+        """Whether a stopped run has a lock file, or a state.json that isn't of its last event, because its
+        engine died; `Engine.tidy` repairs both."""
+        if info.status in ("running", "interrupted") or is_shell_run(info.state) or info.session != session:
+            return False
+        return info.state_file_seq != info.state.seq or session in locked_sessions(self.project)
 
     def recoverable(self) -> list[str]:
         """The runs that recovery continues, latest first. Archived runs stay as they are."""
@@ -356,6 +336,9 @@ def is_answered(plan: Plan, state: RunState, layout: RunLayout, now: datetime) -
 
         if any(resolutions(layout, state, now)):
             return True
+    # Few runs wait.
+    from agentforge.runtime.answers import given_answers
+
     return any(given_answers(layout, state.run_id, state.open_requests))
 
 
@@ -368,7 +351,6 @@ def shown_status(state: RunState, *, held: bool) -> ShownStatus:
 class Tail:
     def __init__(self, runs: Runs, session: str, after: Head | None = None) -> None:
         self._log = runs.log(session)
-        runs.repair(session)
         self._head = after
         self._stopped = False
 

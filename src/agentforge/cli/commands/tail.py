@@ -4,6 +4,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -17,6 +18,7 @@ from agentforge.cli.invocation import (
     project_options,
 )
 from agentforge.cli.output import echo, echo_json, note, styled, wrapped
+from agentforge.model.errors import AgentForgeError
 from agentforge.views.lines.status import program_text
 from agentforge.views.lines.tail import event_json, event_line, output_json
 from agentforge.views.status import needed_hooks, resume_command_of
@@ -96,6 +98,8 @@ class Watch:
 
         self._session = session
         self._tail = Tail(call.runs, session)
+        with suppress(AgentForgeError):
+            call.runs.info(session)  # Repairs its files; a damaged run is shown as far as it can be read.
         self._output = _output_tail(call) if output else None
         self._as_json = call.as_json
         self._zone = local_zone()
