@@ -1,6 +1,8 @@
 """`lint` refuses what a run would refuse, with the same words."""
 
+import sys
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import msgspec
@@ -8,6 +10,7 @@ import pytest
 from tests.sdk.projects import ENVIRON, node, pipeline, run, run_dir
 
 from agentforge.app.definitions import LintResult
+from agentforge.definition.compiler import compile_pipeline
 from agentforge.model.errors import AgentForgeError, DefinitionError, ProviderUnusable
 from agentforge.sdk.engine import Engine
 
@@ -171,3 +174,23 @@ def test_every_description_of_a_provider_is_checked_also_if_no_stage_uses_it(tmp
     assert found[bad].kind == "provider"
     (diagnostic,) = found[bad].diagnostics
     assert (diagnostic.place.file, diagnostic.place.line) == (bad, 2)
+
+
+def test_a_definition_is_compiled_once(tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_bytes(msgspec.json.encode(pipeline(node(provider=COMMAND))))
+    compiled = []
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code is compile_pipeline.__code__:
+            compiled.append(event)
+
+    async def main() -> LintResult:
+        async with Engine(tmp_path, environ=ENVIRON) as sdk:
+            sys.setprofile(note)
+            try:
+                return await sdk.lint("p.yaml", "pipeline")
+            finally:
+                sys.setprofile(None)
+
+    assert run(main()).passed
+    assert len(compiled) == 1

@@ -9,14 +9,7 @@ from msgspec import Struct
 
 from agentforge.app.runs.lookup import Runs
 from agentforge.app.wiring import known_providers, sources_of
-from agentforge.definition.compiler import (
-    INLINE,
-    Compiled,
-    PipelineSource,
-    compile_pipeline,
-    compile_stage,
-    lint,
-)
+from agentforge.definition.compiler import INLINE, Compiled, PipelineSource, compile_to_lint
 from agentforge.definition.diagnostics import Report
 from agentforge.definition.provider_settings import merge_settings, settings_from_pairs
 from agentforge.definition.read.file_keys import pipeline_schema, stage_schema
@@ -81,11 +74,9 @@ class Definitions:
         """What is wrong with the files of a stage or pipeline, and with the descriptions of its providers.
         Starts nothing; `Engine.lint` also checks what the run needs on this machine."""
         known = known_providers or self._known_providers
-        found = lint(self._sources, name, kind, known_providers=known)
-        if any(diagnostic.is_error for diagnostic in found):
+        found, plan = compile_to_lint(self._sources, name, kind, known_providers=known)
+        if plan is None:
             return LintResult(name, kind, tuple(found))
-        compiler = compile_pipeline if kind == "pipeline" else compile_stage
-        plan = compiler(self._sources, name, "lint", known_providers=known).plan
         used = plan.descriptions
         described = (diagnostic for one in sorted(used) for diagnostic in self._lint_described(one))
         return LintResult(name, kind, (*found, *described, *self._untrusted(used)), plan)

@@ -386,17 +386,29 @@ def lint(
     """
     if kind is None:
         kind = "stage" if find_pipeline(sources, target) is None and is_stage_name(target) else "pipeline"
+    return compile_to_lint(sources, target, kind, known_providers=known_providers, verbs=verbs)[0]
+
+
+def compile_to_lint(
+    sources: Sources,
+    target: str,
+    kind: Literal["pipeline", "stage"],
+    *,
+    known_providers: Collection[str] | None = None,
+    verbs: Collection[str] = VERBS,
+) -> tuple[list[Diagnostic], Plan | None]:
+    """All diagnostics of a pipeline or stage, and its plan unless one of them is an error."""
     try:
         if kind == "pipeline":
             compiled = compile_pipeline(sources, target, "lint", known_providers=known_providers)
         else:
             compiled = compile_stage(sources, target, "lint", known_providers=known_providers)
     except DefinitionError as error:
-        return list(error.diagnostics)
+        return list(error.diagnostics), None
     except StorageFailed as error:
-        return [Diagnostic("unreadable", "error", error.message, SourcePlace(target, 1, 1), error.hint)]
+        return [Diagnostic("unreadable", "error", error.message, SourcePlace(target, 1, 1), error.hint)], None
     hidden = [_hidden_by_verb(compiled)] if kind == "stage" and target in verbs else []
-    return [*hidden, *compiled.warnings]
+    return [*hidden, *compiled.warnings], compiled.plan
 
 
 def _hidden_by_verb(compiled: Compiled) -> Diagnostic:

@@ -39,7 +39,7 @@ from agentforge.model import facts as f
 from agentforge.model.errors import InvalidRequest
 from agentforge.model.event import Event
 from agentforge.model.hook import OnFailure
-from agentforge.model.plan import Overrides
+from agentforge.model.plan import Overrides, Plan
 from agentforge.ports.clock import Clock
 from agentforge.ports.event_log import Head
 from agentforge.ports.provider import Provider
@@ -430,11 +430,9 @@ class Engine(HookDecorators):
         """All that a run of a stage or pipeline would be refused for here, and more: what is wrong with its
         files (`definitions.lint`), and what it lacks on this machine."""
         found = self.definitions.lint(name, kind, known_providers=self._runner.known_providers)
-        if not found.passed:
+        if found.plan is None or not found.passed:
             return found
-        pipeline, stage = (name, None) if kind == "pipeline" else (None, name)
-        compiled = self.compile(pipeline, stage=stage, session="lint")
-        lacks = (await self.readiness(compiled)).diagnostics(compiled.plan.source.path)
+        lacks = (await self._readiness(self._hooks.pinned(found.plan))).diagnostics(found.plan.source.path)
         return replace(found, diagnostics=(*found.diagnostics, *lacks))
 
     async def lint_all(self) -> Sequence[LintResult]:
@@ -444,7 +442,10 @@ class Engine(HookDecorators):
 
     async def readiness(self, compiled: Compiled) -> Readiness:
         """Whether the plan can run here: all that `start` would refuse, and the plan that it would run."""
-        return await self._runner.examine(compiled.plan, run_settings(self.environ), is_new=True)
+        return await self._readiness(compiled.plan)
+
+    async def _readiness(self, plan: Plan) -> Readiness:
+        return await self._runner.examine(plan, run_settings(self.environ), is_new=True)
 
     async def dry_run(self, compiled: Compiled) -> Sequence[str]:
         """What a run would do, and what prevents it here, as lines of text."""
