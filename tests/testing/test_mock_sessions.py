@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -143,16 +145,29 @@ def test_assert_event_sequence_reports_the_emitted_events(session: MockSession, 
 
 
 def test_names_that_the_kit_exports() -> None:
-    assert sorted(testing.__all__) == [
-        "FakeClock",
-        "MockSession",
-        "ObservedSession",
-        "ScriptedProvider",
-        "assert_event_sequence",
-        "assert_iteration_count",
-        "assert_state_status",
-        "mock_session",
-    ]
+    acts = {"crashes", "fails", "raises", "returns", "says", "writes", "writes_nothing", "writes_status"}
+    contracts = {
+        "EventLogContract",
+        "LogHarness",
+        "MakeRequest",
+        "ProcessProviderContract",
+        "ProviderContract",
+    }
+    sessions = {"Fixtures", "MockSession", "ObservedSession", "mock_session"}
+    assertions = {"assert_event_sequence", "assert_iteration_count", "assert_state_status"}
+    others = {"Act", "FakeClock", "MemoryLog", "ScriptedProvider"}
+    assert set(testing.__all__) == acts | contracts | sessions | assertions | others
+    assert all(getattr(testing, name) for name in testing.__all__)
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'Contract'"):
+        _ = testing.Contract
+
+
+def test_the_kit_without_its_contracts_needs_no_pytest() -> None:
+    program = "import sys, agentforge.testing; sys.exit('pytest' in sys.modules)"
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_fake_clock_wakes_immediately_or_on_advance() -> None:

@@ -10,6 +10,7 @@ from agentforge.adapters.log.scan import slices
 from agentforge.adapters.log.writer import Buffering, Writer, warn
 from agentforge.model.codec import Payload
 from agentforge.model.errors import AgentForgeError, LogConflict, RunActive
+from agentforge.ports.event_log import LogReader, LogWriter
 
 
 class MemoryLog:
@@ -36,7 +37,7 @@ class MemoryLog:
     def is_held(self) -> bool:
         return self._held
 
-    def reader(self) -> Reader:
+    def reader(self) -> LogReader:
         return Reader(self._snapshot)
 
     @contextmanager
@@ -47,7 +48,7 @@ class MemoryLog:
         finally:
             self.release()
 
-    def open(self) -> Writer:
+    def open(self) -> LogWriter:
         self._take()
         try:
             return Writer(_MemoryStore(self), self._buffering)
