@@ -79,7 +79,7 @@ class Engine(HookDecorators):
         self.definitions = Definitions(self.project, self.environ)
         self._registry = Registry(lambda: find_offers(self.project, self.environ), providers)
         self._hooks = HookRegistry(hook_errors)
-        self.clock = clock = clock or SystemClock()
+        self._clock = clock = clock or SystemClock()
         processes = local_processes()
         self._follower = Follower(runs)
         trust = Trust(runs)

@@ -46,7 +46,7 @@ def stop_on_signals(engine: Engine, on_stop: OnStop | None = None) -> Iterator[S
         if stopped.is_over:
             return
         first = stopped.signal is None
-        now = engine.clock.monotonic()
+        now = engine._clock.monotonic()
         is_in_time = now - stopped.at <= SECOND_SIGNAL_SECONDS
         again = not first and is_in_time and number is not CLOSING
         stopped.signal, stopped.at = number, now
