@@ -1,7 +1,8 @@
 """AgentForge runs coding agents in durable pipelines.
 
 This is the public API; `agentforge.provider` is what authors of providers import, `agentforge.testing` the
-test kit. Names are loaded on first use, so that importing the package is fast. docs/sdk.md explains them.
+test kit. Names in lower case, such as `facts` and `plan`, are modules with the types that such data consists
+of. Names are loaded on first use, so that importing the package is fast. docs/sdk.md explains them.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from agentforge.app.agent_output import OutputTail as OutputTail
     from agentforge.app.background import Background as Background
     from agentforge.app.background import BackgroundRun as BackgroundRun
+    from agentforge.app.definitions import DefinitionKind as DefinitionKind
     from agentforge.app.definitions import Definitions as Definitions
     from agentforge.app.definitions import LintResult as LintResult
     from agentforge.app.definitions import provider_settings as provider_settings
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from agentforge.app.results import RunInfo as RunInfo
     from agentforge.app.results import RunResult as RunResult
     from agentforge.app.results import RunRow as RunRow
+    from agentforge.app.results import ShownStatus as ShownStatus
     from agentforge.app.runs.lookup import Runs as Runs
     from agentforge.app.runs.lookup import Tail as Tail
     from agentforge.app.runs.overview import Overview as Overview
@@ -50,15 +53,25 @@ if TYPE_CHECKING:
     from agentforge.definition.compiler import Compiled as Compiled
     from agentforge.definition.compiler import PipelineSource as PipelineSource
     from agentforge.definition.resolve import Available as Available
+    from agentforge.definition.yaml.parser import SourceText as SourceText
     from agentforge.engine.rehearsal.course import CourseStep as CourseStep
     from agentforge.engine.rehearsal.course import Difference as Difference
     from agentforge.engine.rehearsal.course import Rehearsal as Rehearsal
     from agentforge.legacy.migration import Finding as Finding
     from agentforge.legacy.migration import Migration as Migration
+    from agentforge.model import cassette as cassette
+    from agentforge.model import check as check
+    from agentforge.model import condition as condition
     from agentforge.model import facts as facts
+    from agentforge.model import hook as hook
+    from agentforge.model import plan as plan
+    from agentforge.model import request as request
+    from agentforge.model import state as state
+    from agentforge.model import status as status
     from agentforge.model.cassette import Cassette as Cassette
     from agentforge.model.check import CheckCounts as CheckCounts
     from agentforge.model.cursor import Cursor as Cursor
+    from agentforge.model.cursor import Destination as Destination
     from agentforge.model.diagnostic import Diagnostic as Diagnostic
     from agentforge.model.diagnostic import SourcePlace as SourcePlace
     from agentforge.model.errors import AgentForgeError as AgentForgeError
@@ -93,6 +106,8 @@ if TYPE_CHECKING:
     from agentforge.model.file_change import Changes as Changes
     from agentforge.model.file_change import FileChange as FileChange
     from agentforge.model.hook import HookResult as HookResult
+    from agentforge.model.layout import AttemptLayout as AttemptLayout
+    from agentforge.model.layout import IterationLayout as IterationLayout
     from agentforge.model.layout import RunLayout as RunLayout
     from agentforge.model.plan import Overrides as Overrides
     from agentforge.model.plan import Plan as Plan
@@ -107,12 +122,16 @@ if TYPE_CHECKING:
     from agentforge.ports.event_log import Damage as Damage
     from agentforge.ports.event_log import EventLog as EventLog
     from agentforge.ports.event_log import Head as Head
+    from agentforge.ports.event_log import LogReader as LogReader
+    from agentforge.ports.event_log import LogWriter as LogWriter
+    from agentforge.ports.event_log import ShellLines as ShellLines
     from agentforge.ports.event_log import TornTail as TornTail
     from agentforge.ports.provider import Capabilities as Capabilities
     from agentforge.ports.provider import Provider as Provider
     from agentforge.runtime.supervision import SupervisorLimits as SupervisorLimits
     from agentforge.sdk.engine import Engine as Engine
     from agentforge.sdk.hooks import HookDecorator as HookDecorator
+    from agentforge.sdk.signals import OnStop as OnStop
     from agentforge.sdk.signals import StopSignal as StopSignal
     from agentforge.sdk.signals import stop_on_signals as stop_on_signals
     from agentforge.sdk.sync import SyncEngine as SyncEngine
@@ -162,7 +181,7 @@ _HOME = {
     "adapters.log.log": ("LogReport",),
     "app.agent_output": ("AgentAttempt", "AgentLine", "AgentOutput", "OutputTail"),
     "app.background": ("Background", "BackgroundRun"),
-    "app.definitions": ("Definitions", "LintResult", "provider_settings", "schema"),
+    "app.definitions": ("DefinitionKind", "Definitions", "LintResult", "provider_settings", "schema"),
     "app.doctor": ("doctor",),
     "app.graph_file": ("write_graph",),
     "app.hook_context": ("HookContext",),
@@ -171,7 +190,7 @@ _HOME = {
     "app.recording": ("Recording", "Replay"),
     "app.replay": ("CourseComparison",),
     "app.redaction": ("RedactingFilter",),
-    "app.results": ("OpenRequest", "Probe", "RunInfo", "RunResult", "RunRow"),
+    "app.results": ("OpenRequest", "Probe", "RunInfo", "RunResult", "RunRow", "ShownStatus"),
     "app.runs.lookup": ("Runs", "Tail"),
     "app.runs.overview": ("Overview",),
     "app.runs.removal": ("OutdatedRuns",),
@@ -179,11 +198,12 @@ _HOME = {
     "app.starter": ("ProjectSurvey", "StarterFiles", "examine_project", "init_project"),
     "definition.compiler": ("Compiled", "PipelineSource"),
     "definition.resolve": ("Available",),
+    "definition.yaml.parser": ("SourceText",),
     "legacy.migration": ("Finding", "Migration"),
     "engine.rehearsal.course": ("CourseStep", "Difference", "Rehearsal"),
-    "model": ("facts",),
+    "model": ("cassette", "check", "condition", "facts", "hook", "plan", "request", "state", "status"),
     "model.cassette": ("Cassette",),
-    "model.cursor": ("Cursor",),
+    "model.cursor": ("Cursor", "Destination"),
     "model.check": ("CheckCounts",),
     "model.diagnostic": ("Diagnostic", "SourcePlace"),
     "model.errors": _ERRORS,
@@ -192,19 +212,28 @@ _HOME = {
     "model.facts": ("AnyFact",),
     "model.file_change": ("Changes", "FileChange"),
     "model.hook": ("HookResult",),
-    "model.layout": ("RunLayout",),
+    "model.layout": ("AttemptLayout", "IterationLayout", "RunLayout"),
     "model.plan": ("Overrides", "Plan"),
     "model.request": ("Request",),
     "model.state": ("RunState", "Spending", "Waiver"),
     "model.status": ("RunStatus",),
     "model.stop_reason": ("StopReason",),
     "ports.clock": ("Clock",),
-    "ports.event_log": ("BufferHealth", "Damage", "EventLog", "Head", "TornTail"),
+    "ports.event_log": (
+        "BufferHealth",
+        "Damage",
+        "EventLog",
+        "Head",
+        "LogReader",
+        "LogWriter",
+        "ShellLines",
+        "TornTail",
+    ),
     "ports.provider": ("Capabilities", "Provider"),
     "runtime.supervision": ("SupervisorLimits",),
     "sdk.engine": ("Engine",),
     "sdk.hooks": ("HookDecorator",),
-    "sdk.signals": ("StopSignal", "stop_on_signals"),
+    "sdk.signals": ("OnStop", "StopSignal", "stop_on_signals"),
     "sdk.sync": ("SyncEngine",),
     "system.protection": ("protect_process",),
     "views.status": ("RunningCheck", "WaitStatus"),
@@ -222,6 +251,6 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'agentforge' has no attribute {name!r}")
     from importlib import import_module
 
-    if name == "facts":
-        return import_module("agentforge.model.facts")
+    if _MODULES[name] == "agentforge.model":
+        return import_module(f"agentforge.model.{name}")
     return getattr(import_module(_MODULES[name]), name)

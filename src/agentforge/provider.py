@@ -5,7 +5,7 @@ from agentforge.adapters.cli_agents.cli_agent import CliAgent
 from agentforge.adapters.cli_agents.description import AgentCli, OutputFields
 from agentforge.adapters.cli_agents.program import ProgramProvider
 from agentforge.adapters.cli_agents.settings import ConfigReader
-from agentforge.adapters.environment import agent_environment
+from agentforge.adapters.environment import SettingValue, agent_environment
 from agentforge.model.errors import InvalidSettings, MissingKey, ProviderUnusable
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.result import AgentQuestion, Artifacts, Decision, Result, Signals, Usage, WorkReport
@@ -45,6 +45,7 @@ __all__ = [
     "Provider",
     "ProviderUnusable",
     "Result",
+    "SettingValue",
     "ShowsProgress",
     "Signals",
     "Usage",

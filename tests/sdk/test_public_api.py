@@ -1,21 +1,17 @@
-"""What `agentforge` and `agentforge.provider` export: listed here, and complete."""
+"""What the public modules export: complete; and for `agentforge` exactly what is listed here."""
 
 import ast
 import inspect
 import subprocess
 import sys
-import types
-import typing
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import pytest
 
 import agentforge
-import agentforge.provider
 from agentforge.model import errors
+
+from .public_signatures import exports, functions, hints, is_ours, mentioned, parameter_aliases
 
 ENGINE = (
     "Engine",
@@ -93,10 +89,12 @@ DATA = (
         "SourcePlace",
         "StopReason",
         "SupervisorLimits",
-        "facts",
     ),
+    *("AttemptLayout", "IterationLayout", "Destination", "ShellLines", "SourceText"),
+    *("DefinitionKind", "OnStop", "ShownStatus"),
 )
-PORTS = ("Capabilities", "Clock", "EventLog", "Provider", "AgentCli", "CliAgent")
+MODULES = ("cassette", "check", "condition", "facts", "hook", "plan", "request", "state", "status")
+PORTS = ("Capabilities", "Clock", "EventLog", "LogReader", "LogWriter", "Provider", "AgentCli", "CliAgent")
 FUNCTIONS = (
     *(
         "doctor",
@@ -118,7 +116,7 @@ ERRORS = tuple(
 
 
 def test_exports_are_exactly_these() -> None:
-    listed = {*ENGINE, *RESULTS, *DATA, *PORTS, *FUNCTIONS, *ERRORS, "__version__"}
+    listed = {*ENGINE, *RESULTS, *DATA, *MODULES, *PORTS, *FUNCTIONS, *ERRORS, "__version__"}
     assert set(agentforge.__all__) == listed
 
 
@@ -150,57 +148,53 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         _ = agentforge.Nothing
 
 
-def public_callables(owner: Any) -> Iterator[tuple[str, Any]]:
-    if inspect.isfunction(owner):
-        yield owner.__name__, owner
-        return
-    for name, member in inspect.getmembers(owner):
-        if name == "__init__" or not name.startswith("_"):
-            target = member.fget if isinstance(member, property) else member
-            if inspect.isfunction(target) and target.__module__.startswith("agentforge"):
-                yield f"{owner.__name__}.{name}", target
-
-
-def mentioned(hint: Any) -> Iterator[type]:
-    """The types of ours that an annotation mentions."""
-    if typing.get_origin(hint) is not None or isinstance(hint, types.UnionType):
-        for part in typing.get_args(hint):
-            yield from mentioned(part)
-    elif isinstance(hint, list | tuple):
-        for part in hint:
-            yield from mentioned(part)
-    elif isinstance(hint, type) and hint.__module__.startswith("agentforge"):
-        yield hint
-
-
-def signatures() -> Iterator[tuple[str, Any]]:
-    for name in (*ENGINE, *FUNCTIONS, "CliAgent"):
-        for where, target in public_callables(getattr(agentforge, name)):
-            yield where, typing.get_type_hints(target)
-    for name in RESULTS:
-        kind = getattr(agentforge, name)
-        if issubclass(kind, msgspec.Struct):
-            yield name, {field.name: field.type for field in msgspec.structs.fields(kind)}
-    for name in agentforge.provider.__all__:
-        kind = getattr(agentforge.provider, name)
-        if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-            yield name, {field.name: field.type for field in msgspec.structs.fields(kind)}
-
-
 def test_every_type_in_a_public_signature_is_exported() -> None:
-    exported = {
-        getattr(agentforge, name) for name in agentforge.__all__ if name not in ("facts", "__version__")
-    }
-    exported |= {getattr(agentforge.provider, name) for name in agentforge.provider.__all__}
-    facts = {kind for kind in vars(agentforge.facts).values() if isinstance(kind, type)}
+    known = {id(value) for value in exports().values()}
     missing = {
         f"{where}: {kind.__name__}"
-        for where, hints in signatures()
-        for hint in hints.values()
+        for value in exports().values()
+        for where, hint in hints(value)
         for kind in mentioned(hint)
-        if kind not in exported | facts
+        if id(kind) not in known
     }
     assert missing == set()
+
+
+def test_every_alias_that_a_parameter_takes_is_exported() -> None:
+    unknown = {
+        f"{where}: {alias}"
+        for value in exports().values()
+        if is_ours(value)
+        for where, function in functions(value)
+        for alias in parameter_aliases(function)
+        if alias not in exports()
+    }
+    assert unknown == set()
+
+
+def test_every_kind_of_signature_is_examined() -> None:
+    """Fields, inherited properties, class methods, protocols, functions, and types behind the modules."""
+    found = {where for value in exports().values() for where, _ in hints(value)}
+    assert {
+        "RunInfo: state",
+        "Engine.on_resume: return",
+        "RunLayout.of: return",
+        "Recording.cassette: return",
+        "EventLog.open: return",
+        "ExecuteResult: failure",
+        "agent_environment: extra",
+        "ProviderContract.test_init_then_validate: provider",
+        "StageNode: checks",
+        "SessionStarted: plan",
+    } <= found
+
+
+def test_public_attributes_of_an_engine_are_exported_types(tmp_path: Path) -> None:
+    known = tuple(value for value in exports().values() if isinstance(value, type))
+    with agentforge.SyncEngine(tmp_path) as sync:
+        for owner in (sync, sync.engine, sync.runs, sync.definitions):
+            shown = {name: value for name, value in vars(owner).items() if name[0] != "_" and is_ours(value)}
+            assert {name for name, value in shown.items() if type(value) not in known} == set()
 
 
 def test_sync_engine_has_every_call_of_the_engine() -> None:
