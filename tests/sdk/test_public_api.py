@@ -4,6 +4,7 @@ import ast
 import inspect
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -187,6 +188,19 @@ def test_every_kind_of_signature_is_examined() -> None:
         "StageNode: checks",
         "SessionStarted: plan",
     } <= found
+
+
+@pytest.mark.parametrize(
+    "kind", [agentforge.Engine, agentforge.SyncEngine, agentforge.Runs, agentforge.Definitions]
+)
+@pytest.mark.parametrize("name", ["missing", "file"])
+def test_a_project_folder_must_exist(tmp_path: Path, kind: Callable[[Path], object], name: str) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(
+        agentforge.InvalidRequest, match=f"project folder not found: {tmp_path / name}"
+    ) as caught:
+        kind(tmp_path / name)
+    assert caught.value.hint == "create it, or pass another"
 
 
 def test_public_attributes_of_an_engine_are_exported_types(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from agentforge.app.runs.lookup import Runs
+from agentforge.app.runs.lookup import Runs, existing_project
 from agentforge.app.wiring import known_providers, sources_of
 from agentforge.definition.compiler import INLINE, Compiled, PipelineSource, compile_to_lint
 from agentforge.definition.diagnostics import Report
@@ -52,7 +52,7 @@ class Definitions:
     def __init__(
         self, project: str | os.PathLike[str] = ".", environ: Mapping[str, str] | None = None
     ) -> None:
-        self._project = os.path.abspath(project)
+        self._project = existing_project(project)
         self._environ = os.environ if environ is None else environ
         self._sources = sources_of(self._project, self._environ)
 

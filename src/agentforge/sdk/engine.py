@@ -46,7 +46,6 @@ from agentforge.ports.provider import Provider
 from agentforge.runtime.iteration_files import light_iterations, write_iteration_files
 from agentforge.runtime.supervision import SupervisorLimits
 from agentforge.sdk.hooks import HookDecorators
-from agentforge.system import files
 from agentforge.views.lines.preview import preview, readiness_lines
 
 
@@ -69,13 +68,9 @@ class Engine(HookDecorators):
         """`workdir` is the project's folder. `sandboxed`: the whole process is isolated, so providers that
         require a sandbox can run without one. `hook_errors`: what a run does after an exception in a hook of
         this program."""
-        self.project = os.path.realpath(workdir)
-        if not files.is_dir(self.project):
-            raise InvalidRequest(
-                f"project folder not found: {self.project}", hint="create it, or pass another"
-            )
         self.environ = dict(os.environ if environ is None else environ)
-        self.runs = runs = Runs(self.project, self.environ)
+        self.runs = runs = Runs(workdir, self.environ)
+        self.project = runs.project
         self.definitions = Definitions(self.project, self.environ)
         self._registry = Registry(lambda: find_offers(self.project, self.environ), providers)
         self._hooks = HookRegistry(hook_errors)

@@ -56,13 +56,21 @@ class _Cached(msgspec.Struct):
 _cache_decoder = msgspec.json.Decoder(_Cached)
 
 
+def existing_project(folder: str | os.PathLike[str]) -> str:
+    """The absolute path of a project's folder. Raises InvalidRequest if it doesn't exist."""
+    path = os.path.abspath(folder)
+    if not files.is_dir(os.path.realpath(path)):
+        raise InvalidRequest(f"project folder not found: {path}", hint="create it, or pass another")
+    return path
+
+
 class Runs:
     """The runs of one project. Looking at them changes nothing."""
 
     def __init__(
         self, project: str | os.PathLike[str] = ".", environ: Mapping[str, str] | None = None
     ) -> None:
-        self.project = os.path.realpath(project)
+        self.project = os.path.realpath(existing_project(project))
         self.environ = os.environ if environ is None else environ
 
     def layout(self, session: str) -> RunLayout:

@@ -150,12 +150,15 @@ class Demo:
     def __init__(self, folder: str, show: Show) -> None:
         self._project = os.path.join(folder, "kitchen")
         self._show = show
-        self._runs = Runs(self._project, os.environ)
         self._environ = _environment(folder)
         self._tail: Tail | None = None
         self._output = ("", 0)
         """The agent's output file, and how many of its bytes were shown."""
         self._kills = 0
+
+    @property
+    def _runs(self) -> Runs:
+        return Runs(self._project, os.environ)
 
     def play(self) -> Survived:
         began = time.monotonic()
