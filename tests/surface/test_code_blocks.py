@@ -160,7 +160,9 @@ def environment(folder: Path) -> dict[str, str]:
     for name in ("agentforge", "agent-pipelines"):
         put_command(programs / name, SOURCE)
     path = f"{programs}:{os.environ['PATH']}"
-    return {"PATH": path, "HOME": str(home), "LANG": "C.UTF-8", "PYTHONPATH": SOURCE}
+    # A tmux server of its own, so that no other server is affected.
+    apart = {"HOME": str(home), "TMUX_TMPDIR": str(home)}
+    return {"PATH": path, "LANG": "C.UTF-8", "PYTHONPATH": SOURCE, **apart}
 
 
 def run(line: list[str], folder: Path, environ: dict[str, str], place: str) -> None:
