@@ -116,7 +116,7 @@ def _validate(call: Invocation, source: str, pipeline: str | None) -> int:
                 "pipeline": found.pipeline,
                 "same": found.is_same,
                 "difference": course.difference,
-                "words": describe_difference(course),
+                "text": describe_difference(course),
                 "unrecorded": course.unrecorded,
                 "past": course.past,
                 "now": course.now,
