@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Literal, get_args
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from agentforge.model.plan import Plan
 from agentforge.model.request import Request
@@ -97,7 +97,7 @@ class RunRow(Struct, frozen=True):
     stage: str
     iterations: int
     pipeline: str
-    archived_from: str | None = field(default=None, name="kept_from")
+    archived_from: str | None = None
     """The name of this run before it was archived, or None."""
     requests: tuple[Request, ...] = ()
     """The open ones."""
