@@ -136,14 +136,14 @@ def test_tail_line_shapes(project: Project) -> None:
     assert done.lines == [
         "[HH:MM:SS] session_start",
         "[HH:MM:SS] node_start node=0 id=plan kind=stage",
-        "[HH:MM:SS] iteration_start node=0 run=1 iter=1 provider=command",
-        "[HH:MM:SS] attempt_start node=0 run=1 iter=1 attempt=1",
-        '[HH:MM:SS] iteration_complete node=0 run=1 iter=1 decision=continue summary="did it"',
-        '[HH:MM:SS] node_complete node=0 run=1 reason="Completed 1 iteration (max: 1)"',
+        "[HH:MM:SS] iteration_start node=0 visit=1 iter=1 provider=command",
+        "[HH:MM:SS] attempt_start node=0 visit=1 iter=1 attempt=1",
+        '[HH:MM:SS] iteration_complete node=0 visit=1 iter=1 decision=continue summary="did it"',
+        '[HH:MM:SS] node_complete node=0 visit=1 reason="Completed 1 iteration (max: 1)"',
         "[HH:MM:SS] node_start node=1 id=build kind=stage",
-        "[HH:MM:SS] iteration_start node=1 run=1 iter=1 provider=command",
-        "[HH:MM:SS] attempt_start node=1 run=1 iter=1 attempt=1",
-        "[HH:MM:SS] error node=1 run=1 iter=1 type=provider_crashed exit_code=3 "
+        "[HH:MM:SS] iteration_start node=1 visit=1 iter=1 provider=command",
+        "[HH:MM:SS] attempt_start node=1 visit=1 iter=1 attempt=1",
+        "[HH:MM:SS] error node=1 visit=1 iter=1 type=provider_crashed exit_code=3 "
         'message="command exited with status 3: no luck"',
         '[HH:MM:SS] session_failed type=provider_crashed message="command exited with status 3: no luck"',
     ]

@@ -4,7 +4,7 @@ from agentforge.model import facts as f
 from agentforge.model.check import CheckCounts, FilesBefore
 from agentforge.model.facts import AnyFact
 
-PLACE = "node=1 run=1 iter=2"
+PLACE = "node=1 visit=1 iter=2"
 
 CHECK_LINES: list[tuple[AnyFact, str, str | None]] = [
     (f.CheckStarted("test"), f"{PLACE} check=test attempt=1", "build 2/3 running check test"),

@@ -9,7 +9,7 @@ from agentforge.model.facts import AnyFact
 from agentforge.model.hook import HookPoint
 
 HOOK: tuple[str, HookPoint, str] = ("review", "iteration_end", "d-1")
-PLACE = "node=1 run=1 iter=2"
+PLACE = "node=1 visit=1 iter=2"
 NAMED = f"{PLACE} hook=review point=iteration_end"
 
 HOOK_LINES: list[tuple[AnyFact, str, str | None]] = [

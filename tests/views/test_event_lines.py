@@ -47,96 +47,96 @@ LINES: list[tuple[AnyFact, str, str | None]] = [
     ),
     (
         f.IterationStarted("build", "build", "command", "opus", "0"),
-        "node=1 run=1 iter=2 provider=command model=opus",
+        "node=1 visit=1 iter=2 provider=command model=opus",
         "build 2/3 started",
     ),
-    (f.AttemptStarted(1, 2, "command", "opus"), "node=1 run=1 iter=2 attempt=1", None),
+    (f.AttemptStarted(1, 2, "command", "opus"), "node=1 visit=1 iter=2 attempt=1", None),
     (
         f.AttemptReattached(1, 99),
-        "node=1 run=1 iter=2 attempt=1 pid=99",
+        "node=1 visit=1 iter=2 attempt=1 pid=99",
         "build 2/3 reattached to the running agent (PID 99)",
     ),
     (
         f.TreeTaken(1, tree="ab12"),
-        "node=1 run=1 iter=2 attempt=1 when=before tree=ab12",
+        "node=1 visit=1 iter=2 attempt=1 when=before tree=ab12",
         None,
     ),
     (
         f.TreeTaken(1, "after", problem="too many files"),
-        'node=1 run=1 iter=2 attempt=1 when=after problem="too many files"',
+        'node=1 visit=1 iter=2 attempt=1 when=after problem="too many files"',
         "build 2/3 the changes to files are not recorded: too many files",
     ),
     (
         f.AttemptLost(1, "its supervisor died", started=True),
-        'node=1 run=1 iter=2 attempt=1 reason="its supervisor died"',
+        'node=1 visit=1 iter=2 attempt=1 reason="its supervisor died"',
         "build 2/3 lost attempt 1: its supervisor died",
     ),
     (
         f.AttemptEnding(1, "requested"),
-        'node=1 run=1 iter=2 attempt=1 reason="requested"',
+        'node=1 visit=1 iter=2 attempt=1 reason="requested"',
         "build 2/3 stopping the agent: on request",
     ),
-    (f.AttemptCancelled(1, "requested"), 'node=1 run=1 iter=2 attempt=1 reason="requested"', None),
+    (f.AttemptCancelled(1, "requested"), 'node=1 visit=1 iter=2 attempt=1 reason="requested"', None),
     (
         f.ErrorOccurred(FailureKind.PROVIDER_CRASHED, "it\nbroke", "build", 1, exit_code=3),
-        'node=1 run=1 iter=2 type=provider_crashed exit_code=3 message="it broke"',
+        'node=1 visit=1 iter=2 type=provider_crashed exit_code=3 message="it broke"',
         "build 2/3 failed (attempt 1): provider_crashed: it broke",
     ),
     (
         f.ErrorOccurred(FailureKind.PROMPT_UNREADABLE, "no prompt", "build", 0),
-        'node=1 run=1 iter=2 type=prompt_unreadable message="no prompt"',
+        'node=1 visit=1 iter=2 type=prompt_unreadable message="no prompt"',
         "build 2/3 failed: prompt_unreadable: no prompt",
     ),
     (
         f.RetryScheduled(2, 3, SOON, "Attempt 2/3"),
-        "node=1 run=1 iter=2 try=2/3",
+        "node=1 visit=1 iter=2 try=2/3",
         "build 2/3 retrying in 4.0s (try 2 of 3)",
     ),
     (
         f.StageRetried(1, 2, SOON, FailureKind.AGENT_ERROR, "no idea"),
-        'node=1 run=1 iter=2 stage_try=1/2 type=agent_error message="no idea"',
+        'node=1 visit=1 iter=2 stage_try=1/2 type=agent_error message="no idea"',
         "build 2/3 trying the stage again in 4.0s (further try 1 of 2)",
     ),
     (
         f.LimitMet(1, "claude", 0, SOON, SOON, "usage limit"),
-        'node=1 run=1 iter=2 provider=claude until=2026-01-31T12:00:04Z message="usage limit"',
+        'node=1 visit=1 iter=2 provider=claude until=2026-01-31T12:00:04Z message="usage limit"',
         "build 2/3 waiting 4.0s for the limit of claude",
     ),
     (
         f.ProviderChanged(1, "claude", 0, "codex", 1, "usage limit", SOON),
-        'node=1 run=1 iter=2 provider=claude to=codex message="usage limit"',
+        'node=1 visit=1 iter=2 provider=claude to=codex message="usage limit"',
         "build 2/3 switching from claude to codex",
     ),
     (
         f.ProviderChanged(2, "codex", 1, "claude", 0, "not logged in", None, SOON),
-        'node=1 run=1 iter=2 provider=codex to=claude message="not logged in"',
+        'node=1 visit=1 iter=2 provider=codex to=claude message="not logged in"',
         "build 2/3 switching from codex to claude in 4.0s",
     ),
     (
         f.AttemptStarted(2, 2, "codex", "gpt", choice=1, resume="abc"),
-        "node=1 run=1 iter=2 attempt=2 provider=codex agent_session=abc",
+        "node=1 visit=1 iter=2 attempt=2 provider=codex agent_session=abc",
         "build 2/3 resuming agent session abc",
     ),
     (f.DelayStarted(SOON), "", None),
     (f.TimerFired("retry"), "timer=retry", None),
     (
         completed(),
-        'node=1 run=1 iter=2 decision=continue summary="wrote the parser"',
+        'node=1 visit=1 iter=2 decision=continue summary="wrote the parser"',
         "build 2/3 done in 1.5s: wrote the parser",
     ),
     (
         completed(Decision.STOP, ""),
-        "node=1 run=1 iter=2 decision=stop",
+        "node=1 visit=1 iter=2 decision=stop",
         "build 2/3 done in 1.5s (agent requested stop)",
     ),
     (
         completed(Decision.ERROR, "no way"),
-        'node=1 run=1 iter=2 decision=error summary="no way"',
+        'node=1 visit=1 iter=2 decision=error summary="no way"',
         "build 2/3 reported an error after 1.5s: no way",
     ),
     (
         f.NodeCompleted("build", "max reached", 3),
-        'node=1 run=1 reason="max reached"',
+        'node=1 visit=1 reason="max reached"',
         "build is done: max reached",
     ),
     (f.SessionCompleted("all done"), 'reason="all done"', "completed: all done"),
@@ -153,12 +153,13 @@ LINES: list[tuple[AnyFact, str, str | None]] = [
     (f.SessionAborted("requested"), 'reason="on request"', "cancelled: on request"),
     (
         f.RequestOpened("r-1", "escalation", "k", "lost", "Retry?", ("resume", "cancel")),
-        'node=1 run=1 id=r-1 kind=escalation of=person question="Retry?"',
+        'node=1 visit=1 id=r-1 kind=escalation of=person question="Retry?"',
         "escalation: Retry? [resume, cancel]",
     ),
     (
         f.RequestOpened("q-1", "question", "k", "q", "Which?", (), ("person", "agent"), due_at=SOON),
-        f'node=1 run=1 id=q-1 kind=question of=person|agent due={SOON:%Y-%m-%dT%H:%M:%SZ} question="Which?"',
+        "node=1 visit=1 id=q-1 kind=question of=person|agent"
+        f' due={SOON:%Y-%m-%dT%H:%M:%SZ} question="Which?"',
         "question: Which? [any text]",
     ),
     (
@@ -175,12 +176,12 @@ LINES: list[tuple[AnyFact, str, str | None]] = [
     ),
     (
         f.NodeRestarted("build", "rejected", "use a queue", "person", 1),
-        'node=1 run=1 id=build cause=rejected by=person reason="use a queue"',
+        'node=1 visit=1 id=build cause=rejected by=person reason="use a queue"',
         "build was rejected by person, and runs again: use a queue",
     ),
     (
         f.NodeRestarted("build", "requested", "stuck", "person", 1),
-        'node=1 run=1 id=build cause=requested by=person reason="stuck"',
+        'node=1 visit=1 id=build cause=requested by=person reason="stuck"',
         "build is restarted by person, and runs again: stuck",
     ),
     (f.NoteAdded("be quick", "person"), 'by=person text="be quick"', "person added a note: be quick"),
@@ -192,7 +193,7 @@ LINES: list[tuple[AnyFact, str, str | None]] = [
     (f.RequestResolved("r-1", "continue"), "id=r-1 effect=continue", None),
     (f.AwaitingApproval(("r-1", "r-2")), "requests=r-1,r-2", "awaiting approval"),
     (f.SessionContinued(("r-1",)), "requests=r-1", "continuing after an answer"),
-    (f.JudgeEnding(1, "lunch"), 'node=1 run=1 iter=2 attempt=1 reason="lunch"', None),
+    (f.JudgeEnding(1, "lunch"), 'node=1 visit=1 iter=2 attempt=1 reason="lunch"', None),
     (
         f.LogImported(7, "0" * 64, "pipeline", "r", plan(), "1.0", SOON, Between(None)),
         "lines=7 engine=1.0",
@@ -205,47 +206,47 @@ LINES: list[tuple[AnyFact, str, str | None]] = [
         "node=1 id=build kind=parallel",
         "build started: claude, codex in parallel",
     ),
-    (f.ProviderStarted("claude", ("draft",)), "node=1 run=1 provider=claude", None),
+    (f.ProviderStarted("claude", ("draft",)), "node=1 visit=1 provider=claude", None),
     (
         f.ProviderCompleted("claude"),
-        "node=1 run=1 provider=claude status=completed",
+        "node=1 visit=1 provider=claude status=completed",
         "build is done",
     ),
     (
         f.ProviderCompleted("claude", "failed", "it\nbroke"),
-        'node=1 run=1 provider=claude status=failed error="it broke"',
+        'node=1 visit=1 provider=claude status=failed error="it broke"',
         "build failed: it broke",
     ),
-    (f.WorkerCompleted("/r.json", 0), "node=1 run=1 iter=2 exit_code=0", None),
+    (f.WorkerCompleted("/r.json", 0), "node=1 visit=1 iter=2 exit_code=0", None),
     (
         f.StageCompleted("build", "max reached", 3),
-        'node=1 run=1 id=build reason="max reached"',
+        'node=1 visit=1 id=build reason="max reached"',
         "build is done: max reached",
     ),
     (f.ManifestWritten("/m.json"), "", None),
-    (f.JudgeStarted("claude", "haiku"), "node=1 run=1 iter=2 provider=claude model=haiku attempt=1", None),
+    (f.JudgeStarted("claude", "haiku"), "node=1 visit=1 iter=2 provider=claude model=haiku attempt=1", None),
     (
         f.JudgeCompleted("success", f.JudgeResult(True, "no more to find", 0.9)),
-        'node=1 run=1 iter=2 status=success stop=true reason="no more to find"',
+        'node=1 visit=1 iter=2 status=success stop=true reason="no more to find"',
         "build 2/3 judged: stop: no more to find",
     ),
     (
         f.JudgeCompleted("success", f.JudgeResult(False, "")),
-        "node=1 run=1 iter=2 status=success stop=false",
+        "node=1 visit=1 iter=2 status=success stop=false",
         "build 2/3 judged: continue",
     ),
     (
         f.JudgeCompleted("failed", f.JudgeResult(False, "invoke_failed"), 2, error="not\nlogged in"),
-        'node=1 run=1 iter=2 status=failed stop=false reason="invoke_failed" error="not logged in"',
+        'node=1 visit=1 iter=2 status=failed stop=false reason="invoke_failed" error="not logged in"',
         "build 2/3 could not be judged (attempt 2): not logged in",
     ),
     (
         f.JudgeCompleted("skipped", f.JudgeResult(False, "judge_unreliable")),
-        'node=1 run=1 iter=2 status=skipped stop=false reason="judge_unreliable"',
+        'node=1 visit=1 iter=2 status=skipped stop=false reason="judge_unreliable"',
         "build 2/3 continuing without the judge: judge_unreliable",
     ),
-    (f.JudgeLost(1), "node=1 run=1 iter=2 attempt=1", None),
-    (f.QueueChecked(4), "node=1 run=1 iter=2 remaining=4", None),
+    (f.JudgeLost(1), "node=1 visit=1 iter=2 attempt=1", None),
+    (f.QueueChecked(4), "node=1 visit=1 iter=2 remaining=4", None),
     (f.PlanChanged(plan(), Destination("1")), "node=1", "continuing with the recompiled pipeline"),
     (
         f.FileRefused("control/a.json", "it is not a valid control", "a.json.refused"),
@@ -286,7 +287,7 @@ def test_events_without_a_place_have_lines_too() -> None:
 def test_events_of_a_branch_name_its_provider() -> None:
     at = Cursor("1", 1, 2, "claude")
     line = event_line(event(f.AttemptStarted(1, 2, "claude", "opus"), at), UTC)
-    assert line.text == "[12:00:00] attempt_start node=1 run=1 iter=2 branch=claude attempt=1"
+    assert line.text == "[12:00:00] attempt_start node=1 visit=1 iter=2 branch=claude attempt=1"
     said = run_line(event(completed(), at), plan())
     assert said is not None
     assert said.words == "claude: build 2/3 done in 1.5s: wrote the parser"
@@ -356,7 +357,7 @@ def test_hook_of_a_whole_stage_names_no_iteration() -> None:
     line = run_line(started, plan())
     assert line
     assert line.words == "build calling hook review (script)"
-    assert event_line(started, UTC).details.startswith("node=1 run=1 hook=review point=stage_start ")
+    assert event_line(started, UTC).details.startswith("node=1 visit=1 hook=review point=stage_start ")
 
 
 def test_a_line_is_shown_in_the_given_time_zone() -> None:

@@ -85,9 +85,9 @@ def _place(event: Event) -> list[tuple[str, Any]]:
         case f.NodeStarted():
             return [("node", at.node_path)]
         case f.NodeCompleted() | f.ProviderStarted() | f.ProviderCompleted() | f.StageCompleted():
-            return [("node", at.node_path), ("run", at.node_run)]
+            return [("node", at.node_path), ("visit", at.node_run)]
         case f.NodeRestarted() | f.RequestOpened():
-            here = [("node", at.node_path), ("run", at.node_run)]
+            here = [("node", at.node_path), ("visit", at.node_run)]
             return [*here, ("branch", at.provider)] if at.provider else here
         case (
             f.IterationStarted()
@@ -117,10 +117,10 @@ def _place(event: Event) -> list[tuple[str, Any]]:
             | f.StageVerdictReached()
             | f.StageTransitioned()
         ):
-            here = [("node", at.node_path), ("run", at.node_run), ("iter", at.iteration)]
+            here = [("node", at.node_path), ("visit", at.node_run), ("iter", at.iteration)]
             return [*here, ("branch", at.provider)] if at.provider else here
         case fact if isinstance(fact, HookEvent | EffectEvent):
-            here = [("node", at.node_path), ("run", at.node_run)]
+            here = [("node", at.node_path), ("visit", at.node_run)]
             return [*here, ("iter", at.iteration or ""), ("branch", at.provider or "")]
         case _:
             return []
