@@ -34,7 +34,7 @@ class NodeView(Struct, frozen=True):
     ref: str
     index: int
     count: int
-    run: int
+    visit: int
     provider: str
     model: str
 
@@ -301,7 +301,7 @@ def _node(plan: Plan, state: RunState, step: Step) -> NodeView:
         ref=stage.stage if stage else "",
         index=plan.steps.index(step),
         count=len(plan.steps),
-        run=at.run if at else state.visits.get(step.path, 0) or 1,
+        visit=at.run if at else state.visits.get(step.path, 0) or 1,
         provider=_provider(state, stage).type
         if stage
         else ", ".join(sorted({s.provider.type for s in step.stages})),

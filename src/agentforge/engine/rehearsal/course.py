@@ -47,8 +47,7 @@ class CourseStep(Struct, frozen=True, omit_defaults=True):
     stage: str = ""
     """The stage or block, with its enclosing pipelines: `polish/refine`."""
     branch: str | None = None
-    run: int = 1
-    """The number of the visit."""
+    visit: int = 1
     iteration: int = 0
     attempt: int = 0
     detail: str = ""

@@ -72,7 +72,7 @@ class StageCourse(Struct, frozen=True):
 
     stage: str
     branch: str | None
-    run: int
+    visit: int
     iterations: int
     ended: str | None = None
     """The reason, or None if it didn't end."""
@@ -84,7 +84,7 @@ def stage_courses(steps: Iterable[CourseStep]) -> list[StageCourse]:
     for step in steps:
         if not step.stage or step.what in RUN_ENDS or step.what in _ABOUT_THE_RUN:
             continue
-        key = (step.stage, step.branch, step.run)
+        key = (step.stage, step.branch, step.visit)
         before = found.get(key) or StageCourse(*key, 0)
         over = step.what in ("node_over", "stage_over", "branch_over")
         iterations = max(before.iterations, step.iteration)
@@ -106,7 +106,7 @@ _ABOUT_THE_RUN = frozenset({"person_asked", "stop_requested", "restart_requested
 
 def _stage_line(stage: StageCourse) -> str:
     name = f"{stage.stage} @ {stage.branch}" if stage.branch else stage.stage
-    again = f", visit {stage.run}" if stage.run > 1 else ""
+    again = f", visit {stage.visit}" if stage.visit > 1 else ""
     amount = f"{counted(stage.iterations, 'iteration')}, " if stage.iterations else ""
     return f"{name}{again}: {amount}{reason_text(stage.ended) if stage.ended is not None else 'not ended'}"
 

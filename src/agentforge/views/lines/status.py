@@ -120,8 +120,8 @@ def _where(view: StatusView) -> list[StatusRow]:
     name = node.id if node.ref in (node.id, "") else f"{node.id}/{node.ref}"
     rows = [StatusRow("Pipeline", view.pipeline)] if view.mode == "pipeline" else []
     rows.append(StatusRow("Node", f"{node.path} ({name})"))
-    if node.run > 1:
-        rows.append(StatusRow("Visit", str(node.run)))
+    if node.visit > 1:
+        rows.append(StatusRow("Visit", str(node.visit)))
     if view.iterations_max:
         rows.append(StatusRow("Iteration", f"{view.iteration}/{view.iterations_max}"))
     if view.attempt:
