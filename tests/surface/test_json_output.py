@@ -1,158 +1,133 @@
-"""docs/json-output.md: every documented key is there, and every key that is there is documented."""
+"""docs/json-output.md names every command that accepts --json, and tests compare all of it."""
 
-import json
-import re
-import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
+import click
 import pytest
-from tests.surface.terminal import Project, wait_for
+from msgspec.structs import fields
+from tests.surface import (
+    test_json_background,
+    test_json_controls,
+    test_json_definitions,
+    test_json_errors,
+    test_json_removal,
+    test_json_requests,
+    test_json_results,
+    test_json_status,
+    test_json_work,
+)
+from tests.surface.json_page import PAGE, Comparison, Key, Page, read_page
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs/json-output.md").read_text(encoding="utf-8")
-WRITES = 'cat > /dev/null; echo \'{"summary":"done"}\' > "$AGENTFORGE_RESULT"'
-PIPELINE = f"""\
-name: p
-nodes:
-  - {{id: a, prompt: x, runs: 1, provider: {{type: command, run: {json.dumps(WRITES)}}}}}
+from agentforge.cli.commands.demo import Survived
+from agentforge.cli.main import app
+
+SUBJECTS = (
+    test_json_background,
+    test_json_controls,
+    test_json_definitions,
+    test_json_removal,
+    test_json_requests,
+    test_json_results,
+    test_json_status,
+    test_json_work,
+)
+DEMO = "demo"
+"""The demo takes too long; test_wheel.py compares what it prints."""
+
+
+@pytest.fixture
+def page() -> Page:
+    return read_page(PAGE.read_text(encoding="utf-8"))
+
+
+def accepting_json(command: click.Command, name: str = "") -> Iterator[str]:
+    """The names of the commands that have the option."""
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for word in command.list_commands(context):
+            inner = command.get_command(context, word)
+            assert inner is not None
+            yield from accepting_json(inner, f"{name} {word}".strip())
+    if name and any("--json" in parameter.opts for parameter in command.params):
+        yield name
+
+
+def without_options(documented: str) -> str:
+    """The command of `recover --detach` and of `show SESSION STAGE`."""
+    return " ".join(word for word in documented.split() if word.islower() and not word.startswith("-"))
+
+
+def test_the_page_names_the_commands_that_accept_json(page: Page) -> None:
+    assert {without_options(command) for command in page.commands} == set(accepting_json(app))
+
+
+def test_everything_that_a_command_prints_is_compared(page: Page) -> None:
+    documented = {(command, object) for command, objects in page.commands.items() for object in objects}
+    examples = {example for subject in SUBJECTS for example in subject.EXAMPLES}
+    assert examples | {(DEMO, DEMO)} == documented
+
+
+def test_every_object_is_compared(page: Page) -> None:
+    shown = {object for subject in (*SUBJECTS, test_json_errors) for object in subject.SHOWN}
+    assert shown | {DEMO} == set(page.objects)
+
+
+def test_keys_of_the_demo_are_those_of_the_page(page: Page) -> None:
+    assert {key.name for key in fields(Survived)} == set(page.objects[DEMO].keys)
+
+
+def references(key: Key) -> Iterator[str]:
+    if key.object:
+        yield key.object
+    for inner in key.keys.values():
+        yield from references(inner)
+
+
+def test_every_object_is_documented_and_used(page: Page) -> None:
+    used = {object for key in page.objects.values() for object in references(key)}
+    printed = {object for objects in page.commands.values() for object in objects}
+    assert used | printed | {"error"} == set(page.objects)
+
+
+SMALL = """\
+## Commands
+| `one` | [thing](#thing) |
+| `many` | `[]`: [thing](#thing) |
+### thing
+| `name` | |
+| `note` (optional) | |
+| `parts[].size` | |
+| `parts[]` | [part](#part) |
+| `data` | any JSON |
+### part
+| `id` | |
 """
-
-
-def documented() -> dict[str, list[str]]:
-    """The keys of each command that the table names."""
-    found = {}
-    for line in PAGE.splitlines():
-        if line.startswith("| `"):
-            commands, keys = line.strip("| ").split(" | ", 1)
-            for command in re.findall(r"`([^`]+)`", commands):
-                found[command] = re.findall(r"`([^` ]+)`", keys)
-    return found
-
-
-TABLE = documented()
-
-
-def top(keys: list[str]) -> set[str]:
-    return {key.removeprefix("[].").split(".")[0].removesuffix("[]") for key in keys}
-
-
-def values_at(value: Any, path: str) -> Iterator[Any]:
-    """What is found at `a[].b`; raises KeyError where it is missing."""
-    name, _, rest = path.partition(".")
-    if name.endswith("[]"):
-        items = value[name[:-2]] if name != "[]" else value
-        for item in items:
-            yield from values_at(item, rest)
-    else:
-        found = value[name]
-        if rest and found is not None:
-            yield from values_at(found, rest)
-        else:
-            yield found
-
-
-def is_found(value: Any, path: str) -> bool:
-    try:
-        list(values_at(value, path))
-    except KeyError:
-        return False
-    return True
-
-
-@pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    made = Project(tmp_path_factory.mktemp("json"))
-    subprocess.run(["git", "init", "-q", str(made.root)], check=True, env=made.env)
-    made.stage("work", "delay: 0\n")
-    (made.root / "p.yaml").write_text(PIPELINE)
-    assert made.call("run", "-p", "p.yaml", "-s", "one", "--record").code == 0
-    (made.root / "checked.yaml").write_text(
-        PIPELINE.replace("runs: 1", "runs: 1, checks: [{name: test, run: 'true'}]")
-    )
-    assert made.call("run", "-p", "checked.yaml", "-s", "checked").code == 0
-    (made.root / "asks.yaml").write_text(PIPELINE.replace("runs: 1", "runs: 1, approve: true"))
-    assert made.call("run", "-p", "asks.yaml", "-s", "asks").code == 0
-    return made
-
-
-COMMANDS = {
-    "run": ["run", "-p", "p.yaml", "-s", "two"],
-    "replay": ["replay", "one", "-s", "three"],
-    "pipeline --foreground": ["pipeline", "p.yaml", "four", "--foreground"],
-    "status": ["status", "one"],
-    "list": ["list"],
-    "top": ["top"],
-    "tail": ["tail", "one", "1", "--no-follow"],
-    "show": ["show", "one"],
-    "show SESSION STAGE": ["show", "one", "a"],
-    "diff": ["diff", "one"],
-    "checks": ["checks", "checked"],
-    "history": ["history", "one"],
-    "hooks": ["hooks", "one"],
-    "log verify": ["log", "verify", "one"],
-    "inbox": ["inbox"],
-    "inbox show": ["inbox", "show", "asks"],
-    "lint": ["lint"],
-    "dry-run": ["dry-run", "pipeline", "p.yaml"],
-    "graph": ["graph", "p.yaml"],
-    "stages": ["stages"],
-    "pipelines": ["pipelines"],
-    "providers": ["providers"],
-    "doctor": ["doctor"],
-    "init": ["init"],
-    "completion": ["completion", "fish"],
-    "replay --check": ["replay", "one", "--check"],
-    "migrate check": ["migrate", "check"],
-    "version": ["version"],
-    "clean": ["clean", "--older-than", "1d", "--yes"],
-    "clean --dry-run": ["clean", "--older-than", "1d", "--dry-run"],
-}
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_keys_of_a_command_are_those_of_the_page(project: Project, command: str) -> None:
-    printed = project.call(*COMMANDS[command], "--json").out
-    value = json.loads(printed.splitlines()[-1]) if command == "tail" else json.loads(printed)
-    keys = TABLE[command]
-    assert [key for key in keys if not is_found(value, key)] == []
-    shown = value[0] if isinstance(value, list) else value
-    assert set(shown) <= top(keys) | ({"plan"} if command == "dry-run" else set())
-    assert set(shown) >= top(keys)
-
-
-def test_keys_of_a_failed_and_of_a_resumed_run_are_those_of_the_page(project: Project) -> None:
-    file = project.pipeline("a=exit 3", name="fails.yaml", extra="    retry: {max_attempts: 1}\n")
-    assert set(project.call("run", "-p", file, "-s", "failing", "--json").json) == top(TABLE["run"])
-    assert set(project.call("resume", "failing", "--json").json) == top(TABLE["resume"])
-
-
-def test_keys_of_rm_are_those_of_the_page(project: Project) -> None:
-    assert project.call("run", "-p", "p.yaml", "-s", "old").code == 0
-    assert set(project.call("rm", "old", "--yes", "--json").json) == top(TABLE["rm"])
-
-
-def test_keys_of_pause_and_cancel_are_those_of_the_page(project: Project) -> None:
-    file = project.pipeline("a=touch up; while [ ! -e go ]; do sleep 0.02; done", name="slow.yaml")
-    with project.started("run", "-p", file, "-s", "slow"):
-        wait_for((project.root / "up").exists, "the agent")
-        assert set(project.call("steer", "slow", "faster", "--json").json) == top(TABLE["steer"])
-        assert set(project.call("pause", "slow", "--json").json) == top(TABLE["pause"])
-        assert set(project.call("cancel", "slow", "--json").json) == top(TABLE["cancel"])
-    project.end_agents()
+THING: dict[str, Any] = {"name": "x", "note": "", "parts": [{"size": 1, "id": 2}], "data": {"a": 1}}
 
 
 @pytest.mark.parametrize(
-    "arguments", [("status", "no-such-run"), ("run", "-p", "missing.yaml"), ("no-such-command",)]
+    ("changed", "problem"),
+    [
+        ({}, None),
+        ({"note": None}, None),
+        ({"parts": [{"size": 1}]}, "one: part: id: missing"),
+        ({"parts": [{"id": 1}]}, "one: thing: parts[].size: missing"),
+        ({"parts": [{"size": 1, "id": 1, "new": 1}]}, "one: thing: parts[]: 'new' is not documented"),
+        ({"parts": [1]}, "one: thing: parts[]: expected an object, found 1"),
+        ({"name": {"first": "x"}}, "one: thing: name: its keys are not documented"),
+        ({"new": 1}, "one: thing: : 'new' is not documented"),
+    ],
 )
-def test_an_error_has_the_keys_of_the_page(project: Project, arguments: tuple[str, ...]) -> None:
-    done = project.call(*arguments, "--json")
-    assert done.code != 0
-    assert {"code", "message"} <= set(done.json["error"]) <= {"code", "message", "hint", "diagnostics"}
+def test_a_difference_from_the_page_is_found(changed: dict[str, Any], problem: str | None) -> None:
+    comparison = Comparison(read_page(SMALL))
+    comparison.compare({**THING, **changed}, "thing", "one")
+    assert comparison.problems == ({problem} if problem else set())
 
 
-def test_every_command_is_on_the_page() -> None:
-    from agentforge.cli.main import COMMANDS as LISTED
-
-    named = {command.split()[0] for command in TABLE}
-    assert set(LISTED) - named == {"demo", "help", "log"} - named
+def test_a_list_without_elements_shows_nothing() -> None:
+    comparison = Comparison(read_page(SMALL))
+    comparison.compare([{**THING, "parts": []}], "thing", "many")
+    assert comparison.problems == set()
+    assert comparison.unseen("thing") == {"thing: parts[]", "thing: parts[].size"}
+    assert comparison.unseen("part") == {"part: id"}

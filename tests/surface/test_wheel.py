@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from tests.surface.json_page import PAGE, Comparison, read_page
 from tests.worker_shares import once_for_all_workers
 
 ROOT = Path(__file__).parents[2]
@@ -57,6 +58,9 @@ def test_the_demo_runs_from_the_wheel_outside_the_repository(agentforge: Path, t
     assert numbers["iterations"] == 4
     assert numbers["iterations_lost"] == numbers["iterations_repeated"] == 0
     assert "plain addresses" in numbers["commit"]
+    comparison = Comparison(read_page(PAGE.read_text(encoding="utf-8")))
+    comparison.compare(numbers, "demo", "demo")
+    assert comparison.problems == set()
 
 
 def test_a_pipeline_runs_from_the_wheel_outside_the_repository(agentforge: Path, tmp_path: Path) -> None:

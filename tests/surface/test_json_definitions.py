@@ -1,0 +1,45 @@
+"""docs/json-output.md: the keys of commands about definitions, this machine and the program."""
+
+import shutil
+
+from tests.surface.json_agents import block, describe_provider, stage, write_pipeline
+from tests.surface.json_calls import Calls, Examples
+from tests.surface.terminal import WRITE_RESULT, Project
+
+REPORT = {"parse": "junit", "report": "report.xml"}
+CHECK = {"name": "test", "run": "make test", "expect": "fail", "timeout": 60, "at": "start", **REPORT}
+HOOKS = {"stage_end": [{"id": "note", "stage": "plan", "action": "script", "script": "true"}]}
+EXAMPLES: Examples = {
+    ("lint", "lint report"): ["lint"],
+    ("dry-run", "dry run"): ["dry-run", "pipeline", "missing.yaml"],
+    ("graph", "graph"): ["graph", "whole.yaml"],
+    ("stages", "stages"): ["stages"],
+    ("pipelines", "stages"): ["pipelines"],
+    ("providers", "provider"): ["providers"],
+    ("schema", "schema"): ["schema"],
+    ("init", "created project"): ["init"],
+    ("doctor", "doctor"): ["doctor"],
+    ("completion", "completion"): ["completion", "fish"],
+    ("migrate check", "migration report"): ["migrate", "check"],
+    ("version", "version"): ["version"],
+}
+SHOWN = (
+    *("lint report", "diagnostic", "place", "graph", "graph node", "dry run", "plan", "stages", "provider"),
+    *("schema", "created project", "doctor", "completion", "migration report", "version"),
+)
+
+
+def test_keys_of_definitions_are_those_of_the_page(project: Project) -> None:
+    describe_provider(project, "mine", WRITE_RESULT)
+    routed = stage("build", checks=[{**CHECK, "needs": "network"}], on={"fail": "plan"})
+    write_pipeline(project, "whole", stage("plan"), routed, block("both", "mine"), hooks=HOOKS)
+    named = project.root / ".claude" / "pipelines"
+    named.mkdir(parents=True)
+    shutil.copy(project.root / "whole.yaml", named)
+    describe_provider(project, "removed", WRITE_RESULT)
+    (project.home / "removed").unlink()
+    write_pipeline(project, "missing", {**stage("a"), "provider": "removed"})
+    project.stage("bad", "provider: mock\ntermination: {type: fixed, iterations: -1}\n")
+    calls = Calls(project)
+    calls.call_all(EXAMPLES)
+    assert calls.problems(SHOWN) == []

@@ -1,0 +1,75 @@
+"""docs/json-output.md: the keys of commands that run a run to its end."""
+
+import json
+from contextlib import ExitStack
+from signal import SIGKILL
+
+from tests.surface.json_calls import Calls, Examples
+from tests.surface.terminal import WRITE_RESULT, Project, wait_for
+
+REPORT = """\
+<testsuite><testcase name="a"/><testcase name="b"><failure message="no"/></testcase>\
+<testcase name="c"><error message="no"/></testcase><testcase name="d"><skipped/></testcase></testsuite>"""
+WORK = {"type": "command", "run": f"cat >/dev/null; {WRITE_RESULT}"}
+CHECKED = {
+    "id": "build",
+    "prompt": "x",
+    "runs": 1,
+    "provider": WORK,
+    "checks": [
+        {
+            "name": "test",
+            "run": f"echo '{REPORT}' > report.xml; exit 1",
+            "parse": "junit",
+            "report": "report.xml",
+        },
+        {"name": "style", "run": "true"},
+    ],
+    "on": {"fail": "ask"},
+}
+SLOW = "touch up-$$; while [ ! -e go ]; do sleep 0.02; done; " + WRITE_RESULT
+INTERRUPTED = ("first", "second", "third")
+
+EXAMPLES: Examples = {
+    ("run", "run result"): [
+        "run",
+        "-p",
+        "checked.yaml",
+        "-s",
+        "checked",
+        "--skip-check=style",
+        "--reason=slow",
+    ],
+    ("pipeline --foreground", "run result"): ["pipeline", "fails.yaml", "fails", "--foreground"],
+    ("resume", "run result"): ["resume", "fails"],
+    ("resume --restart-stage", "run result"): ["resume", "fails", "--restart-stage"],
+    ("loop --foreground", "run result"): ["loop", "work", "loop", "1", "--foreground"],
+    ("replay", "run result"): ["replay", "recorded", "-s", "replayed"],
+    ("recover", "run result"): ["recover", "first"],
+    ("recover", "recovery"): ["recover"],
+}
+SHOWN = ("run result", "recovery", "visit", "check run", "waiver")
+
+
+def test_keys_of_results_are_those_of_the_page(project: Project) -> None:
+    (project.root / "checked.yaml").write_text(json.dumps({"name": "p", "nodes": [CHECKED]}))
+    project.pipeline("a=exit 3", name="fails.yaml", extra="    retry: {max_attempts: 1}\n")
+    project.stage("work", "provider: mock\ndelay: 0\n")
+    recorded = project.pipeline(f"a={WRITE_RESULT}", name="recorded.yaml")
+    assert project.call("run", "-p", recorded, "-s", "recorded", "--record").code == 0
+    interrupt_all(project, project.pipeline(f"a={SLOW}", name="slow.yaml"))
+    calls = Calls(project)
+    calls.call_all(EXAMPLES)
+    calls.call("recover", "recovery", ["recover"])  # There is nothing left to recover.
+    assert calls.problems(SHOWN) == []
+
+
+def interrupt_all(project: Project, file: str) -> None:
+    """Runs whose engines were killed."""
+    with ExitStack() as stack:
+        runs = [stack.enter_context(project.started("run", "-p", file, "-s", name)) for name in INTERRUPTED]
+        wait_for(lambda: len(list(project.root.glob("up-*"))) == len(runs), "the agents")
+        for run in runs:
+            run.signal(SIGKILL)
+            run.process.wait(60)
+    (project.root / "go").touch()

@@ -1,0 +1,69 @@
+"""docs/json-output.md: the keys of commands that show what a run did."""
+
+import json
+import subprocess
+from typing import Any
+
+from tests.surface.json_agents import block, describe_provider, stage, write_pipeline
+from tests.surface.json_calls import Calls, Examples
+from tests.surface.terminal import WRITE_RESULT, Project
+
+QUESTIONS = [
+    {"id": "db", "question": "Which?", "options": ["a", "b"], "default": "a", "blocking": False},
+    {"id": "name", "question": "What name?"},
+]
+AGAIN = {"name": "twice", "run": "[ $(wc -l < count) -ge 2 ]"}
+STYLE = {"name": "style", "run": "false"}
+HOOKS = {"stage_end": [{"id": "note", "stage": "build", "action": "script", "script": "echo ok"}]}
+OTHER = "other.yaml"
+EXAMPLES: Examples = {
+    ("tail", "event"): ["tail", "work", "500", "--no-follow"],
+    ("tail", "output line"): ["tail", "work", "500", "--no-follow", "--output"],
+    ("logs", "event"): ["logs", "work", "500", "--no-follow"],
+    ("logs", "output line"): ["logs", "work", "500", "--no-follow"],
+    ("show", "iterations"): ["show", "work"],
+    ("show SESSION STAGE", "shown iteration"): ["show", "work", "build", "--diff"],
+    ("diff", "difference"): ["diff", "work"],
+    ("checks", "checks"): ["checks", "work"],
+    ("history", "history"): ["history", "work"],
+    ("hooks", "hook deliveries"): ["hooks", "work"],
+    ("log verify", "log report"): ["log", "verify", "work"],
+    ("replay --check", "course comparison"): ["replay", "work", "--check", "-p", OTHER],
+}
+SHOWN = (
+    *("event", "output line", "cursor", "iterations", "shown iteration", "iteration", "result"),
+    *("agent question", "changed file", "difference", "checks", "history", "hook deliveries", "delivery"),
+    *("log report", "damage", "course comparison", "course step"),
+)
+
+
+def test_keys_of_what_a_run_did_are_those_of_the_page(project: Project) -> None:
+    subprocess.run(["git", "init", "-q", str(project.root)], check=True, env=project.env)
+    describe_provider(project, "mine", f"{WRITE_RESULT}; echo '{{\"stop\": true}}'")
+    nodes = [
+        stage("build", f"echo x >> count; echo hello; {leaves(verdict='pass')}", **routes()),
+        stage("refine", termination={"type": "judgment", "max": 1}),
+        block("both", "mine"),
+        stage("ask", leaves(decision="ask", questions=QUESTIONS)),
+    ]
+    del nodes[1]["runs"]
+    file = write_pipeline(project, "work", *nodes, hooks=HOOKS)
+    skipped = ("--skip-check=style", "--reason=slow")
+    done = project.call("run", "-p", file, "-s", "work", *skipped, env={"JUDGE_PROVIDER": "mine"})
+    assert done.code == 22, done.err
+    write_pipeline(project, "other", nodes[0], stage("ship"), hooks=HOOKS)
+    with (project.run_dir("work") / "events.jsonl").open("a") as log:
+        log.write("damaged\ntorn")
+    calls = Calls(project)
+    calls.call_all(EXAMPLES)
+    assert calls.problems(SHOWN) == []
+
+
+def routes() -> dict[str, Any]:
+    """The stage is visited twice."""
+    return {"checks": [AGAIN, STYLE], "on": {"fail": "build"}}
+
+
+def leaves(**result: Any) -> str:
+    """A line of shell that leaves a result."""
+    return f"printf '%s' '{json.dumps({'summary': 'did it', **result})}' > \"$MOCK_RESULT_FILE\""
