@@ -25,7 +25,7 @@ to the project.
 This page is generated from `src/agentforge/model/variables.py` by `make docs`.
 """
 GIVEN_TEXT = """
-## What programs get
+## Variables that AgentForge sets
 
 AgentForge sets these variables for every agent that is a program, and where it says so for
 other programs. Which of your own variables an agent gets is described in [providers](providers.md) and

@@ -198,7 +198,7 @@ def test_codex_unknown_model_warns_once_and_is_passed_on(bin: Path, caplog: pyte
         for model in ("gpt-9:low", "gpt-9:low", "gpt-5-codex"):
             assert model.partition(":")[0] in agent.command(asked(bin.parent, model)).argv
     (record,) = caplog.records
-    assert record.getMessage().startswith("provider codex: model 'gpt-9' isn't known to work (known: gpt-5.2")
+    assert record.getMessage().startswith("provider codex: unknown model 'gpt-9' (known: gpt-5.2")
 
 
 # -- limits

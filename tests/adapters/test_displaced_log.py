@@ -70,7 +70,7 @@ def test_removed_log_is_restored_without_what_was_not_written(path: Path) -> Non
     writer = opened(path)
     path.unlink()
     error = refused(writer)
-    assert "was removed while the run was working" in error.message
+    assert "was removed while the run was in progress" in error.message
     assert "agentforge recover" in error.hint
     assert path.read_bytes() == WRITTEN
     assert os.listdir(path.parent) == ["events.jsonl"]
@@ -224,7 +224,7 @@ def test_log_that_ends_otherwise_than_it_was_written_is_not_continued(path: Path
 def test_closing_reports_a_log_that_is_gone(path: Path) -> None:
     writer = opened(path)
     path.unlink()
-    with pytest.raises(LogConflict, match="was removed while the run was working"):
+    with pytest.raises(LogConflict, match="was removed while the run was in progress"):
         writer.close()
     assert path.read_bytes() == WRITTEN
     assert not log(path).is_held()

@@ -146,7 +146,7 @@ def test_a_redirect_that_loses_the_message_is_refused(status: int) -> None:
     with serving(Reply(status, headers={"Location": "/there"})) as server:
         found = refused(server)
     assert not found.retry
-    assert "only the redirects 307 and 308 repeat a POST" in found.message
+    assert "only redirects 307 and 308 are followed for a POST" in found.message
     assert len(server.received) == 1
 
 

@@ -98,7 +98,7 @@ def test_supervisor_that_ps_does_not_know_is_an_error(tmp_path: Path) -> None:
     script = tmp_path / "supervisor.py"
     script.write_text("")
     processes = MacProcesses(str(script), FakeSystem())
-    with pytest.raises(AgentForgeError, match="ps reports nothing for process"):
+    with pytest.raises(AgentForgeError, match="`ps` printed no information about process"):
         asyncio.run(processes.start_supervisor(str(tmp_path), b"{}"))
     while processes._starter._children:
         processes.identify(1)

@@ -202,7 +202,7 @@ def test_no_link_leads_to_a_protected_folder(player: Player, link: str) -> None:
     ):
         result = player.play(step)
         assert result.exit_code == STEP_FAILED
-        assert f"a replay writes nothing below {link}" in result.output
+        assert f"a replay must not write below {link}" in result.output
     assert list((player.workdir / link).iterdir()) == []
 
 

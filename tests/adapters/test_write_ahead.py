@@ -173,7 +173,8 @@ def test_lines_that_a_power_failure_took_are_restored_and_reported(path: Path, w
     assert path.read_bytes() == whole
     assert not wal.exists()
     assert told == [
-        f"the log {path} lacked its last {lost:,} bytes, as after a power failure: they were restored"
+        f"restored the last {lost:,} bytes of the log {path}, which were missing, "
+        "probably after a power failure"
     ]
 
 

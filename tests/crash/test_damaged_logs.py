@@ -56,7 +56,7 @@ def test_empty_log_is_a_run_that_never_started(run: ScriptedRun) -> None:
     with engine_for(run.project) as engine:
         with pytest.raises(UnknownRun, match="without events") as caught:
             engine.recover(SESSION)
-        assert "run it again" in caught.value.hint
+        assert "start it again" in caught.value.hint
         with pytest.raises(LogCorrupt, match="has no readable plan"):
             engine.resume(SESSION)
         assert [row.status for row in engine.engine.list()] == ["unknown"]

@@ -60,8 +60,8 @@ def test_check_is_in_the_plan(line: str, expected: Check) -> None:
         ("on: {'a b': n}", "bad-value 6:10", "`a b` can't be a verdict"),
         ("on: [fail]", "bad-type 6:9", "`on` must be a mapping"),
         ("on: {fail: [n]}", "bad-type 6:16", "`on.fail` must be"),
-        ("verdicts: [Reject]", "conflict 6:16", "the verdict `Reject` is `reject`: upper and lower case"),
-        ("verdicts: [late, LATE]", "conflict 6:22", "the verdict `LATE` is `late`: upper and lower case"),
+        ("verdicts: [Reject]", "conflict 6:16", "the verdict `Reject` is the same as `reject`"),
+        ("verdicts: [late, LATE]", "conflict 6:22", "the verdict `LATE` is the same as `late`"),
         ("limits: {cycles: 11}", "bad-value 6:22", "`limits.cycles` must be from 1 to 10, got 11"),
         (
             "limits: {runtime: 5}\n    guardrails: {max_runtime_seconds: 6}",

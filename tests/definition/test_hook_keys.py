@@ -237,7 +237,7 @@ def test_hooks_of_nested_pipelines_carry_the_ids_of_their_nodes() -> None:
         (
             "stage_end: {action: webhook, url: 'http://127.0.0.1:99999/x'}",
             "bad-value 2:37",
-            "`url` has the port `99999`; a port is a number from 1 to 65535",
+            "the port of `url` must be from 1 to 65535, got `99999`",
         ),
         ("stage_end: {action: webhook, url: 'https:///x'}", "bad-value 2:37", "`url` must be an http or"),
         ("stage_end: {action: script, script: ' '}", "bad-value 2:39", "`script` is empty"),
@@ -396,7 +396,9 @@ def test_a_nested_pipeline_has_no_points_of_the_session(point: str) -> None:
     files = {"inner.yaml": hooks(f"{point}: {hook}", nodes="") + INNER["inner.yaml"]}
     (diagnostic,) = found(BLOCK, files)
     assert where(diagnostic).startswith("conflict 2:")
-    assert diagnostic.message == f"a nested pipeline has no {point}: it is a part of another run"
+    assert (
+        diagnostic.message == f"`{point}` is not allowed in a nested pipeline, which is part of another run"
+    )
 
 
 def test_a_secret_in_the_file_is_refused_and_not_shown() -> None:

@@ -110,9 +110,7 @@ def test_the_template_of_the_judge(files: dict[str, str], named: str, expected: 
 
 
 def test_a_named_template_that_is_missing_is_an_error() -> None:
-    with pytest.raises(
-        DefinitionError, match=r"JUDGE_PROMPT_PATH names no file that can be read: `mine\.md`"
-    ):
+    with pytest.raises(DefinitionError, match=r"JUDGE_PROMPT_PATH must name a readable file, got `mine\.md`"):
         compiled(JUDGED, {BUILT_IN: "built in"}, JUDGE_PROMPT_PATH="mine.md")
 
 

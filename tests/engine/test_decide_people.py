@@ -637,7 +637,7 @@ def test_restart_that_names_no_stage_is_refused_with_the_reason() -> None:
     running.happens("cancelled")
     with pytest.raises(IllegalMove, match="is cancelled; no stage can be restarted"):
         refuse_restart(state_of(running))
-    with pytest.raises(IllegalMove, match="is cancelled: no iteration follows"):
+    with pytest.raises(IllegalMove, match="is cancelled: it has no further iterations"):
         refuse_note(state_of(running))
 
 

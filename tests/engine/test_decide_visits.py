@@ -418,7 +418,7 @@ def test_rehearsal_of_visits_missing_from_the_plan_reports_the_difference() -> N
     rehearsal = rehearse(TWO, conversation.events)
     assert rehearsal.difference is not None
     parted, instead = rehearsal.difference.past, rehearsal.difference.now
-    assert (parted.what, parted.stage, parted.run) == ("node_entered", "plan", 2)
+    assert (parted.what, parted.stage, parted.visit) == ("node_entered", "plan", 2)
     assert instead is not None
     assert instead.what == "run_completed"
 

@@ -65,7 +65,7 @@ class People(Play):
 
 
 def course(steps: tuple[CourseStep, ...], *kinds: str) -> list[str]:
-    return [f"{step.stage} {step.run} {step.what}".strip() for step in steps if step.what in kinds]
+    return [f"{step.stage} {step.visit} {step.what}".strip() for step in steps if step.what in kinds]
 
 
 def is_followed(plan: Plan, events: list[Event]) -> bool:

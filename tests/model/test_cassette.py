@@ -156,7 +156,7 @@ def test_steps_that_are_sound() -> None:
 def test_a_step_below_a_protected_folder_is_an_error(path: str, do: str) -> None:
     fields = {"write": {"text": ""}, "append": {"text": ""}, "delete": {}, "edit": {"old": "a", "new": "b"}}
     line = {"stage": "s", "iteration": 1, "steps": [{"do": do, "path": path, **fields[do]}]}
-    with pytest.raises(ValueError, match="a replay writes nothing below"):
+    with pytest.raises(ValueError, match="a replay must not write below"):
         parse_exchange(json.dumps(line))
 
 

@@ -32,7 +32,7 @@ main()
 BEFORE = re.compile(
     r"names a live pid|live pid but|holds flock|flock-held|stale lock of|python yq|no tmux", re.IGNORECASE
 )
-UNTRUSTED = "was not started on this machine by you"
+UNTRUSTED = "was not started by you on this machine"
 MISSING_INPUT = re.compile(r"no file matches the input `([^`]+)`")
 BETWEEN = re.compile(r"rolled back", re.IGNORECASE)
 

@@ -93,7 +93,7 @@ def test_program_without_output_for_too_long_is_a_provider_timeout(project: Path
     result = go(project, shell(f"echo hello; {PATIENT}", idle_timeout=0.3, retry=ONCE))
     assert (result.error_type, result.error) == (
         "provider_timeout",
-        "the agent printed nothing for 0.3 s",
+        "the agent produced no output for 0.3 s",
     )
 
 

@@ -86,7 +86,7 @@ INVALID = {
     "of another request": (answer(request="other"), "it answers request 'other', not 'r'"),
     "of another run": (answer(run="r2"), "it answers a request of another run"),
     "empty": (answer("  "), "it is empty"),
-    "too long": (answer(text="é" * (MAX_TEXT_BYTES // 2)), f"it says more than {MAX_TEXT_BYTES} bytes"),
+    "too long": (answer(text="é" * (MAX_TEXT_BYTES // 2)), f"its text is longer than {MAX_TEXT_BYTES} bytes"),
     "too early": (
         answer(at=NOON - timedelta(microseconds=1)),
         "it was given before request 'r' was asked",

@@ -95,7 +95,9 @@ def test_many_notices_at_once_are_bounded(caplog: pytest.LogCaptureFixture) -> N
     with caplog.at_level(logging.WARNING):
         asyncio.run(main())
     assert len(seen) == MAX_PENDING
-    assert caplog.messages == ["session 'auth': notification by pigeon failed: too many are being sent"]
+    assert caplog.messages == [
+        "session 'auth': notification by pigeon failed: too many notifications are pending"
+    ]
 
 
 @pytest.mark.parametrize(

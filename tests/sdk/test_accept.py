@@ -58,6 +58,6 @@ def test_result_that_a_person_accepts_keeps_its_verdict_with_who_and_why(tmp_pat
 
 
 def test_accept_needs_a_reason(tmp_path: Path) -> None:
-    with pytest.raises(InvalidAnswer, match="'accept' needs a reason") as caught:
+    with pytest.raises(InvalidAnswer, match="'accept' requires a reason") as caught:
         answered(tmp_path, " ")
     assert caught.value.hint == "agentforge answer --reason TEXT s accept"

@@ -211,7 +211,9 @@ def test_requests_of_other_runs_and_unknown_ones_are_refused(tmp_path: Path) -> 
         async with engine(tmp_path) as sdk:
             request = await awaited(sdk)
             await sdk.run(pipeline(), session="other")
-            with pytest.raises(ForeignRequest, match=f"'{request.id}' is not of session 'other', but of"):
+            with pytest.raises(
+                ForeignRequest, match=f"'{request.id}' belongs to session 's', not to 'other'"
+            ):
                 await sdk.answer("other", "approve", request=request.id)
             with pytest.raises(
                 UnknownRequest, match="session 's' has no open request 'approval-99'"

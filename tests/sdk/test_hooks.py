@@ -520,7 +520,7 @@ def test_name_is_required_for_a_function_without_one_and_must_be_new(tmp_path: P
         sdk.on_stage_end(name="a")(lambda _: None)
     with pytest.raises(AgentForgeError, match="must be positive"):
         sdk.on_stage_end(name="b", timeout=0)(lambda _: None)
-    with pytest.raises(AgentForgeError, match="session_end belongs to no stage"):
+    with pytest.raises(AgentForgeError, match="session_end has no stage"):
         sdk.on_session_end(name="b", stage="plan")(lambda _: None)
     with pytest.raises(AgentForgeError, match="repeat or pause"):
         sdk.on_stage_end(name="b", on_lost="retry")(lambda _: None)  # type: ignore[call-overload]

@@ -41,7 +41,7 @@ REFUSED = {
         {f"{PROVIDERS}/claude.yaml": "program: sh\n"},
     ),
     "prompt of the judge": Case(
-        JUDGED, "JUDGE_PROMPT_PATH names no file", environ={"JUDGE_PROMPT_PATH": "missing.md"}
+        JUDGED, "JUDGE_PROMPT_PATH must name a readable file", environ={"JUDGE_PROMPT_PATH": "missing.md"}
     ),
     "settings of the provider": Case(
         {"provider": {"type": "cli", "program": "sh", "timeout": -4}}, "`timeout` must be", is_static=False

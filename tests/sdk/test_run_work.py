@@ -179,7 +179,9 @@ def test_a_running_run_is_compared_with_the_files_as_they_are_now(tmp_path: Path
             await eventually((project / "ready").exists)
             work = made.work("s")
             assert work.find().status == "running"
-            with pytest.raises(InvalidRequest, match="has not ended: its changes are known when it has"):
+            with pytest.raises(
+                InvalidRequest, match="is still running: its changes are available when it ends"
+            ):
                 work.patch(work.find())
             total = await asyncio.to_thread(work.total)
             assert total.is_now

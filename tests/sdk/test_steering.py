@@ -103,7 +103,7 @@ def test_run_that_is_over_is_neither_steered_nor_restarted(tmp_path: Path) -> No
     async def main() -> None:
         async with engine(tmp_path) as sdk:
             await sdk.run(pipeline(), session="s")
-            with pytest.raises(IllegalMove, match="is completed: no iteration follows"):
+            with pytest.raises(IllegalMove, match="is completed: it has no further iterations"):
                 await sdk.steer("s", "hello")
             with pytest.raises(IllegalMove, match="is completed; no stage can be restarted"):
                 await sdk.restart_stage("s")
@@ -187,7 +187,7 @@ def test_branches_are_restarted_by_their_provider(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("visit", "changes", "why"),
     [
-        ("0/9", {}, "the stage that it is about is over"),
+        ("0/9", {}, "its stage has already ended"),
         ("0/1", {"provider": "codex"}, "can't restart a stage: provider 'codex' of it is not in a stage"),
     ],
 )

@@ -95,7 +95,7 @@ def test_cloned_interrupted_run_executes_nothing_and_stays_as_it_is(clone: Clone
     for name, command in COMMANDS.items():
         done = clone.mine.call(*command)
         assert done.code == 1, (name, done)
-        assert "was not started on this machine by you" in done.err, name
+        assert "was not started by you on this machine" in done.err, name
         assert "It would execute:" in done.err, name
         assert "plan: command" in done.err, name
         assert "CANARY_FILE" in done.err, name
@@ -112,7 +112,7 @@ def test_recover_skips_cloned_runs_and_says_so(clone: Clone) -> None:
     done = clone.mine.call("recover")
     assert done.code == 0
     assert "Nothing to recover: no other run of this project is interrupted." in done.out
-    assert "Skipped session 'nightly', which was not started on this machine by you." in done.err
+    assert "Skipped session 'nightly', which was not started by you on this machine." in done.err
     assert "`agentforge status nightly`" in done.err
     assert "`agentforge resume --trust nightly`" in done.err
     assert clone.mine.call("recover", "--json").json["skipped"] == ["nightly"]
@@ -193,7 +193,7 @@ def test_recording_of_a_cloned_run_is_not_replayed(clone: Clone) -> None:
     clone.clone()
     done = clone.mine.call("replay", "nightly")
     assert done.code == 1
-    assert "was not started on this machine by you" in done.err
+    assert "was not started by you on this machine" in done.err
     assert not clone.mine.run_dir("nightly-replay").exists()
     assert clone.mine.call("replay", "nightly", "--check").code == 0, "a check executes nothing"
     trusted = clone.mine.call("replay", "nightly", "--trust")
@@ -305,7 +305,7 @@ def test_run_without_a_state_folder_says_what_follows(project: Project, env: dic
     assert done.code == 1
     assert "can't record that this run was started here" in done.err
     refused = project.call("resume", "mine", env=env)
-    assert "was not started on this machine by you" in refused.err
+    assert "was not started by you on this machine" in refused.err
     assert "session_resumed" not in project.types("mine")
     project.call("resume", "mine", "--trust", env=env)
     assert "session_resume" in " ".join(project.types("mine"))

@@ -38,8 +38,8 @@ def expect_recovery(project: Project) -> None:
 @pytest.mark.parametrize("command", ["git clean -fdxq", f"rm -rf {RUNS}", "rm -rf .claude"])
 def test_removed_run_stops_with_its_log_restored(repository: Project, command: str) -> None:
     done = run_until_stopped(repository, command)
-    assert "events.jsonl was removed while the run was working" in done.err
-    assert "`agentforge recover` continues the run" in done.err
+    assert "events.jsonl was removed while the run was in progress" in done.err
+    assert "run `agentforge recover` to continue" in done.err
     assert repository.types("s").count("iteration_complete") == 2
     assert ran(repository) == 3
     expect_recovery(repository)

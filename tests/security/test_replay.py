@@ -58,7 +58,7 @@ def test_nothing_is_written_below_a_protected_folder(project: Project, path: str
     kept = cassette(project, {"do": "write", "path": path, "text": "x"})
     done = project.call("replay", kept, "-p", "p.yaml", "--overwrite", "--allow-commands")
     assert done.code == 2
-    assert "a replay writes nothing below" in done.err
+    assert "a replay must not write below" in done.err
     assert not (project.root / path).exists()
 
 
@@ -68,7 +68,7 @@ def test_a_link_to_a_protected_folder_is_not_followed(project: Project) -> None:
     kept = cassette(project, {"do": "write", "path": "link/pre-commit", "text": "x"})
     done = project.call("replay", kept, "-p", "p.yaml")
     assert done.code == 1
-    assert "a replay writes nothing below .git" in done.out
+    assert "a replay must not write below .git" in done.out
     assert not (project.root / ".git" / "hooks" / "pre-commit").exists()
 
 
@@ -158,7 +158,7 @@ def test_a_replay_is_refused_without_the_sandbox_of_its_stage(project: Project) 
     (project.root / "p.yaml").write_text(stage % "{type: docker, image: any}")
     done = project.call("replay", kept, "-p", "p.yaml")
     assert done.code != 0
-    assert "stage 'plan' runs in a container, whose image has no program to replay a recording" in done.err
+    assert "stage 'plan' can't be replayed in a container: its image lacks the replay program" in done.err
     (project.root / "p.yaml").write_text(stage % "bwrap")
     (project.home / "bin").mkdir()
     done = project.call("replay", kept, "-p", "p.yaml", env={"PATH": str(project.home / "bin")})
@@ -214,8 +214,8 @@ def test_changes_below_protected_folders_are_noted_instead_of_recorded(project: 
     recorded = json.loads(exchange)
     assert [step["path"] for step in recorded["steps"] if step["do"] == "write"] == ["made"]
     assert recorded["notes"] == [
-        "'.claude/stages/x' is not recorded: a replay writes nothing below .claude",
-        "'sub/.git/config' is not recorded: a replay writes nothing below .git",
+        "'.claude/stages/x' is not recorded: a replay must not write below .claude",
+        "'sub/.git/config' is not recorded: a replay must not write below .git",
     ]
     (project.root / "made").unlink()
     assert project.call("replay", "auth").code == 0

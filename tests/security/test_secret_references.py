@@ -46,7 +46,7 @@ def test_a_resumed_run_needs_the_variable(project: Project) -> None:
     (project.root.parent / "prompt").unlink()
     missing = project.call("resume", "s")
     assert missing.code != 0
-    assert "DEPLOY_TOKEN is not set" in missing.err + missing.out
+    assert "DEPLOY_TOKEN, which is not set" in missing.err + missing.out
     assert not (project.root.parent / "prompt").exists()
     assert project.call("resume", "s", env=KEY).code == 0
     assert SECRET in (project.root.parent / "prompt").read_text()
@@ -83,7 +83,7 @@ def test_secret_in_a_command_is_stored_as_a_reference_and_the_agent_gets_the_var
     (project.root / "go").touch()
     missing = project.call("resume", "s")
     assert missing.code != 0
-    assert "DEPLOY_TOKEN is not set" in missing.err + missing.out
+    assert "DEPLOY_TOKEN, which is not set" in missing.err + missing.out
     assert project.call("resume", "s", env=KEY).code == 0
     assert set((project.root.parent / "given").read_text().split()) == {SECRET}
     assert holding(project) == []

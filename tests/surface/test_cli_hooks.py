@@ -108,7 +108,7 @@ def test_answer_to_a_run_that_needs_hooks_of_a_program_waits_for_that_program(pr
     assert f"Resume: with {PROGRAM}" in shown
     assert not [line for line in shown if line.startswith(("Question:", "Answer:"))]
     inbox = project.call("inbox")
-    assert inbox.out == "No run asks for anything.\n"
+    assert inbox.out == "No open requests.\n"
     assert inbox.err == f"Session 'auth' was answered but has no active engine; run {PROGRAM}.\n"
 
 

@@ -97,7 +97,7 @@ def test_inbox_names_a_run_whose_time_to_answer_is_over(project: Project) -> Non
 
 
 def test_empty_inbox_says_so(project: Project) -> None:
-    assert project.call("inbox").out == "No run asks for anything.\n"
+    assert project.call("inbox").out == "No open requests.\n"
     assert project.call("inbox", "--json").json == []
     done = project.call("approve")
     assert (done.code, done.err.splitlines()[0]) == (2, f"Error: no open request in {project.root}")

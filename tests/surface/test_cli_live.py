@@ -40,7 +40,7 @@ def test_ctrl_c_on_a_terminal_says_what_happens_and_how_to_resume(project: Proje
     with on_a_terminal(project, "run", "-p", file, "-s", "auth") as screen:
         screen.until("reading")
         screen.type("\x03")
-        screen.until("Press Ctrl-C again to stop it now.")
+        screen.until("Press Ctrl-C again to stop immediately.")
         (project.root / "go").touch()
         assert screen.end() == 130
     assert "‖ Paused after 1 iteration in" in screen.text

@@ -16,7 +16,7 @@ def test_rm_asks_on_a_terminal_and_refuses_elsewhere(project: Project) -> None:
     completed(project, "one", "two")
     refused = project.call("rm", "one")
     assert refused.code == 2
-    assert "no terminal to ask for confirmation" in refused.err
+    assert "can't ask for confirmation without a terminal" in refused.err
     assert "add --yes" in refused.err
     with on_a_terminal(project, "rm", "one") as screen:
         screen.until("one: completed, 1 iteration, ")

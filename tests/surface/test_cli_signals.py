@@ -28,7 +28,7 @@ def test_sigint_during_iteration_waits_for_completion(project: Project) -> None:
         (project.root / "go").touch()
         done = run.end()
     assert done.code == 130
-    assert "Stopping: what is running has up to 30 s to finish. Press Ctrl-C again" in done.err
+    assert "Stopping: running work has up to 30 s to finish. Press Ctrl-C again" in done.err
     assert done.lines[-2:] == [
         "‖ Paused after 1 iteration in Ns: stopped by a signal, such as Ctrl-C",
         "  Resume: agentforge resume auth",
@@ -73,7 +73,7 @@ def test_double_sigint_forces_immediate_exit(project: Project) -> None:
         wait_for(lambda: "pause_requested" in project.types("auth"), "the request to pause")
         done = run.insist(SIGINT)
     assert done.code == 130
-    assert "Stopping what is running now." in done.err
+    assert "Stopping immediately." in done.err
     assert not is_alive(pid)
     assert project.types("auth")[-3:] == ["attempt_ending", "attempt_cancelled", "session_paused"]
 

@@ -88,5 +88,5 @@ def test_stage_of_a_running_run_is_not_restarted_with_options_of_a_resume(
     given: dict[str, Any], option: str
 ) -> None:
     refuse_resume_options("auth", {**RESUMED, "skip_checks": {}})
-    with pytest.raises(click.UsageError, match=f"session 'auth' is running, and {option} is for a run that"):
+    with pytest.raises(click.UsageError, match=f"{option} can't be used while session 'auth' is running"):
         refuse_resume_options("auth", {**RESUMED, "skip_checks": {}, **given})

@@ -191,7 +191,7 @@ def test_warning_at_the_start_names_the_session_that_works_in_the_same_folder(pr
         (warning,) = logged(second.err)
         assert warning == (
             f"Session 'first' is running in the same folder (PID {first.process.pid}): "
-            "the agents of both change the same files"
+            "the agents of both sessions can change the same files"
         )
         (project.root / "go").touch()
         assert first.end().code == 0

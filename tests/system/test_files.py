@@ -271,7 +271,7 @@ def test_file_in_the_place_of_a_folder_is_named_with_the_next_step(tmp_path: Pat
     for act in acts:
         error = refused(act)
         assert str(tmp_path / "file") in error.message
-        assert "in the way" in error.hint
+        assert "has this path" in error.hint
 
 
 def test_missing_folder_is_reported_as_missing(tmp_path: Path) -> None:

@@ -180,7 +180,7 @@ def test_folders_of_a_run_are_for_their_owner(tmp_path: Path) -> None:
 
 
 def test_path_with_dots_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match=r"no `\.\.`"):
+    with pytest.raises(OSError, match=r"must not contain `\.\.`"):
         open_folder(f"{tmp_path}/../{tmp_path.name}")
 
 

@@ -64,7 +64,7 @@ def test_answers_to_a_verdict_say_what_follows() -> None:
     assert [choice.text for choice in choices(limit)] == [
         "retry: go back once more",
         "accept: continue despite the verdict, for a reason that is recorded",
-        "resume: run the checks again; cycles are counted from the start",
+        "resume: run the checks again; the cycle counter is reset",
         "cancel: end the run; it can't be resumed",
     ]
     verdict = Request("r-1", "escalation", "k", "verdict", "Accept?", ("accept", "retry", "cancel"), NOON)

@@ -39,7 +39,7 @@ def words(was: CourseStep, now: CourseStep | None, *unrecorded: CourseStep) -> s
         (
             CourseStep("run_completed", "plan", detail="all_loops_complete"),
             None,
-            "the past run completed (reached the end of the pipeline); this pipeline would do nothing more",
+            "the past run completed (reached the end of the pipeline); this pipeline would stop here",
         ),
     ],
 )

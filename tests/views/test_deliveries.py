@@ -109,7 +109,7 @@ def test_same_hook_at_two_places_has_two_deliveries() -> None:
             "timed out",
             "12:00:01, timed out after 1m 00s",
         ),
-        ([f.HookLost(*HOOK, started=False)], "failed", "lost", "12:00:01, lost: it had not begun"),
+        ([f.HookLost(*HOOK, started=False)], "failed", "lost", "12:00:01, lost: it had not started"),
         (
             [f.HookFailed(*HOOK, retry=True), f.HookRetryScheduled(*HOOK, due_at=NOON)],
             "wait",

@@ -95,7 +95,7 @@ LINES: list[tuple[AnyFact, str, str | None]] = [
     (
         f.StageRetried(1, 2, SOON, FailureKind.AGENT_ERROR, "no idea"),
         'node=1 visit=1 iter=2 stage_try=1/2 type=agent_error message="no idea"',
-        "build 2/3 trying the stage again in 4.0s (further try 1 of 2)",
+        "build 2/3 retrying the stage in 4.0s (retry 1 of 2)",
     ),
     (
         f.LimitMet(1, "claude", 0, SOON, SOON, "usage limit"),

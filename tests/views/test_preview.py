@@ -144,7 +144,7 @@ def test_preview_shows_the_server_and_the_key_of_a_model() -> None:
     node = replace(stage("plan"), provider=ProviderChoice("api", "m", config))
     assert "- Server: https://h.example/v1, with GATE\ufffd" in shown(plan_of(node))
     node = replace(stage("plan"), provider=ProviderChoice("api", "m", {"base_url": "http://127.0.0.1:1"}))
-    assert "- Server: http://127.0.0.1:1, with the key of the model's maker, if any" in shown(plan_of(node))
+    assert "- Server: http://127.0.0.1:1, with the key of the model's vendor, if any" in shown(plan_of(node))
 
 
 def test_preview_shows_fallbacks_permissions_sandbox_attempts_and_limits() -> None:
@@ -172,9 +172,9 @@ def test_preview_shows_fallbacks_permissions_sandbox_attempts_and_limits() -> No
         "- Fallback: claude / haiku",
         "- Permissions: --permission-mode plan",
         "- Fallback: gemini",
-        "- Permissions: those of the CLI's own settings",
+        "- Permissions: as configured in the CLI's own settings",
         "- Fallback: own",
-        "- Permissions: those of the CLI's own settings",
+        "- Permissions: as configured in the CLI's own settings",
         "- Fallback: command",
         "- Sandbox: docker, without network, image tools:1, writable: /cache, hidden: secrets keys",
         "- Iterations: 1 iteration",
@@ -193,7 +193,7 @@ def test_preview_shows_settings_of_a_wrong_type_and_a_plain_sandbox() -> None:
         retry=RetryPolicy(max_attempts=5, stage=2),
     )
     lines = preview(plan_of(node), LAYOUT, {"claude": ("--skip-all",)})
-    assert "- Permissions: those of the CLI's own settings" in lines
+    assert "- Permissions: as configured in the CLI's own settings" in lines
     assert "- Sandbox: bwrap, with network" in lines
     assert "- Attempts: at_least_once, at most 5 per iteration, 2 retries of the stage" in lines
 

@@ -178,7 +178,7 @@ RUN = CheckRun("test", 1, 1, NOON)
             replace(RUN, status="void", changed=tuple("abcdefg")),
             True,
             "warning",
-            "build, visit 2, iteration 1: test is void, as files changed",
+            "build, visit 2, iteration 1: test was discarded because files changed",
             ["Changed: a, b, c, d, e and 2 more"],
         ),
     ],

@@ -192,7 +192,7 @@ def test_rows_of_a_failed_and_of_a_running_iteration() -> None:
     ]
     story.add(f.TreeTaken(1, tree=A), here())
     for status in ("running", "interrupted"):
-        assert dict(rows(story.last, None, status))["Changed"] == "known when the iteration ends"
+        assert dict(rows(story.last, None, status))["Changed"] == "available when the iteration ends"
     story.add(f.ErrorOccurred(FailureKind.AGENT_ERROR, "no", "plan", 1), here())
     row = next(row for row in work_rows(story.last, None, "failed") if row.label == "Attempts")
     assert row.lines == ("1 claude failed after 2.0s: agent_error: no",)

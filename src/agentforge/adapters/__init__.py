@@ -1,1 +1,1 @@
-"""Ports made real, named for the technology. Imports ports and model only."""
+"""Implementations of the ports, named for the technology. Imports ports and model only."""

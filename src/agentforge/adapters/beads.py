@@ -63,7 +63,7 @@ class Beads:
     def _missing(self) -> Failure:
         return _unreadable(
             "Missing required command: bd (beads CLI). Install it (npm install -g @beads/bd)"
-            f" or give the stage another termination{why_refused(PROGRAM, self._environ, self._project)}"
+            f" or use another termination type{why_refused(PROGRAM, self._environ, self._project)}"
         )
 
     def _program(self) -> str | None:

@@ -101,7 +101,7 @@ def _target(response: "httpx2.Response") -> "httpx2.URL | WebhookRefused":
         message = f"{_origin(url)} redirected to another origin, {_origin(target)}, which is refused"
         return WebhookRefused(short_message(message), retry=False, status=status)
     if status not in REPEATED:
-        message = f"{_origin(url)} answered {status}: only the redirects 307 and 308 repeat a POST"
+        message = f"{_origin(url)} answered {status}: only redirects 307 and 308 are followed for a POST"
         return WebhookRefused(message, retry=False, status=status)
     return target
 

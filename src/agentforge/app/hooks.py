@@ -63,17 +63,20 @@ class HookRegistry:
         if stage is not None and point not in OF_STAGES:
             others = ", ".join(sorted(OF_STAGES))
             raise InvalidRequest(
-                f"{point} belongs to no stage", hint=f"register hook {id!r} without `stage`, or at {others}"
+                f"{point} has no stage", hint=f"register hook {id!r} without `stage`, or at {others}"
             )
         if stage is not None and not isinstance(stage, str):
-            raise InvalidRequest(f"the stage of hook {id!r} must be the id of a node", hint="pass its text")
+            raise InvalidRequest(
+                f"the stage of hook {id!r} must be the id of a node", hint="pass the id as a string"
+            )
         if timeout is not None and not _is_time(timeout):
             raise InvalidRequest(
                 f"the timeout of hook {id!r} must be positive, at most a year", hint="pass seconds, or None"
             )
         if len(self._hooks) >= MAX_HOOKS - MAX_YAML_HOOKS:
             raise InvalidRequest(
-                f"an engine has at most {len(self._hooks)} hooks", hint="call several functions from one hook"
+                f"an engine can have at most {len(self._hooks)} hooks",
+                hint="call several functions from one hook",
             )
         if on_lost not in ("repeat", "pause"):
             raise InvalidRequest(

@@ -21,10 +21,10 @@ from agentforge.views.run_model import RunModel
 log = logging.getLogger("agentforge.display")
 
 STOPPING = (
-    f"Stopping: what is running has up to {Engine.STOP_GRACE:g} s to finish. "
-    "Press Ctrl-C again to stop it now."
+    f"Stopping: running work has up to {Engine.STOP_GRACE:g} s to finish. "
+    "Press Ctrl-C again to stop immediately."
 )
-ENDING = "Stopping what is running now."
+ENDING = "Stopping immediately."
 
 
 class Painter(Protocol):

@@ -172,7 +172,7 @@ engine_options = options_of(
         callback=_keep,
         expose_value=False,
         help="Minimum level to log to stderr; info also logs the run's events.  "
-        "[default: $AGENT_PIPELINES_LOG_LEVEL, else warn on a terminal and info without events otherwise]",
+        "[default: $AGENT_PIPELINES_LOG_LEVEL, or warn on a terminal, or info without events]",
     ),
     click.option(
         "--log-format",

@@ -51,7 +51,7 @@ def ask(call: Invocation, one: "OpenRequest") -> TargetAnswer | None:
     with suppress(EOFError, KeyboardInterrupt):
         while (answer := _answer(call, subject)) is not None:
             wanted = _wanted_text(one.request, answer)
-            text = read_line(f"{wanted} (empty: back): ") if wanted else ""
+            text = read_line(f"{wanted} (leave empty to go back): ") if wanted else ""
             if (text or not wanted) and _is_sure(one.request, answer):
                 return TargetAnswer(target, answer, text)
         return None
@@ -80,7 +80,7 @@ def _answer(call: Invocation, subject: RequestSubject) -> str | None:
             show_subject(call, subject, verbose=True)
             _show_choices(request)
         else:
-            echo("That is not one of the answers.")
+            echo("Choose one of the answers above.")
 
 
 def _show_choices(request: Request) -> None:
@@ -88,9 +88,9 @@ def _show_choices(request: Request) -> None:
     for choice in choices(request):
         echo(f"  {styled(choice.key, 'busy')}  {choice.text}")
     if request.grants:
-        echo(f"  {styled('N', 'busy')}  a number of {request.grants} to grant")
+        echo(f"  {styled('N', 'busy')}  number of further {request.grants} to grant")
     if request.takes_text:
-        echo("  Type your answer; ? views the output and the change, Enter leaves it for later.")
+        echo("  Type your answer; ? shows the output and the change, Enter skips the question.")
         return
     echo(f"  {styled(VIEW, 'busy')}  view the output and the full change")
     echo(f"  {styled(LATER, 'busy')}  later: leave it open")

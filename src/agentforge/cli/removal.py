@@ -19,7 +19,9 @@ def confirm_or_refuse(call: Invocation, question: str, *, yes: bool) -> None:
     if yes:
         return
     if call.as_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise InvalidRequest("no terminal to ask for confirmation", hint="add --yes to delete without asking")
+        raise InvalidRequest(
+            "can't ask for confirmation without a terminal", hint="add --yes to delete without asking"
+        )
     if not click.confirm(question, err=True):
         raise InvalidRequest("nothing was deleted")
 

@@ -22,7 +22,7 @@ QUESTION_CHARS = 60
 
 request_options = options_of(
     click.argument("session", metavar="[SESSION|ID]", required=False),
-    click.option("--request", metavar="ID", help="Request to answer, if the session has several."),
+    click.option("--request", metavar="ID", help="Id of the request, if the session has several."),
 )
 
 
@@ -117,6 +117,6 @@ def _wrong_kind(call: Invocation, found: "Sequence[OpenRequest]") -> InvalidRequ
     command = answer_command(first.session, first.request, call.program, only=len(found) == 1)
     asked = one_line(first.request.question)
     return InvalidRequest(
-        f"session {first.session!r} doesn't wait for an approval, but asks: {asked}",
+        f"session {first.session!r} is not waiting for an approval; it asks: {asked}",
         hint=f"answer it with `{command}`",
     )

@@ -65,7 +65,7 @@ def _below(one: "OpenRequest", now: datetime) -> list[str]:
     if one.request.due_at or "agent" in one.request.answerers:
         lines.append(f"waits for {waits_text(one.request, now)}")
     if not one.is_own:
-        lines.append("not started here: to answer it, you have to trust the run")
+        lines.append("not started here: use --trust to answer it")
     return lines
 
 

@@ -37,7 +37,7 @@ def validate_hooks(pipeline: ResolvedPipeline, report: Report, *, is_nested: boo
     nodes = list(_nodes(pipeline)) if pipeline.spec.hooks else []
     for spec in pipeline.spec.hooks:
         if is_nested and spec.hook.point in SESSION_POINTS:
-            message = f"a nested pipeline has no {spec.hook.point}: it is a part of another run"
+            message = f"`{spec.hook.point}` is not allowed in a nested pipeline, which is part of another run"
             hint = "put the hook into the outermost pipeline, or use `stage_start` or `stage_end`"
             report.error("conflict", spec.at, message, hint)
         elif spec.stage and spec.hook.point not in SESSION_POINTS:

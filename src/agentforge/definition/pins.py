@@ -95,7 +95,7 @@ def _judge_prompt(sources: Sources, report: Report) -> str:
         text = sources.read(absolute(sources.project, named))
         if text is None:
             at = report.variable(JUDGE_PROMPT_PATH, named)
-            message = f"{JUDGE_PROMPT_PATH} names no file that can be read: `{named}`"
+            message = f"{JUDGE_PROMPT_PATH} must name a readable file, got `{named}`"
             report.error("missing-file", at, message, "correct the path, or unset the variable")
         return _encodable(text or "")
     places = (

@@ -57,7 +57,8 @@ def _verdicts(declared: Sequence[Written[str]], report: Report) -> tuple[str, ..
     for word in declared:
         known = words.setdefault(word.value.lower(), word.value)
         if known != word.value:
-            message = f"the verdict {shown(word.value)} is {shown(known)}: upper and lower case don't matter"
+            same = f"{shown(word.value)} is the same as {shown(known)}"
+            message = f"the verdict {same}: verdicts are not case-sensitive"
             report.error("conflict", word.at, message, f"use {shown(known)}, or another word")
     return (*VERDICTS, *(word.value for word in declared))
 

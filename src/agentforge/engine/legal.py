@@ -244,7 +244,9 @@ def refuse_note(state: RunState) -> None:
     """Raise IllegalMove, with a message for people, if nothing can be added to the run's context."""
     refuse_shell_run(state)
     if state.status in FINAL:
-        raise IllegalMove(f"Session {state.session!r} is {status_text(state.status)}: no iteration follows.")
+        raise IllegalMove(
+            f"Session {state.session!r} is {status_text(state.status)}: it has no further iterations."
+        )
 
 
 def refuse_cancel(state: RunState) -> None:

@@ -308,7 +308,7 @@ def _check_step(step: AnyStep, where: str) -> None:
             if path.startswith("/") or ".." in path.split("/") or "\0" in path:
                 raise ValueError(f"{path!r} is outside the workdir - at `{where}.path`")
             if name := protected_step(path):
-                raise ValueError(f"{path!r}: a replay writes nothing below {name} - at `{where}.path`")
+                raise ValueError(f"{path!r}: a replay must not write below {name} - at `{where}.path`")
         case _:
             pass
     match step:

@@ -6,7 +6,7 @@ from ipaddress import ip_address
 
 VARIABLE = "AGENTFORGE_KEY_HOSTS"
 """Further hosts, separated by commas or blanks."""
-HINT = "a definition may send keys to their maker and to this machine; see docs/providers-api.md"
+HINT = "a definition may send keys only to their vendor or to this machine; see docs/providers-api.md"
 MAKERS = frozenset(
     {"api.anthropic.com", "api.openai.com", "generativelanguage.googleapis.com", "openrouter.ai"}
 )
@@ -34,7 +34,7 @@ def host_problem(address: str, environ: Mapping[str, str]) -> str:
         return f"{host} would get the key unencrypted; use https"
     if host in MAKERS or host in _allowed(environ):
         return ""
-    return f"no key is sent to {host}, because only a file names it; to allow it, set {VARIABLE}={host}"
+    return f"refusing to send a key to {host}, which only a file names; to allow it, set {VARIABLE}={host}"
 
 
 def _is_loopback(host: str) -> bool:

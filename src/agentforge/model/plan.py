@@ -164,7 +164,7 @@ class Fixed(Struct, frozen=True, tag="fixed", tag_field="type", omit_defaults=Tr
 
 
 class Judgment(Struct, frozen=True, tag="judgment", tag_field="type", omit_defaults=True):
-    """Ends after `consensus` consecutive stop verdicts of an external judge."""
+    """Ends after `consensus` consecutive stop decisions of an external judge."""
 
     max: int
     min_iterations: int | None = None

@@ -329,7 +329,7 @@ class StageState(Struct, frozen=True, tag="stage"):
     judged: int = 0
     """The latest iteration for which the judge was heard, failed or was skipped."""
     stops: int = 0
-    """Consecutive stop verdicts of the judge."""
+    """Consecutive stop decisions of the judge."""
     plateaus: int = 0
     """Consecutive iterations that suspected a plateau."""
     judge_failures: int = 0

@@ -35,12 +35,12 @@ LOG_LEVELS = ("debug", "info", "warn", "warning", "error", "fatal")
 EFFORTS = ("xhigh", "high", "medium", "low", "minimal")
 
 SUBJECTS: dict[Subject, str] = {
-    "files": "Where files are",
-    "runs": "What runs use",
+    "files": "File locations",
+    "runs": "Run settings",
     "judge": "The judge",
     "codex": "Codex",
     "api": "Provider `api`",
-    "mock": "Runs without agents",
+    "mock": "Mock mode",
     "log": "The log of a run",
     "trust": "Trust",
     "terminal": "Output",
@@ -48,8 +48,8 @@ SUBJECTS: dict[Subject, str] = {
 
 VARIABLES = (
     Variable("PROJECT_ROOT", "files", "the project's folder, as `-C DIR`", "folder", "the current folder"),
-    Variable("STAGES_DIR", "files", "a folder of more stages", "folder"),
-    Variable("PIPELINES_DIR", "files", "a folder of more pipelines", "folder"),
+    Variable("STAGES_DIR", "files", "an additional folder of stages", "folder"),
+    Variable("PIPELINES_DIR", "files", "an additional folder of pipelines", "folder"),
     Variable(
         "AGENT_PIPELINES_ROOT",
         "files",
@@ -59,13 +59,13 @@ VARIABLES = (
     Variable(
         "XDG_STATE_HOME",
         "files",
-        "the folder below which the proofs are that runs were started here",
+        "the parent of AgentForge's state folder, which holds the proofs that runs were started here",
         default="`~/.local/state`",
     ),
     Variable(
         "XDG_CONFIG_HOME",
         "files",
-        "the folder below which trusted projects are listed",
+        "the parent of the folder that lists trusted projects",
         default="`~/.config`",
     ),
     Variable(
@@ -88,17 +88,15 @@ VARIABLES = (
     Variable(
         "PIPELINE_CLI_INPUTS", "runs", "the same as `--input`, which overrides it: a JSON list of paths"
     ),
-    Variable(
-        "BEADS_LABEL_PREFIX", "runs", "what the label of a queue's tasks begins with", default="`pipeline/`"
-    ),
+    Variable("BEADS_LABEL_PREFIX", "runs", "the prefix of the labels of queue tasks", default="`pipeline/`"),
     Variable(
         "AGENTFORGE_NOTIFY",
         "runs",
-        "who is notified when any run needs a person, fails, completes or is cancelled: `desktop`, a URL or a"
-        " command",
+        "where notifications are sent when any run needs a person, fails, completes or is cancelled:"
+        " `desktop`, a URL or a command",
     ),
     Variable(
-        "COMPILE_TIMESTAMP", "runs", "the time in the plan, for the same output every time", "time", "now"
+        "COMPILE_TIMESTAMP", "runs", "the compile time in the plan, for reproducible output", "time", "now"
     ),
     Variable("SESSION_CREATED_AT", "runs", "the time at which the run was created", "time", "now"),
     Variable(
@@ -110,7 +108,7 @@ VARIABLES = (
     Variable(
         "PLATEAU_TEST_MODE",
         "judge",
-        "ask no judge; the agent's `plateau_suspected` decides",
+        "don't call a judge; the agent's `plateau_suspected` decides",
         "switch",
         values=("1",),
     ),
@@ -119,9 +117,9 @@ VARIABLES = (
     Variable("CODEX_TIMEOUT", "codex", "the time limit of an attempt; 0 for none", "seconds", "900"),
     Variable("ANTHROPIC_API_KEY", "api", "the key for Anthropic's models"),
     Variable("ANTHROPIC_AUTH_TOKEN", "api", "the token that is used instead if there is no key"),
-    Variable("ANTHROPIC_BASE_URL", "api", "another address of Anthropic's API"),
+    Variable("ANTHROPIC_BASE_URL", "api", "the base URL of Anthropic's API"),
     Variable("OPENAI_API_KEY", "api", "the key for OpenAI's models"),
-    Variable("OPENAI_BASE_URL", "api", "another address of OpenAI's API"),
+    Variable("OPENAI_BASE_URL", "api", "the base URL of OpenAI's API"),
     Variable(
         "AGENTFORGE_KEY_HOSTS", "api", "more hosts that a key may be sent to, separated by commas", "list"
     ),
@@ -131,18 +129,18 @@ VARIABLES = (
     Variable(
         "AGENT_PIPELINES_EVENT_BUFFER",
         "log",
-        "how many events of progress are kept before they are written",
+        "the number of progress events to buffer",
         "number",
         "100",
     ),
     Variable(
         "AGENT_PIPELINES_EVENT_FLUSH_MS",
         "log",
-        "how many milliseconds they are kept at most",
+        "the maximum number of milliseconds to buffer them",
         "number",
         "1000",
     ),
-    Variable("EVENTS_TAIL_LINES", "log", "how many events `tail` begins with", "number", "50"),
+    Variable("EVENTS_TAIL_LINES", "log", "the number of past events that `tail` shows first", "number", "50"),
     Variable(
         "AGENTFORGE_TRUST_PROJECT",
         "trust",
@@ -161,7 +159,7 @@ VARIABLES = (
     Variable(
         "AGENT_PIPELINES_LOG_LEVEL",
         "terminal",
-        "the least level that is logged to stderr, as `--log-level`",
+        "the minimum level to log to stderr, as `--log-level`",
         default="`warn` on a terminal, else `info`",
         values=LOG_LEVELS,
     ),
@@ -176,25 +174,23 @@ GIVEN = (
     GivenVariable("AGENTFORGE_RESULT", "the path of the result to write, as `${RESULT}`"),
     GivenVariable("AGENTFORGE_STATUS", "the path of the status to write, as `${STATUS}`"),
     GivenVariable("AGENTFORGE_PROMPT", "the path of the prompt"),
-    GivenVariable(
-        "AGENT_PIPELINES_SESSION", "of a hook's script and the command of a notification: the session"
-    ),
-    GivenVariable("AGENT_PIPELINES_STAGE", "of a hook's script: the stage; empty outside of stages"),
-    GivenVariable("AGENT_PIPELINES_ITERATION", "of a hook's script: the iteration; 0 before the first"),
-    GivenVariable("AGENT_PIPELINES_CONTEXT", "of a hook's script: the notes of people and hooks so far"),
-    GivenVariable("AGENTFORGE_CHECK", "of a check: its name"),
-    GivenVariable("AGENTFORGE_HOOK", "of a hook's script: the id of the hook"),
-    GivenVariable("AGENTFORGE_DELIVERY", "of a hook's script: the key of the call, the same for every try"),
+    GivenVariable("AGENT_PIPELINES_SESSION", "for hook scripts and notification commands: the session"),
+    GivenVariable("AGENT_PIPELINES_STAGE", "for hook scripts: the stage; empty outside of stages"),
+    GivenVariable("AGENT_PIPELINES_ITERATION", "for hook scripts: the iteration; 0 before the first"),
+    GivenVariable("AGENT_PIPELINES_CONTEXT", "for hook scripts: the notes of people and hooks so far"),
+    GivenVariable("AGENTFORGE_CHECK", "for checks: the name of the check"),
+    GivenVariable("AGENTFORGE_HOOK", "for hook scripts: the id of the hook"),
+    GivenVariable("AGENTFORGE_DELIVERY", "for hook scripts: the key of the call, the same for every try"),
     GivenVariable(
         "AGENTFORGE_EVENT",
-        "of a hook's script: the hook point, such as `iteration_end`; of the command of a notification:"
+        "for hook scripts: the hook point, such as `iteration_end`; for notification commands:"
         " `request`, `failed`, `completed` or `cancelled`",
     ),
-    GivenVariable("AGENTFORGE_NOTIFICATION", "of the command of a notification: its key"),
-    GivenVariable("AGENTFORGE_TEXT", "of the command of a notification: what happened, on one line"),
+    GivenVariable("AGENTFORGE_NOTIFICATION", "for notification commands: its key"),
+    GivenVariable("AGENTFORGE_TEXT", "for notification commands: what happened, on one line"),
     GivenVariable("CLAUDE_PIPELINE_AGENT", "`1`: the program was started by AgentForge"),
-    GivenVariable("CLAUDE_PIPELINE_SESSION", "of a run of a single stage: the session"),
-    GivenVariable("CLAUDE_PIPELINE_TYPE", "of a run of a single stage: the stage"),
+    GivenVariable("CLAUDE_PIPELINE_SESSION", "for runs of a single stage: the session"),
+    GivenVariable("CLAUDE_PIPELINE_TYPE", "for runs of a single stage: the stage"),
     GivenVariable(
         "AGENTFORGE_ATTEMPT", "marks the processes of the attempt, so that all of them can be ended"
     ),

@@ -72,7 +72,7 @@ def stray_answers(layout: RunLayout, state: RunState) -> Iterator[tuple[str, str
         if ending != "json":
             continue
         if id in asked and asked[id].is_overdue:
-            yield _path(layout, id), f"the time to answer request {id!r} is over"
+            yield _path(layout, id), f"request {id!r} has timed out"
         elif id not in asked and not _can_be_request(id, state.seq):
             yield _path(layout, id), "the run has no such request"
 
@@ -107,13 +107,13 @@ def _problem(given: Answer, run_id: str, request: Request) -> str:
     if given.at < request.opened_at:
         return f"it was given before request {request.id!r} was asked"
     if given.size > MAX_TEXT_BYTES:
-        return f"it says more than {MAX_TEXT_BYTES} bytes"
+        return f"its text is longer than {MAX_TEXT_BYTES} bytes"
     if not given.answer.strip():
         return "it is empty"
     if not request.accepts(given.answer):
         return f"it is not an answer to request {request.id!r}, which accepts: {offered(request)}"
     if request.needs_reason(given.answer) and not given.text.strip():
-        return f"{given.answer!r} needs a text that says why"
+        return f"{given.answer!r} requires a reason in `text`"
     return ""
 
 

@@ -132,7 +132,7 @@ class Confiner:
         if link := _link_in(path, self._project):
             raise ProviderUnusable(
                 f"a sandbox can't protect {link}, because it is a link, which an agent could replace",
-                hint=f"replace it by what it leads to, or add {os.path.relpath(path, self._project)} to "
+                hint=f"replace the link with its target, or add {os.path.relpath(path, self._project)} to "
                 "`writable` of the sandbox if agents may change it",
             )
         if not os.path.lexists(path):

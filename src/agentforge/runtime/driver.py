@@ -37,7 +37,8 @@ log = logging.getLogger("agentforge.run")
 TICK_SECONDS = 0.25
 
 PlayedAnswers = Callable[[Request], tuple[f.AnyFact, ...]]
-"""The recorded answer to a request of a replay, after the checks that were skipped with it, or nothing."""
+"""The recorded answer to a request of a replay, after the checks that were skipped with it. Empty without an
+answer."""
 
 
 class Performers(Struct, frozen=True):
@@ -203,7 +204,7 @@ class Driver:
         stage = state.stage(control.provider)
         if stage is None or visit_name(stage.path, stage.run) == control.visit:
             return False
-        refusals.add(control_path(self._layout, control), "the stage that it is about is over")
+        refusals.add(control_path(self._layout, control), "its stage has already ended")
         return True
 
     def _take_answers(self) -> bool:

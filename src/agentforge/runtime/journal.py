@@ -86,7 +86,7 @@ class Journal:
         return self._latest
 
     async def sleep_until(self, due: datetime) -> None:
-        """Wait for a time of the log: a wait lasts at most its own length, whatever the clock does."""
+        """Wait for a time of the log: a wait lasts at most its own length, even if the clock changes."""
         while (remaining := (due - self.now()).total_seconds()) > 0:
             await self._clock.sleep(remaining)
 

@@ -42,7 +42,7 @@ def is_folder(path: str, refuse: Refuse) -> bool:
     if not stat.S_ISDIR(mode):
         refuse(path, "it is not a folder")
     elif not os.access(path, os.R_OK | os.W_OK | os.X_OK, effective_ids=_CAN_USE_EFFECTIVE_IDS):
-        refuse(path, "it can't be read and written")
+        refuse(path, "it is not readable and writable")
     else:
         return True
     return False

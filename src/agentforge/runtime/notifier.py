@@ -44,7 +44,7 @@ class Sender:
 
     def send(self, channel: Channel, notice: Notice) -> None:
         if len(self._sending) >= MAX_PENDING:
-            _warn(channel, notice, "too many are being sent")
+            _warn(channel, notice, "too many notifications are pending")
             return
         self._pool = self._pool or ThreadPoolExecutor(THREADS, "notification")
         run = copy_context().run
@@ -61,7 +61,7 @@ class Sender:
 
 def _deliver(channel: Channel, notice: Notice, until: float) -> None:
     if monotonic() > until:
-        _warn(channel, notice, "those before it took too long")
+        _warn(channel, notice, "earlier notifications took too long")
         return
     try:
         channel.send(notice)

@@ -330,7 +330,7 @@ class Recorder:
             if now == self._stamps.get(path):
                 continue
             if name := protected_step(path):
-                notes.append(f"{path!r} is not recorded: a replay writes nothing below {name}")
+                notes.append(f"{path!r} is not recorded: a replay must not write below {name}")
                 continue
             if now is None:
                 yield Delete(path=path)

@@ -64,7 +64,7 @@ class RunProof:
             problem = error.message
         log.warning(
             "can't record that this run was started here (%s): if it is interrupted, `recover` skips it and "
-            "`resume` needs --trust; set XDG_STATE_HOME to a folder of your own that lasts",
+            "`resume` needs --trust; set XDG_STATE_HOME to a persistent folder that you own",
             problem,
         )
 

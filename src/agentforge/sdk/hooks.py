@@ -42,9 +42,9 @@ class HookDecorator:
         timeout: float | None = None,
         on_lost: OnLost = "repeat",
     ) -> Any:
-        """`stage`: the id of the only node that it applies to. `name`: the function's by default; the log
-        names the hook by its point and its name. `timeout`: in seconds. `on_lost`: whether a call is repeated
-        after the engine died in it, or a person is asked."""
+        """`stage`: call it only for the node with this id. `name`: the function's by default; the log names
+        the hook by its point and its name. `timeout`: in seconds. `on_lost`: whether a call is repeated after
+        the engine died in it, or a person is asked."""
 
         def register(function: F) -> F:
             self._add(function, stage=stage, name=name, timeout=timeout, on_lost=on_lost)

@@ -1,6 +1,7 @@
 """Calls a function off the event loop, with a deadline.
 
-A thread can't be ended: after the deadline it is left to itself, so the function must not write anything.
+A thread can't be ended: after the deadline it keeps running in the background, so the function must not
+write anything.
 """
 
 import asyncio

@@ -48,7 +48,7 @@ _GET_GENERATION = 0x80087601
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND
 
-_IN_THE_WAY = "another file or folder is in the way: move it away, then resume the run"
+_IN_THE_WAY = "another file or folder has this path: move it, then resume the run"
 _NOT_PERMITTED = "check the permissions of the file and its folder, then resume the run"
 _HINTS = {
     errno.ENOSPC: "free some space, then resume the run",
@@ -70,7 +70,7 @@ _HINTS = {
 
 def storage_failed(what: str, error: OSError) -> StorageFailed:
     """The only translation of OSErrors; `what` is a path, or "can't DO SOMETHING"."""
-    hint = _HINTS.get(error.errno or 0, "check the disk, then resume the run: nothing recorded is lost")
+    hint = _HINTS.get(error.errno or 0, "check the disk, then resume the run; no recorded event is lost")
     if error.errno == errno.ENOENT:
         hint = f"{_missing(error.filename)} is missing: restore it, or start over with --force"
     kind = UnusableFile if isinstance(error, NotRegular) else StorageFailed

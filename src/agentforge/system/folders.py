@@ -93,7 +93,7 @@ def _descend(path: str) -> int:
 
 def _inner_folder(name: str, folder: int) -> int:
     if name == "..":
-        raise OSError(errno.EINVAL, "a path of the engine has no `..`")
+        raise OSError(errno.EINVAL, "a path of the engine must not contain `..`")
     try:
         return os.open(name, FOLDER, dir_fd=folder)
     except OSError as error:

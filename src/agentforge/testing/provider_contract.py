@@ -280,7 +280,7 @@ class ProcessProviderContract(ProviderContract):
         self, process_provider: ProcessProvider
     ) -> None:
         quiet = process_provider.interpret(Exit(0, None, 12, "done\n"))
-        noisy = process_provider.interpret(Exit(0, None, 12, "done\n", errors="a remark of no consequence\n"))
+        noisy = process_provider.interpret(Exit(0, None, 12, "done\n", errors="a harmless warning\n"))
         assert (noisy.output, noisy.failure) == (quiet.output, quiet.failure)
 
     @pytest.mark.parametrize("output", LEFT_BY_AGENTS)

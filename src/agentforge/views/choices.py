@@ -37,11 +37,11 @@ MEANINGS = {
         CANCEL: "end the run; it can't be resumed",
     },
 }
-_BACK = {RETRY: "go back once more", RESUME: "run the checks again; cycles are counted from the start"}
+_BACK = {RETRY: "go back once more", RESUME: "run the checks again; the cycle counter is reset"}
 _AGAIN = {
     RETRY: "restart the stage once more",
     ACCEPT: "continue without a restart",
-    RESUME: "restart it; restarts are counted from the start",
+    RESUME: "restart it; the restart counter is reset",
 }
 BY_REASON = {
     "hook_restarts": _AGAIN,

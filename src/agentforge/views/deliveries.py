@@ -117,7 +117,7 @@ class DeliveryFold:
             case f.HookTimedOut() as fact:
                 self._end(event, fact.delivery, "timed_out", fact.duration_ms)
             case f.HookLost() as fact:
-                why = "" if fact.started else "it had not begun"
+                why = "" if fact.started else "it had not started"
                 self._end(event, fact.delivery, "lost", None, message=why)
             case f.HookRetryScheduled() as fact:
                 self._change(fact.delivery, due_at=fact.due_at)

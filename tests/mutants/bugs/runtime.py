@@ -78,7 +78,7 @@ BUGS = (
     ),
     Bug(
         DRIVER,
-        "work that is no longer wanted isn't cancelled",
+        "work that is no longer needed isn't cancelled",
         "            await self._drop(stale)\n",
         "            pass\n",
         ("tests/runtime/test_agent_programs.py",),

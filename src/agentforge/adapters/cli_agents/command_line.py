@@ -36,7 +36,7 @@ def choose_model(cli: AgentCli, wanted: str, effort: str, environment: Mapping[s
     """The model of the request; falls back to the environment, then to the CLI's default."""
     model, suffix = split_model(cli, wanted or environment.get(cli.model_variable, "") or cli.default_model)
     effort = suffix or _effort(cli, effort, environment)
-    warning = f"model {model!r} isn't known to work (known: {', '.join(cli.models)})"
+    warning = f"unknown model {model!r} (known: {', '.join(cli.models)}); it is passed on unchanged"
     known = not model or not cli.models or model in cli.models
     return ModelChoice(cli.aliases.get(model, model), effort, "" if known else warning)
 
@@ -160,7 +160,7 @@ def _placeholders(cli: AgentCli) -> Iterator[Problem]:
         needed = key != "prompt_arguments" or cli.prompt != "stdin"
         if words and needed and not found & known:
             wanted = " or ".join(f"{{{name}}}" for name in sorted(known))
-            yield Problem(key, f"`{key}` must contain {wanted}", "add it where the value belongs")
+            yield Problem(key, f"`{key}` must contain {wanted}", "add the placeholder to the arguments")
 
 
 def _patterns(cli: AgentCli) -> Iterator[Problem]:

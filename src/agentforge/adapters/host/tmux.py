@@ -106,7 +106,10 @@ class Tmux:
     def _checked(self, *arguments: str) -> str:
         code, output = self._run(*arguments)
         if "duplicate session" in output:
-            raise RunActive("Session already running. Use `--force` to override.", hint="it began just now")
+            raise RunActive(
+                "Session already running. Use `--force` to override.",
+                hint="another command started it a moment ago",
+            )
         if code != 0:
             raise AgentForgeError(
                 f"tmux can't start the session: {output.strip()[:200]}",
@@ -133,7 +136,7 @@ def _hand_over(launch: Launch, pipe: str, is_running: Callable[[], bool]) -> Non
             file.write(content)
     except OSError as error:
         raise AgentForgeError(
-            f"the program ended in tmux: {error.strerror}", hint="see `tmux ls`, or use --foreground"
+            f"the program exited in tmux: {error.strerror}", hint="see `tmux ls`, or use --foreground"
         ) from error
 
 

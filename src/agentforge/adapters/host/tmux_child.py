@@ -34,7 +34,7 @@ def received(path: str) -> bytes:
             return b"".join(parts)
         else:
             time.sleep(0.01)
-    sys.exit("the program that starts the run in tmux has ended: start it again")
+    sys.exit("the command that opened this tmux session exited; run it again")
 
 
 def main(path: str) -> None:

@@ -18,7 +18,7 @@ from agentforge.system.disk import Disk
 from agentforge.system.files import storage
 from agentforge.system.folders import draft_name
 
-CONTINUE = "`agentforge recover` continues the run: nothing that was recorded is lost"
+CONTINUE = "run `agentforge recover` to continue; no recorded event is lost"
 
 
 def chunks_of(fd: int, start: int, end: int) -> Iterator[bytes]:
@@ -47,13 +47,14 @@ class DisplacedLog:
         """Put a removed log back if possible; returns what happened and what to do next."""
         if target := self._moved_to():
             return LogConflict(
-                f"the log {self._path} was moved to {target} while the run was working: the run was stopped",
-                hint="move it back, then run `agentforge recover`: nothing that was recorded is lost",
+                f"the log {self._path} was moved to {target} while the run was in progress: "
+                "the run was stopped",
+                hint="move it back, then run `agentforge recover`; no recorded event is lost",
             )
         try:
             if self._restore():
                 return LogConflict(
-                    f"the log {self._path} was removed while the run was working "
+                    f"the log {self._path} was removed while the run was in progress "
                     "(by `git clean -x`, `git stash -a` or `rm`?): the run was stopped and its log restored; "
                     "other files of the run may be missing",
                     hint=CONTINUE,
@@ -62,7 +63,8 @@ class DisplacedLog:
             return self._replaced()
         except (OSError, StorageFailed) as error:
             return LogConflict(
-                f"the log {self._path} was removed while the run was working, and can't be restored: {error}",
+                f"the log {self._path} was removed while the run was in progress, "
+                f"and can't be restored: {error}",
                 hint="restore the run's folder, then run `agentforge recover`",
             )
 
@@ -79,7 +81,7 @@ class DisplacedLog:
     def _replaced(self) -> LogConflict:
         if self._complete_copy():
             return LogConflict(
-                f"the log {self._path} was replaced by a copy while the run was working "
+                f"the log {self._path} was replaced by a copy while the run was in progress "
                 "(by `git stash` and `git stash pop`, or from a backup?): the run was stopped",
                 hint=CONTINUE,
                 restored=True,
@@ -88,7 +90,7 @@ class DisplacedLog:
         self._disk.fill(saved, self._content())
         self._disk.sync_directory(os.path.dirname(saved))
         return LogConflict(
-            f"the log {self._path} was replaced by another file while the run was working: "
+            f"the log {self._path} was replaced by another file while the run was in progress: "
             f"the run was stopped and its log saved to {saved}",
             hint="compare the two files and keep one as events.jsonl, then run `agentforge recover`",
         )

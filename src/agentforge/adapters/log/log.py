@@ -81,8 +81,8 @@ class JsonlLog:
                     self._disk.sync_directory(self._directory)
             if file.restored:
                 self._buffering.on_warning(
-                    f"the log {self.path} lacked its last {file.restored:,} bytes, as after a power failure: "
-                    "they were restored"
+                    f"restored the last {file.restored:,} bytes of the log {self.path}, which were missing, "
+                    "probably after a power failure"
                 )
             return Writer(file, self._buffering)
         except BaseException:

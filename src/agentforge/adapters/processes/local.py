@@ -295,7 +295,7 @@ class MacProcesses:
         if not state:
             connection.close()
             raise AgentForgeError(
-                f"ps reports nothing for process {pid}",
+                f"`ps` printed no information about process {pid}",
                 hint="check that `ps -p PID -o stat=,lstart=` works here",
             )
         await hand_over(connection, spec)

@@ -215,7 +215,7 @@ def _schema(given: dict[str, Any] | str | None, workdir: str) -> dict[str, Any] 
         content = read_project_file(workdir, path, MAX_SOURCE_BYTES)
         return msgspec.json.decode(content if content is not None else b"", type=dict[str, Any])
     except (StorageFailed, *NOT_JSON) as error:
-        reason = error.message if isinstance(error, StorageFailed) else "it is missing, or no JSON object"
+        reason = error.message if isinstance(error, StorageFailed) else "it is missing or not a JSON object"
         raise ProviderUnusable(
             f"provider api: can't read the schema {path}: {reason}",
             hint="fix `schema` in the provider's config",
@@ -226,7 +226,7 @@ def _refuse_path(schema: Any) -> None:
     """The content of a readable schema is part of the plan instead of its path."""
     if isinstance(schema, str):
         raise ProviderUnusable(
-            f"provider api: the schema {schema} is missing, or no JSON object",
+            f"provider api: the schema {schema} is missing or not a JSON object",
             hint="fix `schema` in the provider's config: it is read when the run starts",
         )
 

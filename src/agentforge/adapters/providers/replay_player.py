@@ -139,7 +139,7 @@ def inside(path: str) -> Path:
         raise StepFailed(f"{path} is outside the workdir")
     for name in (*path.split("/"), *target.relative_to(root).parts):
         if folded(name) in PROTECTED:
-            raise StepFailed(f"{path}: a replay writes nothing below {name}")
+            raise StepFailed(f"{path}: a replay must not write below {name}")
     return target
 
 

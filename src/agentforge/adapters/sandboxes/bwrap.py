@@ -58,7 +58,7 @@ class BwrapSandbox:
     @property
     def nesting_problem(self) -> str:
         # The kernel requires CAP_SETFCAP of root, which would let it mark files on this machine.
-        return "" if os.geteuid() else "root can't build a sandbox inside of bwrap"
+        return "" if os.geteuid() else "root can't create another sandbox inside bwrap"
 
     def probe(self, choice: SandboxChoice) -> None:
         program = self._program()

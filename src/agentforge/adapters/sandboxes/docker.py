@@ -46,7 +46,7 @@ class DockerSandbox:
 
     @property
     def nesting_problem(self) -> str:
-        return "Docker's default profile lets a container build no sandbox"
+        return "Docker's default profile does not allow a sandbox inside a container"
 
     def probe(self, choice: SandboxChoice) -> None:
         client = self._client()

@@ -94,7 +94,7 @@ async def examine(
         if error.message not in distinct
     )
     doubts += (
-        f"the judge {name} has no login that could be found; if it fails, stages run to their maximum: {fix}"
+        f"no login found for the judge {name}; if it fails, stages run to their maximum of iterations: {fix}"
         for name, fix in registry.without_login(sorted(plan.judges() - broken.keys())).items()
     )
     warnings = [*doubts, *_offline(stages, registry), *unusable, *notes]
@@ -106,7 +106,7 @@ async def examine_replay(plan: Plan, sandboxes: Mapping[str, Sandbox]) -> Readin
     stages = _stages(plan)
     containers = [
         ProviderUnusable(
-            f"stage {stage.id!r} runs in a container, whose image has no program to replay a recording",
+            f"stage {stage.id!r} can't be replayed in a container: its image lacks the replay program",
             hint="give a pipeline with `-p FILE` whose stage has another sandbox",
         )
         for stage in stages
@@ -229,8 +229,8 @@ def _nesting_problems(
     instead = provider.builds_sandbox(choice.config) if problem else ""
     if instead:
         yield ProviderUnusable(
-            f"stage {stage.id!r}: with its permissions, {provider.name} builds a sandbox of its own, which "
-            f"does not work in {stage.sandbox.type} here: {problem}",
+            f"stage {stage.id!r}: with these permissions, {provider.name} creates its own sandbox, which "
+            f"does not work inside {stage.sandbox.type} here: {problem}",
             hint=f"set {instead}, since {stage.sandbox.type} confines it already; or use `sandbox: none`",
         )
 

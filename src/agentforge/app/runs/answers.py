@@ -103,7 +103,7 @@ def _answer(context: RunContext, state: RunState, request: Request, response: Re
         )
     if request.needs_reason(response.answer) and not response.text.strip():
         raise InvalidAnswer(
-            f"{response.answer!r} needs a reason, which the log records with the verdict",
+            f"{response.answer!r} requires a reason, which is recorded in the log",
             hint=f"agentforge answer --reason TEXT {session_argument(state.session)} {response.answer}",
         )
     if given.size > MAX_TEXT_BYTES:
@@ -167,7 +167,7 @@ def _refuse_foreign(runs: Runs, session: str, id: str) -> None:
     else:
         return
     raise ForeignRequest(
-        f"request {id!r} is not of session {session!r}, but of session {other!r}",
+        f"request {id!r} belongs to session {other!r}, not to {session!r}",
         hint=f"answer it with session {other!r}",
     )
 

@@ -58,7 +58,7 @@ class TreeComparison:
         if ended.code != 0:
             raise InvalidRequest(
                 f"the change can't be read: {ended.last_error or ended.problem}",
-                hint=f"its content was in {self._objects[0]}",
+                hint=f"the content was stored in {self._objects[0]} and may have been deleted",
             )
         return ended.stdout
 
@@ -94,7 +94,7 @@ def current_tree(
         if isinstance(tree, NoTree):
             raise InvalidRequest(
                 f"the files as they are now can't be compared: {tree.reason}",
-                hint="wait until the iteration ends: `show` names its changes",
+                hint="wait until the iteration ends; then `agentforge show` lists its changes",
             )
         asked = ("rev-parse", "--git-path", "objects")
         ended = run(git_program(project, environ, *asked, timeout=SECONDS, max_output=MAX_LISTING))

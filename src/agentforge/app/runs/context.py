@@ -89,7 +89,7 @@ def refuse_own_agent(context: RunContext, state: RunState, verb: str) -> None:
     if any(mark.startswith(f"{state.run_id}/") for mark in _marks(context)):
         raise NotPermitted(
             f"an agent of session {state.session!r} must not {verb} it",
-            hint=f"{verb} it outside the run",
+            hint="run the command outside of the agent",
         )
 
 

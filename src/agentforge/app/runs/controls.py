@@ -39,7 +39,7 @@ def steer(context: RunContext, session: str, text: str, *, by: str) -> None:
     refuse_note(state)
     context.trust.refuse_untrusted(session)
     if not text.strip():
-        raise InvalidRequest("the text is empty", hint="say what the next iteration should consider")
+        raise InvalidRequest("the text is empty", hint="pass a text for the next iterations")
     text = stored_text(text, context.runs.environ, "the text")
     refuse_long_note(text, "the text")
     _send(context, session, "steer", text, by=by)

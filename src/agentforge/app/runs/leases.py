@@ -119,7 +119,8 @@ class Leases:
         for other in locked_sessions(self._runs.project):
             if other != session and self._runs.is_held(other):
                 log.warning(
-                    "Session %r is running in the same folder%s: the agents of both change the same files",
+                    "Session %r is running in the same folder%s: "
+                    "the agents of both sessions can change the same files",
                     other,
                     _owner(self._runs, other),
                 )

@@ -1,4 +1,4 @@
-"""Looking at runs. Imports little, so that `status`, `list` and `tail` start fast."""
+"""Read-only access to runs. Imports little, so that `status`, `list` and `tail` start fast."""
 
 import os
 import stat
@@ -180,7 +180,7 @@ class Runs:
             self._refuse_stopped(session)
             raise UnknownRun(
                 f"session {session!r} has a log without events",
-                hint="it was killed before it started: run it again",
+                hint="it was killed before it recorded anything: start it again",
             )
         held = log.is_held()
         if is_shell_run(model.state):
@@ -284,7 +284,7 @@ def _refuse_damage(session: str, reader: LogReader) -> None:
     """Raise LogCorrupt, with the first damaged line, for a log whose start can't be read."""
     for first in reader.damage:
         raise LogCorrupt(
-            f"the log of session {session!r} has no start: line {first.line}: {first.reason}",
+            f"the log of session {session!r} has no readable first event: line {first.line}: {first.reason}",
             hint="restore it, or use --force to start over: the damaged run is archived",
         ) from None
 

@@ -78,7 +78,7 @@ class Trust:
         why = {
             "copied": f"is a copy of the run in {origin.before}",
             "replaced": "was started here, but its log was replaced since",
-        }.get(origin.kind, "was not started on this machine by you")
+        }.get(origin.kind, "was not started by you on this machine")
         # Not from the cache, which is a file of the run: people are shown what the log says.
         info = self._runs.info(session, cached=False)
         return UntrustedRun(

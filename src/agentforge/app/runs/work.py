@@ -93,7 +93,9 @@ class RunWork:
             where = f"{work.name}, iteration {work.iteration}"
             if work.awaits_changes:
                 now = f"`agentforge diff {session_argument(self.session)}` shows the files as they are now"
-                raise InvalidRequest(f"{where} has not ended: its changes are known when it has", hint=now)
+                raise InvalidRequest(
+                    f"{where} is still running: its changes are available when it ends", hint=now
+                )
             raise InvalidRequest(
                 f"the changes of {where} were not recorded" + (f": {work.problem}" if work.problem else ""),
                 hint=NOT_RECORDED,

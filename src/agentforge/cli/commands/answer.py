@@ -12,7 +12,12 @@ from agentforge.views.lines.requests import question_text, reject_command
 @click.command()
 @request_options
 @click.argument("answer", required=False)
-@click.option("--reason", metavar="TEXT", default="", help="Why; `accept` needs it. The log records it.")
+@click.option(
+    "--reason",
+    metavar="TEXT",
+    default="",
+    help="Reason for the answer, recorded in the log; required for `accept`.",
+)
 @reply_options
 @engine_options
 def answer(
@@ -20,9 +25,9 @@ def answer(
 ) -> int:
     """Answer a question of a run and continue the run.
 
-    ANSWER is one of the options of the request; a number where that is offered; any text for a question
-    without options. The first answer counts. SESSION can be omitted if only one request is open. An approval
-    is answered with `approve` and `reject`.
+    ANSWER is one of the request's options, a number if the request accepts one, or any text for a question
+    without options. The first answer counts. SESSION can be omitted if only one request is open. For
+    approvals, use `approve` and `reject`.
     """
     call = invocation()
     if session is None:

@@ -29,7 +29,7 @@ def approve(session: str | None, request: str | None, detach: bool, trust: bool)
 
 @click.command()
 @request_options
-@click.option("-f", "--feedback", metavar="TEXT", help="What to do better: the stage runs again with it.")
+@click.option("-f", "--feedback", metavar="TEXT", help="Feedback for the next visit of the stage.")
 @click.option("--abort", is_flag=True, help="End the run instead; it can't be resumed.")
 @reply_options
 @engine_options

@@ -33,7 +33,8 @@ HINT = "Ctrl-C detaches; the run continues."
 def attach(session: str | None) -> int:
     """Follow a running session with the live display.
 
-    Ctrl-C detaches: the run continues. When the run stops, prints how, with the exit status of the run.
+    Ctrl-C detaches: the run continues. When the run stops, prints the outcome and exits with
+    the run's exit status.
     SESSION can be omitted if only one session is running.
     """
     call = invocation()

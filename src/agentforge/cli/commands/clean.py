@@ -30,16 +30,16 @@ def _age(context: click.Context, parameter: click.Parameter, value: str) -> time
     metavar="AGE",
     callback=_age,
     required=True,
-    help="Delete runs that ended longer ago, as in 12h, 30d or 8w.",
+    help="Delete runs that ended longer ago than this, such as 12h, 30d or 8w.",
 )
-@click.option("--dry-run", is_flag=True, help="List what would be deleted, and delete nothing.")
+@click.option("--dry-run", is_flag=True, help="Only list what would be deleted.")
 @yes_option
 @engine_options
 def clean(older_than: timedelta, dry_run: bool, yes: bool) -> int:
     """Delete old completed and cancelled runs.
 
     Lists them first and asks for confirmation. Paused, failed and interrupted runs are kept, and so are runs
-    that were not started on this machine by you: `agentforge rm SESSION` deletes one.
+    that were not started by you on this machine: `agentforge rm SESSION` deletes one.
     """
     from agentforge.cli.engine import open_engine
 
@@ -76,6 +76,6 @@ def _note_foreign(call: Invocation, names: list[str]) -> None:
         listed = ", ".join(f"'{name}'" for name in names[:5])
         more = f" and {len(names) - 5} more" if len(names) > 5 else ""
         note(
-            f"Kept {counted(len(names), 'run')} not started on this machine by you: {listed}{more}. "
+            f"Kept {counted(len(names), 'run')} not started by you on this machine: {listed}{more}. "
             f"`{call.program} rm SESSION` deletes one."
         )

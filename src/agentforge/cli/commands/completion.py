@@ -11,7 +11,7 @@ from agentforge.cli.output import echo, print_json
 @json_option
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Print the completion script of a shell.
+    """Print a shell completion script.
 
     It completes commands, options, sessions, stages, pipelines and requests. Put the line of your shell into
     its settings file:

@@ -9,14 +9,13 @@ from agentforge.views.lines.work import changes_text, file_lines
 
 @click.command()
 @click.argument("session", required=False)
-@click.option("--stat", is_flag=True, help="List the changed files only, with the numbers of lines.")
+@click.option("--stat", is_flag=True, help="List only the changed files, with line counts.")
 @project_options
 def diff(session: str | None, stat: bool) -> None:
     """Show what changed in the project's files since a run began.
 
     While the run is running or interrupted, the files are compared as they are now; otherwise, as they were
-    when its last attempt ended. Needs a git repository. On a pipe, the output is exactly what `git apply`
-    takes.
+    when its last attempt ended. Needs a git repository. When piped, the output can be passed to `git apply`.
     """
     from agentforge import RunWork
 

@@ -13,7 +13,7 @@ NO_AGENT = "no agent is usable here"
 @click.command()
 @project_options
 def doctor() -> int:
-    """Check the environment and suggest fixes.
+    """Probe the environment and suggest fixes.
 
     Checks the machine, the project, tools, agents and settings. Exits 1 if something essential is broken.
     """

@@ -25,8 +25,8 @@ def dry_run(words: tuple[str, ...], **options: Any) -> None:
 
     Shows its stages with their providers, models, permissions, sandboxes, iterations, limits, inputs and
     directories, and its hooks and notifications. NAME is a pipeline file, or the name of a pipeline or
-    stage; `pipeline` or `loop` decides if both exist. Nothing is started or written. What would prevent the
-    run on this machine is listed.
+    stage; if both exist, `pipeline` or `loop` selects one. Does not start or write anything. Also lists what
+    would prevent the run on this machine.
     """
     from agentforge.cli.engine import open_engine
 
@@ -57,7 +57,7 @@ def _given(engine: "Engine", words: tuple[str, ...], options: dict[str, Any]) ->
     kind, rest = (words[0], words[1:]) if words[0] in KINDS else ("", words)
     if not 1 <= len(rest) <= 2:
         after = f"after '{kind}'" if kind else "for NAME and SESSION"
-        raise click.UsageError(f"expected [loop|pipeline] NAME [SESSION], got {len(rest)} words {after}")
+        raise click.UsageError(f"expected [loop|pipeline] NAME [SESSION], got {len(rest)} arguments {after}")
     name, session = (*rest, DEFAULT_SESSION)[:2]
     is_stage = kind in STAGE_KINDS or (not kind and _names_stage(engine, name))
     return RunOptions(session, options, None if is_stage else name, name if is_stage else None)

@@ -25,8 +25,8 @@ LABEL = 8
 def hooks(session: str | None) -> None:
     """List the hook calls of a run, with keys, tries and answers.
 
-    A hook is called once at each place of the run. All tries of a call have the same key, which a webhook
-    sends as Idempotency-Key. SESSION can be omitted if there is only one unfinished session.
+    A hook is called once each time the run reaches its hook point. All tries of a call have the same key,
+    which a webhook sends as Idempotency-Key. SESSION can be omitted if there is only one unfinished session.
     """
     call = invocation()
     name = choose_session_to_show(call, session)

@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 @engine_options
 @click.pass_context
 def inbox(context: click.Context) -> int | None:
-    """List what the runs of the project ask, and answer it.
+    """List and answer the open requests of the project's runs.
 
-    On a terminal, asks which request to answer. Elsewhere, prints the list. Answers that are due because
-    their time is over are recorded first.
+    On a terminal, asks which request to answer. Without a terminal, prints the list. Default answers of
+    requests that timed out are recorded first.
     """
     if context.invoked_subcommand is not None:
         return None
@@ -48,7 +48,7 @@ def inbox(context: click.Context) -> int | None:
         return 0
     _note_answered(call)
     if not found:
-        echo("No run asks for anything.")
+        echo("No open requests.")
         return 0
     from agentforge.cli.prompt import can_ask
 
@@ -84,10 +84,10 @@ def _pick(call: Invocation, found: "Sequence[OpenRequest]") -> int:
 def _picked(found: "Sequence[OpenRequest]") -> "OpenRequest | None":
     from agentforge.cli.prompt import read_line
 
-    while typed := read_line(f"Answer which one? [1-{len(found)}, Enter: none]: "):
+    while typed := read_line(f"Which request do you want to answer? [1-{len(found)}, Enter to skip]: "):
         if typed.isdigit() and 1 <= int(typed) <= len(found):
             return found[int(typed) - 1]
-        echo("That is not a number of the list.")
+        echo("Enter a number from the list.")
     return None
 
 

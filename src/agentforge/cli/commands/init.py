@@ -22,16 +22,16 @@ NEXT = (
 
 
 @click.command()
-@click.option("-y", "--yes", is_flag=True, help="Ask nothing: use what is found.")
+@click.option("-y", "--yes", is_flag=True, help="Don't ask; use the detected values.")
 @click.option("--agent", type=click.Choice(AGENTS), help="The agent of the first pipeline.")
 @click.option("--test", metavar="COMMAND", help="The command that runs the tests; empty for none.")
 @project_options
 def init(yes: bool, agent: str | None, test: str | None) -> None:
     """Write a first stage and a first pipeline for a project.
 
-    Finds out the language, the test command and the agents that are logged in. Also adds the folders of
-    runs to .gitignore. Asks at most two questions, and none without a terminal. Overwrites nothing, and
-    executes nothing of the project.
+    Detects the language, the test command and the agents that are logged in. Adds the run folders to
+    .gitignore. Asks at most two questions, and none without a terminal. Does not overwrite files or run code
+    of the project.
     """
     from agentforge import examine_project, init_project
 

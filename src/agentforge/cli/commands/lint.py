@@ -24,15 +24,17 @@ OF_THIS_MACHINE = "provider-unusable"
 @click.argument("kind", metavar="[loop|pipeline]", required=False)
 @click.argument("name", required=False)
 @click.option("--strict", is_flag=True, help="Count warnings as failures.")
-@click.option("--static", is_flag=True, help="Check only the files, not what this machine lacks to run them.")
+@click.option(
+    "--static", is_flag=True, help="Validate only the files, not whether this machine can run them."
+)
 @project_options
 def lint(kind: str | None, name: str | None, strict: bool, static: bool) -> int:
-    """Check stages and pipelines.
+    """Validate stages and pipelines.
 
-    Without arguments, checks all stages, pipelines and providers of the project. `loop` checks the stages,
-    `pipeline` the pipelines, and `agentforge lint FILE.yaml` that pipeline file. Whatever
-    `run` would refuse is an error, including a program that this machine lacks; --static checks only the
-    files. The hooks, checks and routes of a pipeline are listed.
+    Without arguments, validates all stages, pipelines and providers of the project. `loop` validates the
+    stages, `pipeline` the pipelines, and `agentforge lint FILE.yaml` one pipeline file. Everything that `run`
+    would refuse is an error, including missing programs; --static validates only the files. The hooks, checks
+    and routes of a pipeline are listed.
     """
     from agentforge.cli.engine import open_engine
 
@@ -45,11 +47,11 @@ def lint(kind: str | None, name: str | None, strict: bool, static: bool) -> int:
         for linted in found:
             _print(linted, passed=linted not in failed)
         if not found:
-            echo("Nothing to check: no stages in .claude/stages, no pipelines in .claude/pipelines")
+            echo("Nothing to validate: no stages in .claude/stages, no pipelines in .claude/pipelines")
         passed = len(found) - len(failed)
         echo(f"Summary: {counted(len(found), 'target')}, {passed} passed, {len(failed)} failed")
         if any(one.code == OF_THIS_MACHINE for linted in failed for one in linted.diagnostics):
-            note(f"To check only the files, not what this machine lacks: {call.program} lint --static")
+            note(f"To validate only the files: {call.program} lint --static")
     return exit_codes.USAGE if failed else exit_codes.COMPLETED
 
 

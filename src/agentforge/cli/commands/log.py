@@ -27,9 +27,10 @@ def log() -> None:
 @click.argument("session", required=False)
 @project_options
 def verify(session: str | None) -> int:
-    """Verify a run's log: every line, the hash chain and the payload files.
+    """Verify that a run's log is undamaged.
 
-    Finds accidental damage (lost, duplicated, swapped or edited lines), not tampering.
+    Reads every line, the hash chain and the payload files. Finds accidental damage (lost, duplicated, swapped
+    or edited lines), not tampering.
     """
     call = invocation()
     name = choose_session_to_show(call, session)

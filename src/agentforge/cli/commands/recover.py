@@ -41,11 +41,11 @@ class Recovered(Struct, frozen=True):
 def recover(session: str | None, accept_damage: bool, detach: bool) -> int:
     """Recover interrupted runs.
 
-    A run is interrupted if its engine died or the machine went down. So is a run that a shutdown paused, or
-    one whose request was answered or timed out. Recovery reattaches to agents that are still running. Without
-    SESSION, recovers all these runs of the project concurrently. Runs that a person paused or cancelled are
-    not affected.
-    Runs that were not started on this machine by you are skipped: `agentforge resume SESSION --trust`
+    A run is interrupted if its engine died or the machine went down. Runs that a shutdown paused, and runs
+    whose request was answered or timed out, are recovered as well. Recovery reattaches to agents that are
+    still running. Without SESSION, recovers all these runs of the project concurrently. Runs that a person
+    paused or cancelled are not affected.
+    Runs that were not started by you on this machine are skipped: `agentforge resume SESSION --trust`
     continues one. Runs that need hook functions of another program are skipped, too; run that program.
     """
     from agentforge import Engine
@@ -178,7 +178,7 @@ def _report_skipped(call: Invocation, skipped: Mapping[str, AgentForgeError]) ->
         if isinstance(error, UntrustedRun):
             see = f"`{call.program} status {session_argument(name)}`"
             note(
-                f"Skipped session '{name}', which was not started on this machine by you."
+                f"Skipped session '{name}', which was not started by you on this machine."
                 f" See {see}; `{_trust_command(call, name)}` continues it."
             )
         else:

@@ -21,7 +21,7 @@ MAX_NOTES = 20
 @click.command()
 @click.argument("source", metavar="SESSION|CASSETTE")
 @click.option(
-    "-p", "--pipeline", metavar="PIPELINE|FILE", help="Pipeline to run.  [default: that of the recording]"
+    "-p", "--pipeline", metavar="PIPELINE|FILE", help="Pipeline to run.  [default: the recorded pipeline]"
 )
 @click.option("-s", "--session", metavar="NEW", help="Name of the new session.  [default: SESSION-replay]")
 @click.option(

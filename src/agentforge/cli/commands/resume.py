@@ -27,8 +27,14 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("session", required=False)
 @click.option("--context", metavar="TEXT", help="Text to add to ${CONTEXT} in later prompts.")
-@click.option("--restart-stage", is_flag=True, help="Start the current stage over, also of a running run.")
-@click.option("--provider", metavar="NAME", help="With --restart-stage: the branch, in a parallel block.")
+@click.option(
+    "--restart-stage", is_flag=True, help="Start the current stage over, even while the run is running."
+)
+@click.option(
+    "--provider",
+    metavar="NAME",
+    help="With --restart-stage in a parallel block: the provider whose branch to restart.",
+)
 @click.option("--force", is_flag=True, help="Stop the engine that runs it, and take over.")
 @click.option("--recompile", is_flag=True, help="Recompile from the current definition before resuming.")
 @click.option("--accept-damage", is_flag=True, help="Continue even if the log has damaged lines.")
@@ -43,10 +49,10 @@ def resume(*, session: str | None, recompile: bool, detach: bool, trust: bool, *
     """Resume a paused, failed or interrupted run.
 
     Resets failure counters. The run keeps the plan that it was started with unless --recompile is given.
-    SESSION can be omitted if only one session can be resumed. A run that waits for an approval or for the
-    answer to a question is continued with `approve`, `reject` or `answer`.
+    SESSION can be omitted if only one session can be resumed. To continue a run that waits for an approval or
+    an answer, use `approve`, `reject` or `answer`.
 
-    A run that was not started on this machine by you, such as one that came with a repository, is resumed
+    A run that was not started by you on this machine, such as one that came with a repository, is resumed
     only with --trust: its log decides which programs are run.
     """
     call = invocation()
@@ -88,7 +94,7 @@ def refuse_resume_options(session: str, given: Mapping[str, Any]) -> None:
         if given[key]:
             option = {"skip_checks": "skip-check", "approve": "yes"}.get(key, key.replace("_", "-"))
             raise click.UsageError(
-                f"session '{session}' is running, and --{option} is for a run that is resumed:"
+                f"--{option} can't be used while session '{session}' is running;"
                 " use --force to stop it and take over"
             )
 
@@ -103,5 +109,5 @@ def _restart_running(call: Invocation, session: str, given: dict[str, Any]) -> i
     if call.as_json:
         print_json({"session": session, "asked": "restart"})
     else:
-        echo(f"Session '{session}' starts its stage over: its engine stops the agent first.")
+        echo(f"Session '{session}' is restarting its current stage; its engine stops the agent first.")
     return 0

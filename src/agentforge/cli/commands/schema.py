@@ -12,8 +12,8 @@ from agentforge.cli.output import print_json
 def schema(kind: str) -> None:
     """Print the JSON Schema of definition files.
 
-    Without an argument, that of pipeline files. Editors with YAML support use it to complete, explain and
-    validate keys; see docs/pipelines.md for the setup.
+    Without an argument, prints the schema of pipeline files. Editors with YAML support use it to complete,
+    explain and validate keys; see docs/pipelines.md for the setup.
 
     \b
       agentforge schema pipeline > .vscode/agentforge-pipeline.json

@@ -42,9 +42,9 @@ PARTS = "[--output | --prompt | --diff]"
 @click.argument("stage", required=False)
 @click.argument("iteration", type=click.IntRange(1), required=False)
 @click.option("--visit", type=click.IntRange(1), help="Visit of the stage.  [default: the latest]")
-@click.option("--output", "part", flag_value="output", help="Print the agent's output only.")
-@click.option("--prompt", "part", flag_value="prompt", help="Print the prompt only.")
-@click.option("--diff", "part", flag_value="diff", help="Print the change to the project's files only.")
+@click.option("--output", "part", flag_value="output", help="Print only the agent's output.")
+@click.option("--prompt", "part", flag_value="prompt", help="Print only the prompt.")
+@click.option("--diff", "part", flag_value="diff", help="Print only the change to the project's files.")
 @project_options
 def show(
     session: str | None, stage: str | None, iteration: int | None, visit: int | None, part: str | None
@@ -53,7 +53,7 @@ def show(
 
     Without STAGE: all iterations, by stage. With STAGE: its latest iteration, or ITERATION, with its result,
     attempts, changed files and output. STAGE is an id or a path such as 1.0, in a parallel block followed by
-    `@PROVIDER`. With --output, --prompt or --diff and without STAGE: that of the latest iteration.
+    `@PROVIDER`. Without STAGE, --output, --prompt and --diff apply to the latest iteration.
     """
     from agentforge import RunWork
 
@@ -126,7 +126,7 @@ def _show_part(work: "RunWork", one: "IterationWork", part: str) -> None:
     if text:
         echo(*text.splitlines())
     else:
-        note(f"There is no {part} of {_title(work, one)}.")
+        note(f"No {part} recorded for {_title(work, one)}.")
 
 
 def _title(work: "RunWork", one: "IterationWork") -> str:

@@ -17,7 +17,7 @@ MAX_WORDS = 2
 def steer(words: tuple[str, ...], trust: bool) -> None:
     """Add TEXT to ${CONTEXT} in the prompts of later iterations.
 
-    The current iteration continues as it is. The run keeps all texts. `agentforge resume --context` does the
+    The current iteration continues as it is. Earlier texts are kept. `agentforge resume --context` does the
     same for a run that is stopped. SESSION can be omitted if only one session is unfinished.
     """
     from agentforge.cli.engine import open_engine

@@ -37,7 +37,11 @@ CHECK = Table(
     (
         Key("name", Name(), "The name of the check; alone, it runs the command of that name."),
         Key("run", COMMAND, "The command line; by default the pipeline's command of that name."),
-        Key("expect", Text(get_args(CheckExpectation)), "`fail`: it has to fail, as a test before its code."),
+        Key(
+            "expect",
+            Text(get_args(CheckExpectation)),
+            "`fail`: the command must fail, such as a test written before its code.",
+        ),
         Key("parse", Text(get_args(CheckParser)), "How its output is read."),
         Key("report", Text(inside=True), "`junit`: the file that the command writes."),
         Key("timeout", TIME_LIMIT, "Maximum seconds; 600 by default."),
@@ -54,7 +58,7 @@ _CYCLES = Number(1, MAX_CYCLES, "a whole number", whole=True)
 LIMITS = Table(
     "limits",
     (
-        Key("cycles", _CYCLES, "How often work may come to this stage, before a person is asked."),
+        Key("cycles", _CYCLES, "Maximum number of cycles before a person is asked."),
         Key("no_progress", COUNT, "Visits in a row with the same failures on the same files."),
         Key("cluster", COUNT, "Visits with the same failure."),
         Key("runtime", TIME_LIMIT, "Maximum runtime in seconds, as `guardrails.max_runtime_seconds`."),

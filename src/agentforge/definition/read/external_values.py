@@ -29,7 +29,7 @@ class Address(Struct, frozen=True):
             hint = "sign the messages with `secret`; a definition contains no passwords"
             report.error("secret-in-file", text.at, f"{name} contains a user or a password", hint)
         elif port := wrong_port(text.value):
-            message = f"{name} has the port {shown(port)}; a port is a number from 1 to {MAX_PORT}"
+            message = f"the port of {name} must be from 1 to {MAX_PORT}, got {shown(port)}"
             report.error("bad-value", text.at, message)
         elif not is_address(text.value):
             hint = "for example `https://reviews.example.com/hook`"

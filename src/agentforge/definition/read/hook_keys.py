@@ -283,5 +283,5 @@ class ReceiverKind(Struct, frozen=True):
 NOTIFY_KEY = Key(
     "notify",
     ListOf(Nested(NOTIFICATION, plain=ReceiverKind()), or_one=True, longest=MAX_NOTIFICATIONS),
-    "How someone is told that a run needs a person, failed, completed or was cancelled.",
+    "Where notifications are sent when a run needs a person, fails, completes or is cancelled.",
 )

@@ -132,7 +132,9 @@ _ID_KEYS = (
     Key("name", TEXT, "Alias of `id`."),
     Key("inputs", Nested(INPUTS), "Nodes whose outputs are added to the stage's context."),
 )
-_CHECKPOINT = Key("checkpoint", Name(), "A name: someone approves before this node, once in a run.")
+_CHECKPOINT = Key(
+    "checkpoint", Name(), "A checkpoint: a person approves before this node is entered, once per run."
+)
 _STAGE_KEYS = (
     *_ID_KEYS,
     Key("stage", TEXT, "The name of the stage: its folder."),

@@ -81,7 +81,7 @@ PROVIDER = Table(
     "provider",
     (
         Key("type", TEXT, "Which provider: `claude`, `codex`, `command`, …"),
-        Key("name", TEXT, "Another word for `type`."),
+        Key("name", TEXT, "Alias of `type`."),
         Key("model", TEXT, "The provider's model."),
     ),
     _provider,
@@ -97,7 +97,7 @@ TERMINATION = Table(
         Key("max", COUNT, "Maximum number of iterations."),
         Key("iterations", COUNT, "Alias of `max`."),
         Key("min_iterations", _MINIMUM, "`judgment`: the first iteration that is judged."),
-        Key("consensus", COUNT, "`judgment`: number of consecutive stop verdicts required."),
+        Key("consensus", COUNT, "`judgment`: number of consecutive stop decisions required."),
         Key("check_before", FLAG, "`queue`: also check it before the first iteration."),
         Key("command", PROSE, "`queue`: command that lists the tasks."),
     ),

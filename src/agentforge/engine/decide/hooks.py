@@ -231,7 +231,7 @@ def _restart(here: HookSite, hook: Hook, call: HookCall) -> Ruling:
     stage = here.stage
     if stage is not None and here.node is not None and stage.hook_restarts >= MAX_HOOK_RESTARTS:
         text = f"Hooks restarted stage {here.node.id!r} {stage.hook_restarts} times. Restart it once more"
-        text += f" ({RETRY}), continue without that ({ACCEPT}), or cancel ({CANCEL})?"
+        text += f" ({RETRY}), continue without a restart ({ACCEPT}), or cancel ({CANCEL})?"
         options = (RETRY, ACCEPT, RESUME, CANCEL)
         return Ruling(
             question=Question("hook_restarts", text, options, at=here.at, subject=hook.id, grants="rounds")

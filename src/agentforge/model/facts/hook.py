@@ -140,5 +140,5 @@ class EffectReconciled(Fact, frozen=True):
     kind: EffectKind
     attempt: int = written(1)
     found: Literal["unknown", "absent"] = written("unknown")
-    """`absent`: it had not begun."""
+    """`absent`: it had not started."""
     then: Literal["repeat", "ask", "skip"] = written("repeat")

@@ -237,7 +237,7 @@ class AgentPerformer:
         for name in names:
             if self._context.secrets.value(name) is None:
                 raise ProviderUnusable(
-                    f"the variable {name} is not set, to which the stage or its context refers",
+                    f"the stage or its context refers to the variable {name}, which is not set",
                     hint=f"set {name} to the secret that was in the context, then resume the run",
                 )
         return names
@@ -273,7 +273,7 @@ def _supervisor_failure(record: ExitRecord, about: Attempted) -> Failure | None:
         case "idle":
             idle = about.node.idle_timeout
             known = f"for {idle:g} s" if idle else "for as long as its provider allows"
-            return Failure(FailureKind.PROVIDER_TIMEOUT, f"the agent printed nothing {known}")
+            return Failure(FailureKind.PROVIDER_TIMEOUT, f"the agent produced no output {known}")
         case "spawn_failed":
             return Failure(FailureKind.PROVIDER_MISSING, record.error or "the agent couldn't be started")
     return None

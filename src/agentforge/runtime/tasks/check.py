@@ -121,7 +121,7 @@ class CheckPerformer:
                 if record is not None and record.status == "timeout":
                     end = CheckEnd(timed_out=True)
                 elif record is not None and record.status == "spawn_failed":
-                    end = CheckEnd(not_started=record.error or "no reason is known")
+                    end = CheckEnd(not_started=record.error or "unknown reason")
                 output, _ = files.read_part(self._place(task).output, -MAX_OUTPUT, MAX_OUTPUT)
                 return await self._completed(task, end, output, result.duration_ms)
 

@@ -111,7 +111,9 @@ class JudgePerformer:
         if result is None:
             answer = said.strip()[:ANSWER_CHARS]
             why = (
-                f"its answer is not the JSON that was asked for: {answer!r}" if answer else "it said nothing"
+                f"its answer is not JSON in the requested form: {answer!r}"
+                if answer
+                else "it returned no output"
             )
             return self._failed(task, INVALID_JSON, why, ended.usage)
         files.replace(here.judge, files.compact(result))

@@ -168,13 +168,13 @@ class RequestHandler(BaseHTTPRequestHandler):
             self._note(ended="client gone")
             self.close_connection = True
         except Exception as error:
-            self._note(ended=f"the server is at fault: {error!r}")
+            self._note(ended=f"internal error: {error!r}")
             raise
 
     def _route(self, path: str, raw: bytes) -> None:
         if self.command == "CONNECT":
             self.close_connection = True
-            return self._reply(403, {"error": {"message": "this server leads nowhere"}})
+            return self._reply(403, {"error": {"message": "this proxy refuses all connections"}})
         place = PLACE.match(path)
         script = self.server.scripts.get(unquote(place["script"])) if place else None
         if place is None or script is None:
@@ -197,7 +197,7 @@ class RequestHandler(BaseHTTPRequestHandler):
             return self._reply(200, {"input_tokens": tokens, "totalTokens": tokens})
         format = format_of(path)
         if format is None:
-            return self._reply(404, {"error": {"message": f"the model server knows no {path}"}})
+            return self._reply(404, {"error": {"message": f"unknown path {path}"}})
         try:
             asked = understand(format, path, body)
             return self._converse(asked, script, run)

@@ -56,9 +56,7 @@ def describe_difference(rehearsal: Rehearsal) -> str:
     if found.why:
         return found.why
     if found.now is None:
-        return (
-            f"{_prefix(found.past)}the past run {_phrase(found.past, 0)}; this pipeline would do nothing more"
-        )
+        return f"{_prefix(found.past)}the past run {_phrase(found.past, 0)}; this pipeline would stop here"
     together = (found.past.stage, found.past.branch) == (found.now.stage, found.now.branch)
     was, now = _phrase(found.past, 0), _phrase(found.now, 1)
     if not together:

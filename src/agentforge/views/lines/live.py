@@ -146,7 +146,7 @@ def _after_failure(
             text = f"retrying in {wait} (try {fact.attempt} of {fact.of})"
         case f.StageRetried():
             wait = span((fact.due_at - at).total_seconds())
-            text = f"trying the stage again in {wait} (further try {fact.number} of {fact.of})"
+            text = f"retrying the stage in {wait} (retry {fact.number} of {fact.of})"
         case f.LimitMet():
             wait = span((fact.due_at - at).total_seconds())
             text = f"waiting {wait} for the limit of {fact.provider}"
@@ -268,7 +268,7 @@ def _completed(place: str, fact: f.IterationCompleted) -> RunLine:
         Decision.CONTINUE: f"done in {duration}",
         Decision.STOP: f"done in {duration} (agent requested stop)",
         Decision.ERROR: f"reported an error after {duration}",
-        Decision.ASK: f"asks after {duration}",
+        Decision.ASK: f"asked a question after {duration}",
     }
     bad = fact.decision is Decision.ERROR
     text = f"{phrases[fact.decision]}: {summary}" if summary else phrases[fact.decision]

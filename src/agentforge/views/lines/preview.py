@@ -26,7 +26,7 @@ from agentforge.views.prompt import asks_for_result
 from agentforge.views.text import counted, one_line, span
 
 TEXT_CHARS = 100
-OWN_PERMISSIONS = "those of the CLI's own settings"
+OWN_PERMISSIONS = "as configured in the CLI's own settings"
 APPENDED = "a paragraph that asks for it is appended to the prompt (`result_instructions: off` omits it)"
 
 Permissions = Mapping[str, Sequence[str]]
@@ -169,7 +169,7 @@ def _provider(choice: ProviderChoice) -> str:
 def _access(choice: ProviderChoice, permissions: Permissions) -> Iterator[str]:
     """Which server the provider calls, and what its agent may do without asking."""
     if address := choice.config.get("base_url"):
-        key = choice.config.get("api_key_env") or "the key of the model's maker, if any"
+        key = choice.config.get("api_key_env") or "the key of the model's vendor, if any"
         yield f"- Server: {one_line(str(address), TEXT_CHARS)}, with {one_line(str(key), TEXT_CHARS)}"
     if choice.type not in permissions:
         return
@@ -213,7 +213,7 @@ def _iterations(termination: Termination) -> str:
     limit = counted(termination.max, "iteration")
     match termination:
         case Fixed():
-            return limit if termination.max == 1 else f"{limit}, fewer if the agent requests stop"
+            return limit if termination.max == 1 else f"at most {limit}; the agent can stop earlier"
         case Judgment():
             stops, first = counted(termination.required_stops, "stop"), termination.judged_from
             return f"until the judge decides {stops} in a row, from iteration {first}; at most {limit}"

@@ -23,7 +23,7 @@ CHECK_MARKS: Mapping[CheckRunStatus, str] = {
 RUN_ENDS: Mapping[str, str] = {
     "running": "is running",
     "lost": "was lost",
-    "void": "is void, as files changed",
+    "void": "was discarded because files changed",
     **CHECK_ENDS,
 }
 

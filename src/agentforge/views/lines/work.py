@@ -107,7 +107,7 @@ def changed_row(work: IterationWork, changes: Changes | None) -> WorkRow:
             names = one_line(", ".join(reported), MESSAGE_CHARS)
             return WorkRow("Changed", f"as reported by the agent: {names}")
         if work.awaits_changes:
-            return WorkRow("Changed", "known when the iteration ends")
+            return WorkRow("Changed", "available when the iteration ends")
         return WorkRow("Changed", f"not recorded{problem}")
     notes = ["also by other branches at the same time"] if work.shared else []
     notes += [f"{counted(work.omitted, 'large file')} left out"] if work.omitted else []
