@@ -1,14 +1,26 @@
 """Keys for nodes that are valid across plans: built from kinds and ids, independent of position."""
 
 import re
+from functools import lru_cache
 
 from msgspec import Struct
 
-from agentforge.engine.replan import key_of
 from agentforge.model.cursor import Cursor
-from agentforge.model.plan import ParallelNode, Plan, visit_dir
+from agentforge.model.plan import ParallelNode, Plan, Step, visit_dir
 
 _KIND = re.compile(r"(^|/)(stage|parallel|pipeline)-")
+_INDEX = re.compile(r"(^|/)(stage|parallel|pipeline)-\d+-")
+
+
+def key_of(step: Step) -> str:
+    """The step's folder without positions: kinds and ids."""
+    return _without_positions(step.dir)
+
+
+@lru_cache(maxsize=256)
+def _without_positions(folder: str) -> str:
+    """Cached, because every attempt needs it."""
+    return _INDEX.sub(r"\1\2-", folder)
 
 
 class NodeKey(Struct, frozen=True):

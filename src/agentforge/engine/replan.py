@@ -1,36 +1,19 @@
-"""Continues a run with another plan: maps its position and history to the new nodes.
+"""Whether a run can continue with another plan, and where; `evolve/plan_change.py` applies it to the state.
 
 Nodes are the same if they have the same kind and id within the same pipelines, regardless of position. A run
 whose current node was removed can't continue with the new plan; that is an error.
 """
 
-import re
 from collections.abc import Iterator
-from functools import lru_cache
 
-from msgspec.structs import replace
-
-from agentforge.engine.decide.node_order import first_node, next_node
-from agentforge.engine.evolve.attempt import with_attempt, with_iteration
+from agentforge.engine.node_keys import key_of
+from agentforge.engine.node_order import first_node, next_node
 from agentforge.model import facts as f
 from agentforge.model.cursor import Destination
 from agentforge.model.errors import IllegalMove
-from agentforge.model.plan import ParallelNode, Plan, StageNode, Step
-from agentforge.model.request import Request
-from agentforge.model.state import (
-    Between,
-    BlockState,
-    BranchState,
-    Cluster,
-    HookProgress,
-    Position,
-    RunState,
-    StageState,
-    Start,
-    is_within,
-)
+from agentforge.model.plan import ParallelNode, Plan, Step
+from agentforge.model.state import Between, BlockState, RunState, Start
 
-_INDEX = re.compile(r"(^|/)(stage|parallel|pipeline)-\d+-")
 _HINT = "restore it, resume without --recompile, or start over with --force"
 
 
@@ -59,85 +42,6 @@ def _destination(new: Plan, old: Plan, state: RunState, paths: dict[str, str | N
             _refuse_other_agents(new, old, state, paths)
             _refuse_other_checks(new, old, state, paths)
             return Destination(now.path, state.rounds)
-
-
-def apply_plan_change(state: RunState, fact: f.PlanChanged) -> RunState:
-    """The state after a plan change."""
-    paths = fact.paths
-    known = ((record, paths.get(record.path, record.path)) for record in state.stages)
-    moved = replace(
-        state,
-        stages=tuple(replace(record, path=path) for record, path in known if path is not None),
-        skipped={now: when for path, when in state.skipped.items() if (now := _passed(path, paths))},
-        visits={_visited(key, fact): count for key, count in state.visits.items()},
-        requests=tuple(_asked_in(request, paths) for request in state.requests),
-        cycles={_counted(key, paths): count for key, count in state.cycles.items()},
-        clusters=tuple(_clustered(known, paths) for known in state.clusters),
-        failing={_visited_key(key, paths): known for key, known in state.failing.items()},
-        hooks=tuple(_called_in(progress, paths) for progress in state.hooks),
-        recompiled=True,
-    )
-    return replace(moved, at=_position(moved.at, fact), rounds=fact.at.rounds if fact.at else moved.rounds)
-
-
-def _visited(key: str, fact: f.PlanChanged) -> str:
-    """The key of a stage's visits in the new plan, or its name if it was removed: it may come back."""
-    path, at, provider = key.partition("@")
-    return f"{fact.paths.get(path, path) or fact.gone.get(path, path)}{at}{provider}"
-
-
-def _passed(path: str, paths: dict[str, str | None]) -> str | None:
-    """The path of a node that a route passed over; that of a nested pipeline follows from its nodes."""
-    inside = (now for known, now in paths.items() if now and is_within(known, path))
-    now = next(inside, None)
-    return ".".join(now.split(".")[: path.count(".") + 1]) if now else None
-
-
-def _asked_in(request: Request, paths: dict[str, str | None]) -> Request:
-    """Move a request with its node, so that it isn't opened again."""
-    at = request.at
-    path = paths.get(at.node_path) if at else None
-    if at is None or path is None:
-        return request
-    reason, mark, place = request.key.partition("@")
-    about = f"{path}{place.removeprefix(at.node_path)}" if place.startswith(at.node_path) else place
-    return replace(request, at=replace(at, node_path=path), key=f"{reason}{mark}{about}")
-
-
-def _counted(key: str, paths: dict[str, str | None]) -> str:
-    """The counter of a route, by the new paths of its nodes."""
-    source, _, target = key.partition(">")
-    return f"{_visited_key(source, paths)}>{paths.get(target) or target}"
-
-
-def _clustered(known: Cluster, paths: dict[str, str | None]) -> Cluster:
-    latest, run = known.latest
-    return replace(known, stage=_visited_key(known.stage, paths), latest=(_visited_key(latest, paths), run))
-
-
-def _visited_key(key: str, paths: dict[str, str | None]) -> str:
-    path, mark, provider = key.partition("@")
-    return f"{paths.get(path) or path}{mark}{provider}"
-
-
-def _called_in(progress: HookProgress, paths: dict[str, str | None]) -> HookProgress:
-    """Move the hooks with their node, so that they aren't called again."""
-    path = paths.get(progress.at.node_path) if progress.at else None
-    return replace(progress, at=replace(progress.at, node_path=path)) if progress.at and path else progress
-
-
-def _position(at: Position, fact: f.PlanChanged) -> Position:
-    match at:
-        case Start():
-            return at
-        case Between():
-            return Between(fact.at, at.reentry)
-        case StageState():
-            path = fact.at.path if fact.at else at.path
-            return replace(_under_new_plan(at, fact.plan.stage(path)), path=path)
-        case BlockState():  # exhaustive
-            path = fact.at.path if fact.at else at.path
-            return _block_in(fact.plan, path, at)
 
 
 def moved_paths(old: Plan, new: Plan) -> dict[str, str | None]:
@@ -187,7 +91,7 @@ def _refuse_other_agents(new: Plan, old: Plan, state: RunState, paths: dict[str,
     """The output of a running agent is read by its provider, so that must not change."""
     for provider, at in state.under_way():
         before, now = old.stage(at.path, provider), new.stage(paths.get(at.path) or "", provider)
-        if not _is_running(at) or before is None:
+        if not at.agent_in_flight or before is None:
             continue
         choice = at.iteration.attempt.choice if at.iteration and at.iteration.attempt else 0
         same = now is not None and before.chosen(choice).type == now.chosen(choice).type
@@ -224,49 +128,6 @@ def _refuse_other_scripts(new: Plan, old: Plan, state: RunState, paths: dict[str
                 f"the script of hook {call.hook!r} may still be running, but the new plan has no such script",
                 hint="resume without --recompile, pause after the hook, then recompile",
             )
-
-
-def _is_running(at: StageState) -> bool:
-    attempt = at.iteration.attempt if at.iteration else None
-    return any(task is not None and task.in_flight for task in (attempt, at.judge))
-
-
-def _under_new_plan(at: StageState, planned: StageNode | None) -> StageState:
-    """Drop what may have changed: the end of a delay, unavailable providers and, unless an agent is running,
-    its session, which refers to a position in the provider chain."""
-    known = replace(at, unavailable=(), delay_due=None)
-    attempt = at.iteration.attempt if at.iteration else None
-    if attempt is not None and attempt.once:
-        known = with_attempt(known, once=planned is not None and planned.semantics == "at_most_once")
-    return known if _is_running(at) else with_iteration(known, agent=None)
-
-
-def _block_in(plan: Plan, path: str, block: BlockState) -> BlockState:
-    def moved(branch: BranchState) -> BranchState:
-        records = tuple(replace(r, path=_inner(path, r.path)) for r in branch.stages)
-        at = branch.stage
-        if at is not None:
-            inner = _inner(path, at.path)
-            at = replace(_under_new_plan(at, plan.stage(inner, branch.provider)), path=inner)
-        return replace(branch, stages=records, stage=at)
-
-    return replace(block, path=path, branches=tuple(map(moved, block.branches)))
-
-
-def _inner(block: str, path: str) -> str:
-    """The path of a stage in the moved block; its position is kept."""
-    return f"{block}.{path.rpartition('.')[2]}"
-
-
-def key_of(step: Step) -> str:
-    """The step's folder without positions: kinds and ids."""
-    return _without_positions(step.dir)
-
-
-@lru_cache(maxsize=256)
-def _without_positions(folder: str) -> str:
-    """Cached, because every attempt needs it."""
-    return _INDEX.sub(r"\1\2-", folder)
 
 
 def _places(plan: Plan) -> Iterator[tuple[str, str]]:

@@ -380,6 +380,12 @@ class StageState(Struct, frozen=True, tag="stage"):
         """The index of this stage in its branch."""
         return position_of(self.path)
 
+    @property
+    def agent_in_flight(self) -> bool:
+        """Whether its agent or its judge may be running."""
+        attempt = self.iteration.attempt if self.iteration else None
+        return any(task is not None and task.in_flight for task in (attempt, self.judge))
+
 
 class Transition(Struct, frozen=True):
     """Where the run goes because of a verdict."""

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from agentforge.engine.decide.node_order import siblings
+from agentforge.engine.node_order import siblings
 from agentforge.model.plan import Mode, Plan, ProviderChoice, StageNode, Step
 from agentforge.model.request import Request
 from agentforge.model.session_name import session_argument

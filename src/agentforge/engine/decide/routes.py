@@ -5,10 +5,10 @@ Going back to an earlier node is a cycle. Cycles are limited; at the limit, a pe
 
 from agentforge.engine.checks.feedback import failing_text
 from agentforge.engine.decide.checks import PASS
-from agentforge.engine.decide.node_order import entry, next_node, siblings
 from agentforge.engine.decide.requests import Question, Ruling
 from agentforge.engine.decide.stage_at import StageAt, visit_again
 from agentforge.engine.evolve.checks import route_key
+from agentforge.engine.node_order import entry, next_node, siblings
 from agentforge.model import facts as f
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.layout import iteration_dir

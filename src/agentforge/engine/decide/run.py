@@ -15,7 +15,6 @@ from msgspec import Struct
 
 from agentforge.engine.decide.block import decide_block
 from agentforge.engine.decide.hooks import call_hooks, calls_in_flight
-from agentforge.engine.decide.node_order import first_node, next_node
 from agentforge.engine.decide.requests import (
     APPROVALS,
     Question,
@@ -27,6 +26,7 @@ from agentforge.engine.decide.requests import (
 )
 from agentforge.engine.decide.stage import decide_stage
 from agentforge.engine.decide.stage_at import Flight, ended, in_flight, stage_at
+from agentforge.engine.node_order import first_node, next_node
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.event import Draft

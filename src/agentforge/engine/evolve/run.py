@@ -14,6 +14,7 @@ from agentforge.engine.evolve.block import (
     evolve_block,
     with_branch_stage,
 )
+from agentforge.engine.evolve.plan_change import apply_plan_change
 from agentforge.engine.evolve.stage import (
     StageFact,
     answered,
@@ -23,7 +24,6 @@ from agentforge.engine.evolve.stage import (
     on_resume,
     reentry_of,
 )
-from agentforge.engine.replan import apply_plan_change
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.errors import LogCorrupt, LogTooOld
