@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from agentforge.version import __version__
 
 if TYPE_CHECKING:
-    from agentforge.adapters.cli_agents.cli_agent import CliAgent as CliAgent
     from agentforge.adapters.cli_agents.description import AgentCli as AgentCli
     from agentforge.adapters.log.log import LogReport as LogReport
+    from agentforge.adapters.providers.cli import CliAgent as CliAgent
     from agentforge.app.agent_output import AgentAttempt as AgentAttempt
     from agentforge.app.agent_output import AgentLine as AgentLine
     from agentforge.app.agent_output import AgentOutput as AgentOutput
@@ -176,7 +176,7 @@ _ERRORS = (
     "UnusableFile",
 )
 _HOME = {
-    "adapters.cli_agents.cli_agent": ("CliAgent",),
+    "adapters.providers.cli": ("CliAgent",),
     "adapters.cli_agents.description": ("AgentCli",),
     "adapters.log.log": ("LogReport",),
     "app.agent_output": ("AgentAttempt", "AgentLine", "AgentOutput", "OutputTail"),

@@ -1,11 +1,11 @@
 """What authors of providers import. docs/providers.md explains how to write one, and
 `agentforge.testing.ProviderContract` tests it."""
 
-from agentforge.adapters.cli_agents.cli_agent import CliAgent
 from agentforge.adapters.cli_agents.description import AgentCli, OutputFields
 from agentforge.adapters.cli_agents.program import ProgramProvider
 from agentforge.adapters.cli_agents.settings import ConfigReader
 from agentforge.adapters.environment import SettingValue, agent_environment
+from agentforge.adapters.providers.cli import CliAgent
 from agentforge.model.errors import InvalidSettings, MissingKey, ProviderUnusable
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.result import AgentQuestion, Artifacts, Decision, Result, Signals, Usage, WorkReport

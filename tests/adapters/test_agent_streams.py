@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from agentforge.adapters.cli_agents.cli_agent import CliAgent
 from agentforge.adapters.providers.claude import CLAUDE
+from agentforge.adapters.providers.cli import CliAgent
 from agentforge.adapters.providers.codex import CODEX
 from agentforge.adapters.providers.gemini import GEMINI
 from agentforge.adapters.providers.opencode import OPENCODE

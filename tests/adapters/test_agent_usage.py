@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from agentforge.adapters.cli_agents.cli_agent import CliAgent
 from agentforge.adapters.environment import secrets_in
 from agentforge.adapters.providers.claude import CLAUDE
+from agentforge.adapters.providers.cli import CliAgent
 from agentforge.adapters.providers.opencode import OPENCODE
 from agentforge.ports.provider import ExecuteResult, Exit
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from tests.adapters.fake_clis import put_cli, shown, speaking
 
-from agentforge.adapters.cli_agents.cli_agent import CliAgent, refuse_as_root, root_environment, state_folders
 from agentforge.adapters.cli_agents.description import AgentCli
 from agentforge.adapters.providers.claude import CLAUDE
+from agentforge.adapters.providers.cli import CliAgent, refuse_as_root, root_environment, state_folders
 from agentforge.adapters.providers.codex import CODEX, EXIT_INSTRUCTION
 from agentforge.adapters.providers.gemini import GEMINI
 from agentforge.adapters.providers.opencode import OPENCODE

@@ -9,8 +9,8 @@ from tests.adapters.fake_clis import put_cli, shown
 
 import agentforge
 from agentforge import AgentCli, CliAgent
-from agentforge.adapters.cli_agents.cli_agent import InlineCli
 from agentforge.adapters.cli_agents.description import OutputFields
+from agentforge.adapters.providers.cli import InlineCli
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.failure import FailureKind as K
 from agentforge.model.result import Usage

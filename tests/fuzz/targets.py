@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 from tests.definition.world import TextWorld
 
-from agentforge.adapters.cli_agents.cli_agent import CliAgent
 from agentforge.adapters.cli_agents.description import AgentCli, OutputFields
 from agentforge.adapters.cli_agents.stream import MESSAGE_CHARS
 from agentforge.adapters.host.git_objects import UNREADABLE, GitObjects
 from agentforge.adapters.providers.api import ApiProvider
 from agentforge.adapters.providers.claude import CLAUDE
+from agentforge.adapters.providers.cli import CliAgent
 from agentforge.adapters.providers.codex import CODEX
 from agentforge.adapters.providers.gemini import GEMINI
 from agentforge.adapters.providers.opencode import OPENCODE

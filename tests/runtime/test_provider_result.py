@@ -11,8 +11,8 @@ import pytest
 from msgspec.structs import replace
 from tests.sdk.projects import ENVIRON, node, pipeline, run, run_dir
 
-from agentforge.adapters.cli_agents.cli_agent import CliAgent
 from agentforge.adapters.providers.claude import CLAUDE
+from agentforge.adapters.providers.cli import CliAgent
 from agentforge.model import facts as f
 from agentforge.model.failure import MAX_MESSAGE_CHARS, Failure, FailureKind
 from agentforge.model.result import Usage

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from tests.adapters.fake_clis import put_cli
 from tests.sdk.projects import engine, node, pipeline, run
 
-from agentforge.adapters.cli_agents.cli_agent import CliAgent
+from agentforge.adapters.providers.cli import CliAgent
 from agentforge.adapters.providers.codex import CODEX
 from agentforge.adapters.providers.command import CommandProvider
 from agentforge.app.providers.pinned import RunProviders

@@ -2,13 +2,12 @@
 
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from msgspec import Struct
 
-from agentforge.adapters.cli_agents.description import AgentCli, Words
-from agentforge.adapters.cli_agents.outcome import FORMATS, JSON_LINES
+from agentforge.adapters.cli_agents.description import JSON_LINES, AgentCli, Words
 from agentforge.model.errors import ProviderUnusable
 from agentforge.ports.provider import ExecuteRequest
 
@@ -126,15 +125,16 @@ class Problem(NamedTuple):
     hint: str
 
 
-def validate_cli(cli: AgentCli) -> None:
+def validate_cli(cli: AgentCli, formats: Collection[str]) -> None:
     """Raises ProviderUnusable for the first problem."""
-    for problem in problems(cli):
+    for problem in problems(cli, formats):
         raise ProviderUnusable(f"provider {cli.name}: {problem.message}", hint=problem.hint)
 
 
-def problems(cli: AgentCli) -> Iterator[Problem]:
-    if cli.output not in FORMATS:
-        hint = f"use one of {', '.join(FORMATS)}"
+def problems(cli: AgentCli, formats: Collection[str]) -> Iterator[Problem]:
+    """`formats`: the names that `output` accepts."""
+    if cli.output not in formats:
+        hint = f"use one of {', '.join(formats)}"
         yield Problem("output", f"unknown output format {cli.output!r}", hint)
     if cli.fields != type(cli.fields)() and cli.output != JSON_LINES:
         yield Problem(

@@ -8,6 +8,9 @@ from agentforge.adapters.environment import SettingValue
 from agentforge.model.failure import FailureKind
 
 Words = tuple[str, ...]
+TEXT = "text"
+JSON_LINES = "json_lines"
+"""Formats of output that don't belong to one CLI."""
 
 
 class OutputFields(Struct, frozen=True, forbid_unknown_fields=True):
@@ -103,7 +106,7 @@ class AgentCli(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     idle_timeout: float | None = None
     term_grace: float | None = None
 
-    output: str = "text"
+    output: str = TEXT
     """The output format: `text`, `json_lines`, or the name of a CLI with the same format."""
     fields: OutputFields = OutputFields()
     """For `json_lines`."""

@@ -16,41 +16,16 @@ from agentforge.adapters.cli_agents.pattern_search import PatternMatches
 from agentforge.adapters.cli_agents.program import exit_status
 from agentforge.adapters.cli_agents.stream import (
     COLOUR,
-    JsonLinesStream,
     Reading,
     ReportedError,
     StreamReader,
     json_lines,
     one_line,
 )
-from agentforge.adapters.providers.claude import ClaudeStream
-from agentforge.adapters.providers.codex import CodexStream
-from agentforge.adapters.providers.gemini import GeminiStream
-from agentforge.adapters.providers.opencode import OpencodeStream
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.result import Usage
 from agentforge.ports.provider import ExecuteResult, Exit
 from agentforge.system.programs import Program, run
-
-STREAMS: dict[str, StreamReader] = {
-    "claude": ClaudeStream(),
-    "codex": CodexStream(),
-    "gemini": GeminiStream(),
-    "opencode": OpencodeStream(),
-}
-TEXT = "text"
-JSON_LINES = "json_lines"
-FORMATS = (TEXT, JSON_LINES, *STREAMS)
-
-
-def reader_of(cli: AgentCli) -> StreamReader | None:
-    """The reader of the CLI's output format, or None for plain text."""
-    if cli.output == TEXT:
-        return None
-    if cli.output == JSON_LINES:
-        return JsonLinesStream(cli.fields)
-    return STREAMS[cli.output]
-
 
 # How many lines from the end are searched for an error in plain text.
 TAIL_LINES = 20

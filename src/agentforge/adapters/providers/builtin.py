@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from agentforge.adapters.cli_agents.cli_agent import CliAgent, InlineCli
 from agentforge.adapters.providers.api import ApiProvider
 from agentforge.adapters.providers.claude import CLAUDE
+from agentforge.adapters.providers.cli import CliAgent, InlineCli
 from agentforge.adapters.providers.codex import CODEX
 from agentforge.adapters.providers.command import CommandProvider
 from agentforge.adapters.providers.gemini import GEMINI

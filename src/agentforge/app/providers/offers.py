@@ -13,12 +13,12 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from agentforge.adapters.cli_agents.cli_agent import CliAgent
 from agentforge.adapters.cli_agents.command_line import problems
 from agentforge.adapters.cli_agents.description import AgentCli, Words
 from agentforge.adapters.cli_agents.settings import describe_error
 from agentforge.adapters.providers.builtin import builtin_providers
 from agentforge.adapters.providers.claude import CLAUDE
+from agentforge.adapters.providers.cli import FORMATS, CliAgent
 from agentforge.adapters.providers.codex import CODEX
 from agentforge.adapters.providers.entry_points import offered_providers
 from agentforge.adapters.providers.gemini import GEMINI
@@ -152,7 +152,7 @@ def _description(source: SourceText, name: str, report: Report) -> AgentCli | No
     if base:
         given.setdefault("program", base.program_name)
     cli = msgspec.structs.replace(base or AgentCli(name=name), **{**given, "name": name})
-    for problem in problems(cli):
+    for problem in problems(cli, FORMATS):
         at = entries[problem.key].key.at if problem.key in entries else keyed.at
         report.error("bad-value", at, problem.message, problem.hint)
     return cli

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Mapping
 
-from agentforge.adapters.cli_agents.cli_agent import CliAgent
+from agentforge.adapters.providers.cli import CliAgent
 from agentforge.app.logins import agent_login
 from agentforge.app.providers.offers import provider_from
 from agentforge.app.providers.registry import Registry, Unusable

@@ -19,12 +19,16 @@ from agentforge.adapters.cli_agents.command_line import (
     split_model,
     validate_cli,
 )
-from agentforge.adapters.cli_agents.description import AgentCli, Words
-from agentforge.adapters.cli_agents.outcome import interpret_exit, reader_of
+from agentforge.adapters.cli_agents.description import JSON_LINES, TEXT, AgentCli, Words
+from agentforge.adapters.cli_agents.outcome import interpret_exit
 from agentforge.adapters.cli_agents.program import ProgramProvider, check_arguments, find_program
 from agentforge.adapters.cli_agents.settings import ConfigReader, describe_error
-from agentforge.adapters.cli_agents.stream import json_line, one_line
+from agentforge.adapters.cli_agents.stream import JsonLinesStream, StreamReader, json_line, one_line
 from agentforge.adapters.environment import SettingValue, agent_environment, as_text, secrets_in
+from agentforge.adapters.providers.claude import ClaudeStream
+from agentforge.adapters.providers.codex import CodexStream
+from agentforge.adapters.providers.gemini import GeminiStream
+from agentforge.adapters.providers.opencode import OpencodeStream
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.key_hosts import HINT as KEY_HOSTS_HINT
 from agentforge.model.key_hosts import host_problem, names_address
@@ -34,6 +38,25 @@ _log = logging.getLogger(__name__)
 _VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
 NAME = "cli"
 DESCRIBES = frozenset(item.encode_name for item in msgspec.structs.fields(AgentCli)) - {"name"}
+
+
+STREAMS: dict[str, StreamReader] = {
+    "claude": ClaudeStream(),
+    "codex": CodexStream(),
+    "gemini": GeminiStream(),
+    "opencode": OpencodeStream(),
+}
+"""The readers of the formats that one CLI has; any description can name them as its `output`."""
+FORMATS = (TEXT, JSON_LINES, *STREAMS)
+
+
+def reader_of(cli: AgentCli) -> StreamReader | None:
+    """The reader of the CLI's output format, or None for plain text."""
+    if cli.output == TEXT:
+        return None
+    if cli.output == JSON_LINES:
+        return JsonLinesStream(cli.fields)
+    return STREAMS[cli.output]
 
 
 class CliConfig(Struct, frozen=True):
@@ -68,7 +91,7 @@ class CliAgent(ProgramProvider):
         config: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(cli.name, environ)
-        validate_cli(cli)
+        validate_cli(cli, FORMATS)
         self.cli = cli
         self._reader = reader_of(cli)
         self._config = ConfigReader(cli.name, CliConfig, config)
@@ -329,7 +352,7 @@ def cli_from_config(config: Mapping[str, Any]) -> AgentCli:
         raise ProviderUnusable(
             f"provider cli: {describe_error(error)}", hint="fix the provider's config in the stage"
         ) from error
-    validate_cli(cli)
+    validate_cli(cli, FORMATS)
     return cli
 
 
