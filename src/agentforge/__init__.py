@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from agentforge.app.doctor import doctor as doctor
     from agentforge.app.graph_file import write_graph as write_graph
     from agentforge.app.hook_context import HookContext as HookContext
-    from agentforge.app.logins import AgentLogin as AgentLogin
+    from agentforge.app.providers.logins import AgentLogin as AgentLogin
     from agentforge.app.providers.readiness import ProviderInfo as ProviderInfo
     from agentforge.app.providers.readiness import Readiness as Readiness
     from agentforge.app.recording import Recording as Recording
@@ -185,7 +185,7 @@ _HOME = {
     "app.doctor": ("doctor",),
     "app.graph_file": ("write_graph",),
     "app.hook_context": ("HookContext",),
-    "app.logins": ("AgentLogin",),
+    "app.providers.logins": ("AgentLogin",),
     "app.providers.readiness": ("ProviderInfo", "Readiness"),
     "app.recording": ("Recording", "Replay"),
     "app.replay": ("CourseComparison",),

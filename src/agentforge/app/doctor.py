@@ -15,7 +15,7 @@ from agentforge.adapters.host.probe import model_server
 from agentforge.adapters.providers.builtin import builtin_providers
 from agentforge.adapters.providers.mock import is_mock_mode
 from agentforge.app.hook_probes import hook_probes
-from agentforge.app.logins import agent_login
+from agentforge.app.providers.logins import agent_login
 from agentforge.app.providers.offers import BASES, Offer, find_offers
 from agentforge.app.results import GROUPS, Probe
 from agentforge.app.variable_probes import variable_probes

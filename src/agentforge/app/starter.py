@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from agentforge.app.logins import AgentLogin, agent_logins
 from agentforge.app.project_language import find_language
+from agentforge.app.providers.logins import AgentLogin, agent_logins
 from agentforge.app.providers.offers import BASES
 from agentforge.model.control_characters import control_character
 from agentforge.model.errors import InvalidRequest, StorageFailed

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 
 from agentforge.adapters.providers.cli import CliAgent
-from agentforge.app.logins import agent_login
+from agentforge.app.providers.logins import agent_login
 from agentforge.app.providers.offers import provider_from
 from agentforge.app.providers.registry import Registry, Unusable
 from agentforge.definition.yaml.parser import SourceText
