@@ -8,7 +8,7 @@ import pytest
 from agentforge.model import facts as f
 from agentforge.model.failure import FailureKind
 from agentforge.ports.tree import NoTree, TakenTree
-from agentforge.runtime.tree_record import FRESH_SECONDS, TreeRecord
+from agentforge.runtime.tasks.tree_record import FRESH_SECONDS, TreeRecord
 from agentforge.testing import FakeClock
 
 LOST = f.AttemptLost(1, "died", started=True)

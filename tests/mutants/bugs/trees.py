@@ -81,14 +81,14 @@ BUGS = (
         KEPT,
     ),
     Bug(
-        "agentforge.runtime.tree_record",
+        "agentforge.runtime.tasks.tree_record",
         "an outcome is lost when the engine stops waiting for its tree",
         "            self.forget()\n            return outcome\n",
         "            raise\n",
         RECORD,
     ),
     Bug(
-        "agentforge.runtime.tree_record",
+        "agentforge.runtime.tasks.tree_record",
         "the tree before every attempt is recorded, changed or not",
         "        if taken != before:\n            report(_fact(attempt, taken))\n",
         "        report(_fact(attempt, taken))\n",

@@ -57,7 +57,7 @@ from agentforge.runtime.tasks.judge import JudgePerformer
 from agentforge.runtime.tasks.manifest import ManifestPerformer
 from agentforge.runtime.tasks.prepare import LightStages, Preparer, result_writers
 from agentforge.runtime.tasks.queue import QueuePerformer
-from agentforge.runtime.tree_record import TreeRecord
+from agentforge.runtime.tasks.tree_record import TreeRecord
 from agentforge.system import openat2
 from agentforge.system.tools import resolve_tools
 

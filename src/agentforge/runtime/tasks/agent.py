@@ -37,7 +37,7 @@ from agentforge.runtime.tasks.call import (
 )
 from agentforge.runtime.tasks.performer import TaskReport
 from agentforge.runtime.tasks.prepare import Prepared, Preparer, output_path
-from agentforge.runtime.tree_record import TreeRecord
+from agentforge.runtime.tasks.tree_record import TreeRecord
 from agentforge.system import files
 
 # A resumed session contains the task, but its last message may be an incomplete answer.
