@@ -8,7 +8,7 @@ import pytest
 from msgspec import Struct
 
 from agentforge.definition.compiler import compile_pipeline
-from agentforge.definition.provider_settings import VARIABLE, merge_settings, settings_from_pairs
+from agentforge.definition.read.provider_settings import VARIABLE, merge_settings, settings_from_pairs
 from agentforge.model.errors import DefinitionError
 from agentforge.model.plan import Overrides, Plan, ProviderChoice
 

@@ -3,7 +3,7 @@
 import pytest
 
 from agentforge.definition.compiler import compile_pipeline
-from agentforge.definition.provider_settings import VARIABLE
+from agentforge.definition.read.provider_settings import VARIABLE
 from agentforge.model.diagnostic import render
 from agentforge.model.errors import DefinitionError
 from agentforge.model.plan import Overrides

@@ -16,7 +16,7 @@ from agentforge.app.results import Probe, ProbeLevel
 from agentforge.app.wiring import known_providers, sources_of
 from agentforge.definition.diagnostics import Report
 from agentforge.definition.precedence import canonical, gather
-from agentforge.definition.provider_settings import settings_from_environment
+from agentforge.definition.read.provider_settings import settings_from_environment
 from agentforge.model.diagnostic import choice
 from agentforge.model.errors import AgentForgeError, InvalidRequest
 from agentforge.model.plan import Overrides

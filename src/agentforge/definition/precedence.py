@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.definition.diagnostics import Report
-from agentforge.definition.provider_settings import (
+from agentforge.definition.read.provider_settings import (
     merge_settings,
     settings_from_data,
     settings_from_environment,

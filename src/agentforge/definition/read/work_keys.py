@@ -6,8 +6,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.definition.diagnostics import Report
-from agentforge.definition.provider_settings import validate_settings
 from agentforge.definition.read.check_keys import CHECK_KEYS
+from agentforge.definition.read.provider_settings import validate_settings
 from agentforge.definition.read.table import Entries, Key, Nested, Table
 from agentforge.definition.read.values import (
     COUNT,
