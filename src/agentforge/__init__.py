@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from agentforge.app.recording import Recording as Recording
     from agentforge.app.recording import Replay as Replay
     from agentforge.app.redaction import RedactingFilter as RedactingFilter
-    from agentforge.app.replay import CourseComparison as CourseComparison
     from agentforge.app.results import OpenRequest as OpenRequest
     from agentforge.app.results import Probe as Probe
     from agentforge.app.results import RunInfo as RunInfo
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
     from agentforge.app.runs.lookup import Tail as Tail
     from agentforge.app.runs.overview import Overview as Overview
     from agentforge.app.runs.removal import OutdatedRuns as OutdatedRuns
+    from agentforge.app.runs.replay import CourseComparison as CourseComparison
     from agentforge.app.runs.work import RunChange as RunChange
     from agentforge.app.runs.work import RunWork as RunWork
     from agentforge.app.starter import ProjectSurvey as ProjectSurvey
@@ -188,7 +188,7 @@ _HOME = {
     "app.providers.logins": ("AgentLogin",),
     "app.providers.readiness": ("ProviderInfo", "Readiness"),
     "app.recording": ("Recording", "Replay"),
-    "app.replay": ("CourseComparison",),
+    "app.runs.replay": ("CourseComparison",),
     "app.redaction": ("RedactingFilter",),
     "app.results": ("OpenRequest", "Probe", "RunInfo", "RunResult", "RunRow", "ShownStatus"),
     "app.runs.lookup": ("Runs", "Tail"),

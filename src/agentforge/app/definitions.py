@@ -1,7 +1,7 @@
-"""The stages and pipelines of a project: listing, linting and recompiling them."""
+"""The stages and pipelines of a project: listing and linting them."""
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal
 
@@ -9,10 +9,10 @@ from msgspec import Struct
 
 from agentforge.app.runs.lookup import Runs, existing_project
 from agentforge.app.wiring import known_providers, sources_of
-from agentforge.definition.compiler import INLINE, Compiled, PipelineSource, compile_to_lint
+from agentforge.definition.compiler import compile_to_lint
 from agentforge.definition.diagnostics import Report
 from agentforge.definition.read.file_keys import pipeline_schema, stage_schema
-from agentforge.definition.read.provider_settings import merge_settings, settings_from_pairs
+from agentforge.definition.read.provider_settings import settings_from_pairs
 from agentforge.definition.resolve import (
     Available,
     available_pipelines,
@@ -26,8 +26,7 @@ from agentforge.definition.resolve import (
 from agentforge.definition.yaml.parser import relative
 from agentforge.legacy.migration import Migration, examine_migration
 from agentforge.model.diagnostic import Diagnostic, Severity, SourcePlace
-from agentforge.model.errors import InvalidRequest
-from agentforge.model.plan import Overrides, Plan
+from agentforge.model.plan import Plan
 
 DefinitionKind = Literal["pipeline", "stage"]
 LintKind = Literal["pipeline", "stage", "provider"]
@@ -139,45 +138,6 @@ class Definitions:
 
     def _is_inside(self, path: str) -> bool:
         return not relative(self._sources.project, path).startswith(("/", "../"))
-
-
-def recompiled(
-    compile: Callable[..., Compiled],
-    plan: Plan,
-    pipeline: PipelineSource | None = None,
-    overrides: Overrides | None = None,
-    passes: int | None = None,
-) -> Compiled:
-    """Compile the current definition of a run, or another pipeline, with the overrides that the run started
-    with; `overrides` and `passes` replace these. `compile` is the engine's."""
-    session, effective = plan.session.name, merged(plan.pipeline.overrides, overrides or Overrides())
-    if pipeline is None and plan.mode == "loop":
-        return compile(stage=plan.only_stage.stage, session=session, overrides=effective)
-    source = source_to_compile(plan) if pipeline is None else pipeline
-    return compile(source, session=session, overrides=effective, passes=passes or plan.passes)
-
-
-def source_to_compile(plan: Plan) -> str:
-    """The path of the run's pipeline, for recompiling it."""
-    if plan.source.path == INLINE:
-        raise InvalidRequest(
-            f"the pipeline of session {plan.session.name!r} was given as text: no file to recompile",
-            hint="give a file, resume without recompiling, or start over",
-        )
-    return plan.source.path
-
-
-def merged(before: Overrides, now: Overrides) -> Overrides:
-    """The overrides that the run was started with, overridden by the new ones."""
-    return Overrides(
-        provider=now.provider or before.provider,
-        model=now.model or (None if now.provider else before.model),
-        context=before.context if now.context is None else now.context,
-        inputs=now.inputs or before.inputs,
-        commands={**before.commands, **now.commands},
-        max_iterations=now.max_iterations or before.max_iterations,
-        config=merge_settings({} if now.provider else before.config, now.config),
-    )
 
 
 def schema(kind: DefinitionKind) -> dict[str, Any]:

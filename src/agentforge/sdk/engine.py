@@ -12,14 +12,13 @@ from typing import Any, ClassVar
 from msgspec.structs import replace
 
 from agentforge.adapters.host.clock import SystemClock
-from agentforge.app.definitions import DefinitionKind, Definitions, LintResult, recompiled
+from agentforge.app.definitions import DefinitionKind, Definitions, LintResult
 from agentforge.app.hooks import HookRegistry
 from agentforge.app.providers.offers import find_offers, refuse_untrusted
 from agentforge.app.providers.pinned import RunProviders
 from agentforge.app.providers.readiness import ProviderInfo, Readiness, probe_providers
 from agentforge.app.providers.registry import Registry
 from agentforge.app.recording import Recording, Replay, is_cassette_file
-from agentforge.app.replay import CourseComparison, compare_course, compiled_for_replay
 from agentforge.app.results import OpenRequest, RunInfo, RunResult, RunRow
 from agentforge.app.runs import controls
 from agentforge.app.runs.answers import Response, open_requests, respond
@@ -27,7 +26,9 @@ from agentforge.app.runs.context import RunContext
 from agentforge.app.runs.follower import Follower
 from agentforge.app.runs.leases import Leases
 from agentforge.app.runs.lookup import Runs, Tail
+from agentforge.app.runs.recompile import recompiled
 from agentforge.app.runs.removal import OutdatedRuns, outdated_runs, remove_run
+from agentforge.app.runs.replay import CourseComparison, compare_course, compiled_for_replay
 from agentforge.app.runs.resume import Resumption, recover_run, resume_run, validate_resume
 from agentforge.app.runs.runner import Runner
 from agentforge.app.runs.start import run_settings, start_run, validate_start

@@ -9,10 +9,10 @@ from typing import Any
 from agentforge.app.definitions import DefinitionKind, Definitions, LintResult
 from agentforge.app.providers.readiness import ProviderInfo, Readiness
 from agentforge.app.recording import Recording
-from agentforge.app.replay import CourseComparison
 from agentforge.app.results import OpenRequest, RunInfo, RunResult, RunRow
 from agentforge.app.runs.lookup import Runs, Tail
 from agentforge.app.runs.removal import OutdatedRuns
+from agentforge.app.runs.replay import CourseComparison
 from agentforge.app.runs.work import RunWork
 from agentforge.definition.compiler import Compiled, PipelineSource
 from agentforge.model.event import Event

@@ -83,7 +83,7 @@ BUGS = (
         ("tests/engine/test_failing_text.py", "tests/views/test_check_feedback.py"),
     ),
     Bug(
-        "agentforge.app.replay",
+        "agentforge.app.runs.replay",
         "a replay runs the checks of a cassette that nobody allowed",
         "(*map(shlex.join, cassette.commands), *checks)",
         "map(shlex.join, cassette.commands)",

@@ -13,7 +13,7 @@ WORKSPACE = "agentforge.tool_loop.workspace"
 COMMANDS = "agentforge.tool_loop.tools.command_rules"
 GIT = "agentforge.system.git"
 PLAYER = "agentforge.adapters.providers.replay_player"
-REFUSALS = "agentforge.app.replay"
+REFUSALS = "agentforge.app.runs.replay"
 OF_COMMANDS = ("tests/security/test_api_commands.py",)
 OF_REPLAYS = ("tests/sdk/test_recording.py", "tests/adapters/test_replay_provider.py")
 

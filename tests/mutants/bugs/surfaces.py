@@ -53,7 +53,7 @@ BUGS = (
         ("tests/adapters/test_agent_usage.py", "tests/adapters/test_agent_streams.py"),
     ),
     Bug(
-        "agentforge.app.definitions",
+        "agentforge.app.runs.recompile",
         "the model of the old provider is passed to the new one",
         "model=now.model or (None if now.provider else before.model)",
         "model=now.model or before.model",

@@ -20,12 +20,12 @@ from agentforge.app.providers.pinned import RunProviders
 from agentforge.app.providers.readiness import Readiness, examine, examine_mock, examine_replay
 from agentforge.app.providers.registry import Registry
 from agentforge.app.redaction import environment_redactor, hidden_answers
-from agentforge.app.replay import played_answers, played_provider, recorder_of
 from agentforge.app.results import RunResult, result_of
 from agentforge.app.runs.completions import record_completion
 from agentforge.app.runs.follower import Follower
 from agentforge.app.runs.leases import Leases
 from agentforge.app.runs.lookup import Runs
+from agentforge.app.runs.replay import played_answers, played_provider, recorder_of
 from agentforge.app.wiring import checked_trees, sandboxes, trees_of
 from agentforge.definition.precedence import JUDGE_PROVIDER
 from agentforge.model.cassette import Cassette

@@ -12,10 +12,10 @@ from msgspec.structs import replace
 from agentforge.adapters.providers.mock import is_mock_mode, mock_delay
 from agentforge.app.recording import Replay
 from agentforge.app.redaction import environment_redactor, stored_text
-from agentforge.app.replay import refuse_unsafe_replay
 from agentforge.app.results import RunResult
 from agentforge.app.runs.context import RunContext, refuse_own_agent, reopen
 from agentforge.app.runs.leases import stop_owner
+from agentforge.app.runs.replay import refuse_unsafe_replay
 from agentforge.app.runs.waivers import waivers
 from agentforge.definition.compiler import Compiled
 from agentforge.definition.yaml.parser import SourceText

@@ -12,10 +12,10 @@ from msgspec.structs import replace
 
 from agentforge.adapters.host.project_files import WorkspaceFiles, committed_files
 from agentforge.adapters.providers.replay import ReplayProvider, load_cassette
-from agentforge.app.definitions import recompiled
 from agentforge.app.recording import Recording, Replay, is_cassette_file
 from agentforge.app.redaction import environment_redactor
 from agentforge.app.runs.lookup import Runs
+from agentforge.app.runs.recompile import recompiled
 from agentforge.app.wiring import workspace_of
 from agentforge.definition.compiler import Compiled, PipelineSource
 from agentforge.definition.yaml.parser import SourceText
