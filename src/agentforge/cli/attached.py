@@ -20,8 +20,9 @@ from agentforge.model.errors import AgentForgeError
 from agentforge.model.event import Event
 from agentforge.model.facts import SessionStarted
 from agentforge.views.lines.checks import waiver_text
-from agentforge.views.lines.requests import inspect_command, labelled_commands, question_text
+from agentforge.views.lines.requests import question_text
 from agentforge.views.lines.status import program_text
+from agentforge.views.request_commands import inspect_command, labelled_commands
 from agentforge.views.run_model import RunModel
 from agentforge.views.status import needed_hooks, resume_command, resume_command_of
 from agentforge.views.text import cost, counted, one_line, reason_text, span

@@ -19,8 +19,9 @@ from agentforge.model.status import RunStatus
 from agentforge.views.hook_calls import hook_calls
 from agentforge.views.lines.hooks import hook_call_text
 from agentforge.views.lines.live import RunLine, header_lines, run_line
-from agentforge.views.lines.requests import QUESTION_CHARS, answer_command, waits_text
+from agentforge.views.lines.requests import QUESTION_CHARS, waits_text
 from agentforge.views.lines.status import branch_text, running_check_text, stage_text
+from agentforge.views.request_commands import answer_command
 from agentforge.views.run_model import RunModel
 from agentforge.views.stage_progress import BranchProgress, StageMark, StageProgress, stage_progress
 from agentforge.views.status import running_check, waiting

@@ -14,7 +14,7 @@ from agentforge.model.status import RunStatus, TaskStatus
 from agentforge.model.stop_reason import StopReason
 from agentforge.ports.event_log import BufferHealth
 from agentforge.views.hook_calls import HookCallView, hook_calls
-from agentforge.views.lines.requests import answer_commands, inspect_command
+from agentforge.views.request_commands import answer_commands, inspect_command
 from agentforge.views.stage_progress import (
     StageProgress,
     current_path,

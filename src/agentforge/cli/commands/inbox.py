@@ -19,8 +19,8 @@ from agentforge.cli.request_output import (
 )
 from agentforge.model.errors import UnknownRequest
 from agentforge.model.session_name import session_argument
-from agentforge.views.lines.requests import labelled_commands
 from agentforge.views.lines.status import program_text
+from agentforge.views.request_commands import labelled_commands
 from agentforge.views.status import needed_hooks
 from agentforge.views.text import counted
 
