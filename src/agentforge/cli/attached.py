@@ -1,24 +1,29 @@
-"""Drive runs from a terminal: with a display, stopped by signals, ending in a summary."""
+"""Runs that are attached to a terminal, driven by this process or followed: with a display, stopped by
+signals, ending in a summary."""
 
 import asyncio
 import os
 import signal
+import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from agentforge import Engine, RunResult, protect_process, stop_on_signals
+from agentforge import Engine, RunResult, Tail, protect_process, stop_on_signals
 from agentforge.cli import exit_codes
 from agentforge.cli.display import Display, display_for
-from agentforge.cli.invocation import Invocation
+from agentforge.cli.invocation import ABANDONED_SECONDS, Invocation
 from agentforge.cli.log_output import log_event, set_up_logs
 from agentforge.cli.output import echo, ignore_closed_stdout, note, print_json, styled, wrapped
 from agentforge.cli.request_choice import TargetAnswer
-from agentforge.model.errors import AgentForgeError
+from agentforge.model.errors import AgentForgeError, InvalidRequest
 from agentforge.model.event import Event
 from agentforge.model.facts import SessionStarted
+from agentforge.model.session_name import session_argument
+from agentforge.model.status import status_text
 from agentforge.views.lines.checks import waiver_text
 from agentforge.views.lines.requests import question_text
 from agentforge.views.lines.status import program_text
@@ -28,6 +33,10 @@ from agentforge.views.status import needed_hooks, resume_command, resume_command
 from agentforge.views.text import cost, counted, one_line, reason_text, span
 
 T = TypeVar("T")
+POLL_SECONDS = 0.1
+PAST_EVENTS = 12
+"""How many past events are shown first."""
+HINT = "Ctrl-C detaches; the run continues."
 
 
 class DriveResult(Struct, frozen=True):
@@ -202,3 +211,58 @@ def _asked(result: RunResult, program: str) -> list[str]:
 def _shown(path: str) -> str:
     inside = os.path.relpath(path)
     return path if inside.startswith("..") else inside
+
+
+def follow_run(call: Invocation, session: str) -> int:
+    """Show the run until it stops or the user detaches. Returns the exit status."""
+    info = call.runs.info(session)
+    if info.status != "running":
+        hint = f"`{call.program} status {session_argument(session)}` shows it"
+        raise InvalidRequest(f"session {session!r} is {status_text(info.status)}, not running", hint=hint)
+    display = display_for(call, began_at=info.state.started_at)
+    try:
+        is_over = _follow(Tail(call.runs, session), display)
+    except KeyboardInterrupt:
+        display.close()
+        return _detached(call, session)
+    display.close()
+    info = call.runs.info(session)
+    hooks = needed_hooks(info.plan, info.state)
+    if not is_over and info.status == "interrupted":
+        command = f"`{call.program} recover {session_argument(session)}`"
+        then = program_text(hooks) if hooks else command
+        note(f"Session '{session}' has no active engine; run {then}.")
+        return exit_codes.FAILED
+    return conclude(call, DriveResult(info.result, None), hooks)
+
+
+def _follow(tail: Tail, display: Display) -> bool:
+    """Returns whether the run has stopped; False if its engine died."""
+    run, past = RunModel(), deque(maxlen=PAST_EVENTS)  # type: ignore[var-annotated]
+    for event in tail.news():
+        run.apply(event)
+        past.append(event)
+    for event in past:
+        display.show(event, run)
+    display.say(HINT)
+    driven_at = time.monotonic()
+    while not tail.is_over:
+        if tail.is_driven:
+            driven_at = time.monotonic()
+        elif time.monotonic() - driven_at > ABANDONED_SECONDS:
+            return False
+        time.sleep(POLL_SECONDS)
+        for event in tail.news():
+            run.apply(event)
+            display.show(event, run)
+    return True
+
+
+def _detached(call: Invocation, session: str) -> int:
+    name = session_argument(session)
+    note(
+        f"Detached: session '{session}' continues.\n"
+        f"  Attach: {call.program} attach {name}\n"
+        f"  Stop:   {call.program} pause {name}"
+    )
+    return exit_codes.COMPLETED

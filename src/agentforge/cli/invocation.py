@@ -23,6 +23,8 @@ LOG_FORMATS = ("pretty", "json")
 MAX_CANDIDATES = 50
 MAX_OTHERS = 5
 OPEN_STATUSES = frozenset({"running", "interrupted", "paused", "awaiting_approval"})
+ABANDONED_SECONDS = 2.0
+"""How long an unfinished run may be without an engine before a command that follows it stops waiting."""
 
 
 class Invocation:

@@ -28,7 +28,7 @@ def confirm_or_refuse(call: Invocation, question: str, *, yes: bool) -> None:
 
 def remove_all(call: Invocation, sessions: Sequence[str], ended_before: datetime | None = None) -> int:
     """Delete the runs; a failure of one doesn't affect the others. Returns the exit status."""
-    from agentforge.cli.engine import open_engine
+    from agentforge.cli.controls import open_engine
 
     removed: list[str] = []
     failed: dict[str, AgentForgeError] = {}

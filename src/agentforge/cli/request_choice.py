@@ -50,7 +50,7 @@ class TargetAnswer(Struct, frozen=True):
 
 
 def open_requests(call: Invocation, session: str | None = None) -> "Sequence[OpenRequest]":
-    from agentforge.cli.engine import open_engine
+    from agentforge.cli.controls import open_engine
 
     with open_engine(call) as engine:
         return engine.requests(session)

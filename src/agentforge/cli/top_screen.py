@@ -20,9 +20,8 @@ from rich.table import Table
 
 from agentforge import SyncEngine
 from agentforge.cli import exit_codes
-from agentforge.cli.commands.attach import follow_run
-from agentforge.cli.commands.cancel import cancel_text
-from agentforge.cli.commands.pause import pause_text
+from agentforge.cli.attached import follow_run
+from agentforge.cli.controls import cancel_text, pause_text
 from agentforge.cli.invocation import Invocation
 from agentforge.cli.live import STYLES, shown
 from agentforge.cli.output import echo, note

@@ -32,7 +32,7 @@ def abort(session: str | None, reason: str, trust: bool) -> None:
 
 
 def _cancel(session: str | None, reason: str, *, trust: bool) -> None:
-    from agentforge.cli.engine import open_engine
+    from agentforge.cli.controls import cancel_text, open_engine
 
     call = invocation()
     name = choose_session(call, session, OPEN_STATUSES, "to cancel")
@@ -45,9 +45,3 @@ def _cancel(session: str | None, reason: str, *, trust: bool) -> None:
         print_json({"session": name, "asked": "cancel", "cancelled": result is not None})
     else:
         echo(cancel_text(name, cancelled=result is not None))
-
-
-def cancel_text(session: str, *, cancelled: bool) -> str:
-    if cancelled:
-        return f"Cancelled session '{session}'."
-    return f"Cancelling session '{session}': its engine is stopping the agent."

@@ -41,7 +41,7 @@ def clean(older_than: timedelta, dry_run: bool, yes: bool) -> int:
     Lists them first and asks for confirmation. Paused, failed and interrupted runs are kept, and so are runs
     that were not started by you on this machine: `agentforge rm SESSION` deletes one.
     """
-    from agentforge.cli.engine import open_engine
+    from agentforge.cli.controls import open_engine
 
     call = invocation()
     now = datetime.now(UTC)

@@ -28,7 +28,7 @@ def dry_run(words: tuple[str, ...], **options: Any) -> None:
     stage; if both exist, `pipeline` or `loop` selects one. Does not start or write anything. Also lists what
     would prevent the run on this machine.
     """
-    from agentforge.cli.engine import open_engine
+    from agentforge.cli.controls import open_engine
 
     with open_engine(call := invocation()) as sync:
         given = _given(sync.engine, words, options)

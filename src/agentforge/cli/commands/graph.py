@@ -27,7 +27,7 @@ def graph(pipeline: str, svg: str | None) -> None:
       agentforge graph feature.yaml --svg feature.svg
     """
     from agentforge import write_graph
-    from agentforge.cli.engine import open_engine
+    from agentforge.cli.controls import open_engine
 
     with open_engine(call := invocation()) as engine:
         compiled = engine.engine.compile(pipeline, session=SESSION)

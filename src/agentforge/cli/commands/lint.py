@@ -36,7 +36,7 @@ def lint(kind: str | None, name: str | None, strict: bool, static: bool) -> int:
     would refuse is an error, including missing programs; --static validates only the files. The hooks, checks
     and routes of a pipeline are listed.
     """
-    from agentforge.cli.engine import open_engine
+    from agentforge.cli.controls import open_engine
 
     with open_engine(call := invocation()) as engine:
         found = _targets(engine.definitions if static else engine, kind, name)

@@ -16,7 +16,7 @@ def pause(session: str | None, now: bool, reason: str) -> None:
 
     `agentforge resume` resumes it.
     """
-    from agentforge.cli.engine import open_engine
+    from agentforge.cli.controls import open_engine, pause_text
 
     call = invocation()
     name = choose_session(call, session, {"running", "interrupted"}, "to pause")
@@ -27,10 +27,3 @@ def pause(session: str | None, now: bool, reason: str) -> None:
         print_json({"session": name, "asked": "pause", "now": now, "driven": driven})
     else:
         echo(pause_text(name, driven=driven, now=now))
-
-
-def pause_text(session: str, *, driven: bool, now: bool = False) -> str:
-    """What was asked for. `driven`: whether the run has an engine."""
-    if not driven:
-        return f"Session '{session}' has no active engine; it will pause as soon as it is recovered."
-    return f"Session '{session}' will pause {'now' if now else 'after its current iteration'}."

@@ -101,7 +101,7 @@ def refuse_resume_options(session: str, given: Mapping[str, Any]) -> None:
 
 def _restart_running(call: Invocation, session: str, given: dict[str, Any]) -> int:
     """The engine that runs the session starts its stage over."""
-    from agentforge.cli.engine import open_engine
+    from agentforge.cli.controls import open_engine
 
     refuse_resume_options(session, given)
     with open_engine(call) as engine:

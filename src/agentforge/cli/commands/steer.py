@@ -20,7 +20,7 @@ def steer(words: tuple[str, ...], trust: bool) -> None:
     The current iteration continues as it is. Earlier texts are kept. `agentforge resume --context` does the
     same for a run that is stopped. SESSION can be omitted if only one session is unfinished.
     """
-    from agentforge.cli.engine import open_engine
+    from agentforge.cli.controls import open_engine
 
     call = invocation()
     if len(words) > MAX_WORDS:

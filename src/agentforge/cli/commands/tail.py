@@ -11,6 +11,7 @@ import click
 
 from agentforge.cli.commands.status import local_zone
 from agentforge.cli.invocation import (
+    ABANDONED_SECONDS,
     Invocation,
     choose_session_to_show,
     invocation,
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 0.2
 AFTER_TIME = len("[HH:MM:SS] ")
-ABANDONED_SECONDS = 2.0
-"""How long an unfinished run may be without an engine before tail stops waiting for it."""
 TONES = {
     **dict.fromkeys(("error", "session_failed"), "bad"),
     **dict.fromkeys(("attempt_lost", "retry_scheduled", "limit_met", "provider_changed"), "warn"),
