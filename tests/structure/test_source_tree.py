@@ -3,7 +3,7 @@
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Set
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -12,6 +12,8 @@ import pytest
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 FILES = [path for path in (SOURCE / "agentforge").rglob("*.py") if "builtin" not in path.parts]
+POINTING_UP = {"agentforge.legacy.upcaster"}
+"""Modules that a lower layer may import; `pyproject.toml` has the reason."""
 NOUNS_IN_ING = {"recording", "wiring"}
 SMALL_LINES = 60
 ONE_EACH = ("cli.commands", "ports", "adapters.providers", "runtime.tasks", "model.facts", "testing")
@@ -52,11 +54,36 @@ def imports(tree: ast.AST) -> Iterator[str]:
 
 
 def test_no_import_cycles_also_not_through_lazy_imports() -> None:
-    graph = {name: {found for found in imports(tree) if found in trees()} for name, tree in trees().items()}
+    refuse_cycles(
+        {name: {found for found in imports(tree) if found in trees()} for name, tree in trees().items()}
+    )
+
+
+def refuse_cycles(graph: Mapping[str, Set[str]]) -> None:
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
         raise AssertionError(" -> ".join(error.args[1])) from None
+
+
+def packages() -> list[str]:
+    return sorted(module_of(path) for path in FILES if path.name == "__init__.py")
+
+
+@pytest.mark.parametrize("package", packages())
+def test_no_import_cycles_between_the_parts_of_a_package(package: str) -> None:
+    """Its parts are the modules and packages directly in it, each with all that it contains."""
+
+    def part(module: str) -> str:
+        is_inside = module.startswith(f"{package}.") and module not in POINTING_UP
+        return module.removeprefix(f"{package}.").partition(".")[0] if is_inside else ""
+
+    graph = defaultdict(set)
+    for name, tree in trees().items():
+        if part(name):
+            found = {part(imported) for imported in imports(tree) if imported in trees()}
+            graph[part(name)] |= found - {"", part(name)}
+    refuse_cycles(graph)
 
 
 def test_no_type_name_exists_twice() -> None:
