@@ -86,16 +86,24 @@ def test_no_import_cycles_between_the_parts_of_a_package(package: str) -> None:
     refuse_cycles(graph)
 
 
+def type_names(tree: ast.Module) -> Iterator[str]:
+    """Classes, also nested ones, and the aliases of types at the top."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            yield node.name
+    for node in tree.body:
+        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+        if isinstance(target, ast.Name):
+            name = target.id.lstrip("_")
+            if name[:1].isupper() and not name.isupper():
+                yield target.id
+
+
 def test_no_type_name_exists_twice() -> None:
     places = defaultdict(set)
     for module, tree in trees().items():
-        for node in tree.body:
-            if isinstance(node, ast.ClassDef):
-                places[node.name].add(module)
-            elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-                name = node.targets[0].id
-                if name[0].isupper() and not name.isupper():
-                    places[name].add(module)
+        for name in type_names(tree):
+            places[name].add(module)
     assert {name: sorted(where) for name, where in places.items() if len(where) > 1} == {}
 
 

@@ -76,7 +76,7 @@ class Delivery(Struct, frozen=True):
         return self.tries[-1].status if self.tries else "running"
 
 
-_Place = tuple[str, HookPoint, Cursor | None, str]
+_DeliveryKey = tuple[str, HookPoint, Cursor | None, str]
 """Hook, point, place and subject: a hook is called there once."""
 
 
@@ -85,8 +85,8 @@ class DeliveryFold:
 
     def __init__(self) -> None:
         self._plan: Plan | None = None
-        self._found: dict[_Place, Delivery] = {}
-        self._places: dict[str, _Place] = {}
+        self._found: dict[_DeliveryKey, Delivery] = {}
+        self._places: dict[str, _DeliveryKey] = {}
         self._asked: dict[str, str] = {}
         """The keys of deliveries by the requests that they led to."""
 
@@ -176,7 +176,7 @@ class DeliveryFold:
             self._found[place] = replace(self._found[place], **changes)
 
 
-def _moved(place: _Place, paths: dict[str, str | None]) -> _Place:
+def _moved(place: _DeliveryKey, paths: dict[str, str | None]) -> _DeliveryKey:
     hook, point, at, subject = place
     if at is None:
         return place
