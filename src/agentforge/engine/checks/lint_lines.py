@@ -13,8 +13,7 @@ Notes are not failures, and warnings only if there is no error.
 
 import re
 
-from agentforge.engine.checks.failure_list import CheckReading, FailureList, Hide
-from agentforge.engine.checks.output_lines import output_lines
+from agentforge.engine.checks.parser import CheckReading, FailureList, Hide, output_lines
 from agentforge.model.check import CheckCounts
 
 _FILE = r"(?=[^:]*[A-Za-z_])(?P<file>(?:[A-Za-z]:[\\/])?[^\s:][^:]{0,400}?)"

@@ -13,10 +13,9 @@ For `lines`, the exit status alone decides: linters also print what they accept.
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agentforge.engine.checks.failure_list import CheckReading, FailureList, Hide
 from agentforge.engine.checks.junit import read_junit, unreadable_report
 from agentforge.engine.checks.lint_lines import read_lines
-from agentforge.engine.checks.output_lines import last_line
+from agentforge.engine.checks.parser import CheckReading, FailureList, Hide, last_line
 from agentforge.engine.checks.pytest_output import read_pytest
 from agentforge.model.check import (
     MAX_KEPT_FAILURES,

@@ -5,8 +5,7 @@ What tests print can look like both; pytest prints its own last.
 
 import re
 
-from agentforge.engine.checks.failure_list import CheckReading, FailureList, Hide
-from agentforge.engine.checks.output_lines import output_lines
+from agentforge.engine.checks.parser import CheckReading, FailureList, Hide, output_lines
 from agentforge.model.check import CheckCounts
 
 _COUNTS = re.compile(
