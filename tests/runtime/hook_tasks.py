@@ -19,13 +19,12 @@ from agentforge.model.layout import RunLayout
 from agentforge.model.place import Place
 from agentforge.model.secrets import Redactor
 from agentforge.model.task import HookTask
-from agentforge.ports.hook_calls import HookCalls
 from agentforge.runtime.attempt_folder import Claim, read_claim
 from agentforge.runtime.confinement import Confiner
 from agentforge.runtime.left_files import leave
 from agentforge.runtime.supervision import Supervised, SupervisorLimits
 from agentforge.runtime.tasks.call import Calls, TaskContext
-from agentforge.runtime.tasks.hook import HookPerformer
+from agentforge.runtime.tasks.hook import HookCalls, HookPerformer
 from agentforge.views.history import History
 
 DELIVERY = "5a1f0b6e-0000-5000-8000-000000000001"

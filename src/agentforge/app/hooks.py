@@ -20,8 +20,8 @@ from agentforge.model.plan_limits import MAX_HOOKS, MAX_SECONDS, MAX_YAML_HOOKS
 from agentforge.model.session_name import session_argument
 from agentforge.model.state import RunSettings
 from agentforge.model.task import HookTask
-from agentforge.ports.hook_calls import HookCalls
 from agentforge.runtime.journal import Journal
+from agentforge.runtime.tasks.hook import HookCalls
 from agentforge.system.deadline import call_within
 
 OF_STAGES = frozenset(POINTS) - {"session_start", "session_end", *CALL_POINTS}

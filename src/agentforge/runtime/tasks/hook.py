@@ -6,7 +6,7 @@ script is reattached to. In a replay nothing is called: the recorded answers are
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 from msgspec import Struct
@@ -19,7 +19,6 @@ from agentforge.model.hook import HookPoint, HookResult
 from agentforge.model.plan import ProviderChoice
 from agentforge.model.task import HookTask
 from agentforge.ports.clock import Clock
-from agentforge.ports.hook_calls import HookCalls
 from agentforge.ports.provider import ExecuteRequest
 from agentforge.ports.webhook import (
     WebhookAnswer,
@@ -45,6 +44,10 @@ from agentforge.runtime.tasks.performer import TaskReport
 from agentforge.views.history import History
 
 log = logging.getLogger("agentforge.run")
+
+HookCalls = Mapping[str, Callable[[HookTask], Awaitable[HookResult]]]
+"""The hooks of one run that are functions of the program that embeds the engine, by the id of the hook. What
+one raises is the failure of the hook."""
 
 
 class WebhookPayload(Struct, frozen=True):
