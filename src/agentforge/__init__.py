@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from agentforge.model.errors import AgentForgeError as AgentForgeError
     from agentforge.model.errors import AlreadyAnswered as AlreadyAnswered
     from agentforge.model.errors import DefinitionError as DefinitionError
+    from agentforge.model.errors import Execution as Execution
     from agentforge.model.errors import ForeignRequest as ForeignRequest
     from agentforge.model.errors import HookMissing as HookMissing
     from agentforge.model.errors import IllegalMove as IllegalMove
@@ -101,8 +102,8 @@ if TYPE_CHECKING:
     from agentforge.model.errors import UntrustedRun as UntrustedRun
     from agentforge.model.errors import UnusableFile as UnusableFile
     from agentforge.model.event import Event as Event
-    from agentforge.model.execution import Execution as Execution
     from agentforge.model.facts import AnyFact as AnyFact
+    from agentforge.model.failure import StopReason as StopReason
     from agentforge.model.file_change import Changes as Changes
     from agentforge.model.file_change import FileChange as FileChange
     from agentforge.model.hook import HookResult as HookResult
@@ -116,7 +117,6 @@ if TYPE_CHECKING:
     from agentforge.model.state import Spending as Spending
     from agentforge.model.state import Waiver as Waiver
     from agentforge.model.status import RunStatus as RunStatus
-    from agentforge.model.stop_reason import StopReason as StopReason
     from agentforge.ports.clock import Clock as Clock
     from agentforge.ports.event_log import BufferHealth as BufferHealth
     from agentforge.ports.event_log import Damage as Damage
@@ -206,10 +206,10 @@ _HOME = {
     "model.cursor": ("Cursor", "Destination"),
     "model.check": ("CheckCounts",),
     "model.diagnostic": ("Diagnostic", "SourcePlace"),
-    "model.errors": _ERRORS,
+    "model.errors": (*_ERRORS, "Execution"),
     "model.event": ("Event",),
-    "model.execution": ("Execution",),
     "model.facts": ("AnyFact",),
+    "model.failure": ("StopReason",),
     "model.file_change": ("Changes", "FileChange"),
     "model.hook": ("HookResult",),
     "model.layout": ("AttemptLayout", "IterationLayout", "RunLayout"),
@@ -217,7 +217,6 @@ _HOME = {
     "model.request": ("Request",),
     "model.state": ("RunState", "Spending", "Waiver"),
     "model.status": ("RunStatus",),
-    "model.stop_reason": ("StopReason",),
     "ports.clock": ("Clock",),
     "ports.event_log": (
         "BufferHealth",

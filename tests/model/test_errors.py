@@ -2,8 +2,7 @@
 
 from agentforge.model import errors
 from agentforge.model.diagnostic import Diagnostic, Severity, SourcePlace
-from agentforge.model.errors import AgentForgeError, DefinitionError
-from agentforge.model.execution import Execution
+from agentforge.model.errors import AgentForgeError, DefinitionError, Execution
 
 
 def _classes() -> list[type[AgentForgeError]]:

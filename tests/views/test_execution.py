@@ -4,7 +4,7 @@ from msgspec.structs import replace
 from tests.engine.plans import block, nested, plan_of, stage
 
 from agentforge.model.check import Check
-from agentforge.model.execution import Execution
+from agentforge.model.errors import Execution
 from agentforge.model.hook import Hook, Notification
 from agentforge.model.plan import Judgment, Overrides, PipelineInfo, ProviderChoice, Queue, SandboxChoice
 from agentforge.model.state import RunSettings

@@ -12,7 +12,7 @@ from agentforge.model import facts as f
 from agentforge.model.check import CheckCounts
 from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.facts import AnyFact
-from agentforge.model.failure import FailureKind
+from agentforge.model.failure import FailureKind, StopReason
 from agentforge.model.hook import Hook
 from agentforge.model.plan import Plan
 from agentforge.model.request import Request
@@ -28,7 +28,6 @@ from agentforge.model.state import (
     Waiver,
 )
 from agentforge.model.status import RunStatus
-from agentforge.model.stop_reason import StopReason
 from agentforge.ports.event_log import BufferHealth
 from agentforge.views.lines.status import status_rows
 from agentforge.views.stage_progress import stage_progress

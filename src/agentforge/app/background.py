@@ -18,7 +18,7 @@ from agentforge.app.runs.lookup import Runs
 from agentforge.app.wiring import local_processes
 from agentforge.model.errors import AgentForgeError, InvalidRequest, RunActive
 from agentforge.model.facts import TmuxSessionCleaned
-from agentforge.model.stop_reason import StopReason
+from agentforge.model.failure import StopReason
 from agentforge.system import files
 
 log = logging.getLogger("agentforge.run")

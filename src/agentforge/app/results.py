@@ -5,11 +5,11 @@ from typing import Literal, get_args
 
 from msgspec import Struct
 
+from agentforge.model.failure import StopReason
 from agentforge.model.plan import Plan
 from agentforge.model.request import Request
 from agentforge.model.state import RunState, Spending, Waiver
 from agentforge.model.status import RunStatus
-from agentforge.model.stop_reason import StopReason
 from agentforge.ports.event_log import BufferHealth, Damage
 from agentforge.views.status import RunningCheck, WaitStatus, duration
 from agentforge.views.summary import Health, Summary

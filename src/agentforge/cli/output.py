@@ -12,8 +12,7 @@ import click
 from agentforge.cli import exit_codes
 
 if TYPE_CHECKING:
-    from agentforge.model.errors import AgentForgeError
-    from agentforge.model.execution import Execution
+    from agentforge.model.errors import AgentForgeError, Execution
 
 COLOURS: dict[str, dict[str, Any]] = {
     "plain": {},

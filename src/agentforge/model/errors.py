@@ -4,10 +4,11 @@ Every class has a stable `code`; each surface has one table from code to exit or
 """
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
+
+from msgspec import Struct, field
 
 from agentforge.model.diagnostic import Diagnostic, render
-from agentforge.model.execution import Execution
 
 
 class AgentForgeError(Exception):
@@ -113,6 +114,21 @@ class NotPermitted(AgentForgeError):
     """An agent tried what only a person may do, or what no agent of the run itself may do."""
 
     code = "not_permitted"
+
+
+class Execution(Struct, frozen=True, omit_defaults=True):
+    """What a run would execute, for the person who decides whether to trust it: one provider of a stage, the
+    judge, a hook or a notification."""
+
+    stage: str
+    provider: str
+    model: str = ""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Those of the provider: programs, arguments, permissions."""
+    sandbox: str = "none"
+    network: bool = True
+    commands: dict[str, str] = field(default_factory=dict)
+    """Commands for the agent, and that of the queue."""
 
 
 class UntrustedRun(AgentForgeError):

@@ -1,9 +1,10 @@
-"""Why work failed, as data."""
+"""Why work or an engine failed, as data."""
 
 from datetime import datetime
 from enum import StrEnum
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 
 class FailureKind(StrEnum):
@@ -70,3 +71,14 @@ TIMEOUTS = frozenset({FailureKind.PROVIDER_TIMEOUT, FailureKind.ITERATION_TIMEOU
 
 LIMITS = frozenset({FailureKind.PROVIDER_QUOTA, FailureKind.PROVIDER_RATE_LIMITED})
 """Failures that waiting resolves."""
+
+
+class StopReason(Struct, frozen=True, omit_defaults=True):
+    """Why the engine of a run in the background stopped without recording the end of the run."""
+
+    session: str
+    at: Annotated[datetime, Meta(tz=True)]
+    code: str
+    """The code of the error."""
+    message: str
+    hint: str = ""

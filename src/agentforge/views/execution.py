@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from agentforge.model.execution import Execution
+from agentforge.model.errors import Execution
 from agentforge.model.plan import Judgment, Plan, ProviderChoice, Queue, StageNode
 from agentforge.model.state import RunSettings
 from agentforge.views.text import one_line, shortened

@@ -6,12 +6,12 @@ from datetime import datetime
 from msgspec import Struct
 
 from agentforge.engine.node_order import siblings
+from agentforge.model.failure import StopReason
 from agentforge.model.plan import Mode, Plan, ProviderChoice, StageNode, Step
 from agentforge.model.request import Request
 from agentforge.model.session_name import session_argument
 from agentforge.model.state import RefusedFile, RunState, StageState, Waiver, position_of
 from agentforge.model.status import RunStatus, TaskStatus
-from agentforge.model.stop_reason import StopReason
 from agentforge.ports.event_log import BufferHealth
 from agentforge.views.hook_calls import HookCallView, hook_calls
 from agentforge.views.request_commands import answer_commands, inspect_command

@@ -26,13 +26,13 @@ from agentforge.model.errors import (
     UnknownRun,
 )
 from agentforge.model.event import Event
+from agentforge.model.failure import StopReason
 from agentforge.model.json_text import NOT_JSON
 from agentforge.model.layout import RunLayout, runs_dir
 from agentforge.model.plan import Plan
 from agentforge.model.session_name import session_argument, session_name
 from agentforge.model.state import RunState
 from agentforge.model.status import RunStatus
-from agentforge.model.stop_reason import StopReason
 from agentforge.ports.event_log import EventLog, Head, LogReader
 from agentforge.system import files
 from agentforge.views.files.state import SNAPSHOT_VERSION, StateSnapshot
