@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.engine.any_condition import Typed, conditions
 
 from agentforge.definition.conditions import parse_condition
-from agentforge.definition.diagnostics import Report
+from agentforge.definition.report import Report
 from agentforge.definition.specs import Written
 from agentforge.engine.conditions import Values, evaluate
 from agentforge.model.condition import MAX_LENGTH, VARIABLES, Condition, condition_problem, condition_text

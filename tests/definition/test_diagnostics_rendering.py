@@ -1,6 +1,6 @@
 """How diagnostics look: `file:line:col: code: message`, the line, a caret, a hint."""
 
-from agentforge.definition.diagnostics import Report
+from agentforge.definition.report import Report
 from agentforge.model.diagnostic import Diagnostic, SourcePlace, render, render_one
 
 from .world import found

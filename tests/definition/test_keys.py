@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from jsonschema import Draft7Validator
 
-from agentforge.definition.diagnostics import Report
 from agentforge.definition.read.external_values import Address, CommandKind, NamedVariable
 from agentforge.definition.read.file_keys import PIPELINE, STAGE
 from agentforge.definition.read.hook_keys import HOOK, POINTS, ConditionKind, HooksKind
 from agentforge.definition.read.node_keys import NodeKind
 from agentforge.definition.read.table import Key, Nested, Table
 from agentforge.definition.read.values import Anything, Flag, Given, ListOf, Name, Number, Text, Texts
+from agentforge.definition.report import Report
 from agentforge.definition.yaml.parser import SourceText, parse_mapping
 from agentforge.model.diagnostic import Diagnostic
 

@@ -7,9 +7,9 @@ import pytest
 from jsonschema import Draft7Validator
 from tests.code_blocks import code_blocks
 
-from agentforge.definition.diagnostics import Report
 from agentforge.definition.read.file_keys import DIALECT, pipeline_schema, stage_schema
 from agentforge.definition.read.values import as_data
+from agentforge.definition.report import Report
 from agentforge.definition.yaml.parser import SourceText, parse_value
 
 from .test_compile_parity import DIFFERENT, MATRIX, SAME, kept_case

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import yaml
 
-from agentforge.definition.diagnostics import Report
 from agentforge.definition.read.values import as_data
+from agentforge.definition.report import Report
 from agentforge.definition.yaml.parser import (
     FASTEST_LOADER,
     MAX_DEPTH,

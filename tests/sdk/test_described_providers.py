@@ -8,7 +8,7 @@ from tests.sdk.projects import ENVIRON, engine, iteration_dir, node, pipeline, r
 
 from agentforge.app.providers.offers import described_provider, find_described, read_description
 from agentforge.app.results import RunResult
-from agentforge.definition.diagnostics import Report
+from agentforge.definition.report import Report
 from agentforge.model.errors import ProviderUnusable
 
 

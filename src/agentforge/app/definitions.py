@@ -10,9 +10,9 @@ from msgspec import Struct
 from agentforge.app.runs.lookup import Runs, existing_project
 from agentforge.app.wiring import known_providers, sources_of
 from agentforge.definition.compiler import compile_to_lint
-from agentforge.definition.diagnostics import Report
 from agentforge.definition.read.file_keys import pipeline_schema, stage_schema
 from agentforge.definition.read.provider_settings import settings_from_pairs
+from agentforge.definition.report import Report
 from agentforge.definition.resolve import (
     Available,
     available_pipelines,

@@ -14,9 +14,9 @@ from agentforge.app.notifications import VARIABLE as NOTIFY
 from agentforge.app.notifications import user_notifications
 from agentforge.app.results import Probe, ProbeLevel
 from agentforge.app.wiring import known_providers, sources_of
-from agentforge.definition.diagnostics import Report
 from agentforge.definition.precedence import canonical, gather
 from agentforge.definition.read.provider_settings import settings_from_environment
+from agentforge.definition.report import Report
 from agentforge.model.diagnostic import choice
 from agentforge.model.errors import AgentForgeError, InvalidRequest
 from agentforge.model.plan import Overrides

@@ -11,7 +11,6 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from agentforge.definition.diagnostics import Report
 from agentforge.definition.hook_rules import validate_hooks
 from agentforge.definition.link import link
 from agentforge.definition.lower import DEFAULT_RUNS, CompilationContext, lower, provider_levels
@@ -28,6 +27,7 @@ from agentforge.definition.precedence import (
 )
 from agentforge.definition.read.file_keys import read_pipeline
 from agentforge.definition.read.values import COUNT, refuse_control_characters
+from agentforge.definition.report import Report
 from agentforge.definition.resolve import (
     Assembly,
     Located,

@@ -8,7 +8,7 @@ from typing import Literal, cast
 from lark import Lark, Token, Tree, UnexpectedInput, UnexpectedToken
 from msgspec import Struct
 
-from agentforge.definition.diagnostics import Report
+from agentforge.definition.report import Report
 from agentforge.definition.specs import Written
 from agentforge.definition.yaml.tree import shown
 from agentforge.model.condition import (

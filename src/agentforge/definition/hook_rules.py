@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Literal
 
-from agentforge.definition.diagnostics import Report
 from agentforge.definition.lower import lower_hooks
+from agentforge.definition.report import Report
 from agentforge.definition.specs import (
     HookSpec,
     ResolvedBlock,

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agentforge.definition.diagnostics import Report
 from agentforge.definition.precedence import canonical
 from agentforge.definition.read.node_keys import SELECTS
+from agentforge.definition.report import Report
 from agentforge.definition.specs import (
     BlockSpec,
     InputsSpec,

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from agentforge.definition.diagnostics import Report
+from agentforge.definition.report import Report
 from agentforge.definition.yaml.parser import absolute, relative
 from agentforge.model.json_text import NOT_JSON
 from agentforge.model.layout import PROVIDERS

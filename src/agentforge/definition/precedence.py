@@ -7,12 +7,12 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agentforge.definition.diagnostics import Report
 from agentforge.definition.read.provider_settings import (
     merge_settings,
     settings_from_data,
     settings_from_environment,
 )
+from agentforge.definition.report import Report
 from agentforge.definition.specs import (
     ApprovalLevel,
     ApprovalSpec,

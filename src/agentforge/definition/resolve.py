@@ -6,8 +6,8 @@ from posixpath import basename, dirname, join
 
 from msgspec import Struct
 
-from agentforge.definition.diagnostics import ARGUMENTS, Report
 from agentforge.definition.read.file_keys import read_pipeline, read_stage
+from agentforge.definition.report import ARGUMENTS, Report
 from agentforge.definition.specs import (
     NodeSpec,
     PipelineSpec,

@@ -2,8 +2,8 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from agentforge.definition.diagnostics import Report
 from agentforge.definition.precedence import choose_checks, choose_routes
+from agentforge.definition.report import Report
 from agentforge.definition.specs import CheckSpec, ResolvedStage, Written
 from agentforge.definition.yaml.tree import shown
 from agentforge.model.diagnostic import SourcePlace, choice, did_you_mean, listed

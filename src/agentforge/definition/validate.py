@@ -3,9 +3,9 @@
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from agentforge.definition.diagnostics import Report
 from agentforge.definition.pins import pinned_text
 from agentforge.definition.precedence import canonical
+from agentforge.definition.report import Report
 from agentforge.definition.resolve import is_stage_name
 from agentforge.definition.specs import (
     FIXED,

@@ -9,9 +9,9 @@ from typing import Literal, Protocol
 from msgspec import Struct
 
 from agentforge.definition.compiler import lint
-from agentforge.definition.diagnostics import Report
 from agentforge.definition.precedence import canonical
 from agentforge.definition.read.file_keys import read_pipeline
+from agentforge.definition.report import Report
 from agentforge.definition.resolve import Assembly, Located, StageLookup
 from agentforge.definition.specs import (
     InputsSpec,

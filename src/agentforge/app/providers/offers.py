@@ -23,8 +23,8 @@ from agentforge.adapters.providers.codex import CODEX
 from agentforge.adapters.providers.entry_points import offered_providers
 from agentforge.adapters.providers.gemini import GEMINI
 from agentforge.adapters.providers.opencode import OPENCODE
-from agentforge.definition.diagnostics import Report
 from agentforge.definition.read.values import as_data, as_text
+from agentforge.definition.report import Report
 from agentforge.definition.yaml.parser import SourceText, parse_mapping
 from agentforge.definition.yaml.tree import Entry, Keyed, Listed, Tree
 from agentforge.model.diagnostic import SourcePlace, choice

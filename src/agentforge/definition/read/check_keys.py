@@ -4,7 +4,6 @@ from typing import get_args
 
 from msgspec import Struct
 
-from agentforge.definition.diagnostics import Report
 from agentforge.definition.read.external_values import COMMAND
 from agentforge.definition.read.table import Entries, Key, Nested, Table
 from agentforge.definition.read.values import (
@@ -19,6 +18,7 @@ from agentforge.definition.read.values import (
     as_mapping,
     as_text,
 )
+from agentforge.definition.report import Report
 from agentforge.definition.specs import CheckSpec, CycleLimitSpec, RouteSpec, Written
 from agentforge.definition.yaml.tree import Tree, shown
 from agentforge.model.check import CheckExpectation, CheckParser, CheckTime

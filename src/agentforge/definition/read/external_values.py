@@ -2,8 +2,8 @@
 
 from msgspec import Struct
 
-from agentforge.definition.diagnostics import Report
 from agentforge.definition.read.values import Schema, Text, as_text
+from agentforge.definition.report import Report
 from agentforge.definition.yaml.tree import Tree, shown
 from agentforge.model.plan_limits import (
     MAX_COMMAND,

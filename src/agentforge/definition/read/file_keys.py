@@ -5,7 +5,6 @@ references and combinations."""
 from posixpath import basename, splitext
 from typing import Any
 
-from agentforge.definition.diagnostics import Report
 from agentforge.definition.read.check_keys import LIMITS, OF_STAGES
 from agentforge.definition.read.hook_keys import HOOKS_KEY, NOTIFY_KEY
 from agentforge.definition.read.node_keys import NODE
@@ -33,6 +32,7 @@ from agentforge.definition.read.work_keys import (
     build_work,
     combined_runtime,
 )
+from agentforge.definition.report import Report
 from agentforge.definition.specs import PipelineSpec, StageSpec, WorkSpec
 from agentforge.definition.yaml.parser import SourceText
 from agentforge.definition.yaml.tree import Keyed

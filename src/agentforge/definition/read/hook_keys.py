@@ -5,7 +5,6 @@ from typing import Any, get_args
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agentforge.definition.diagnostics import Report
 from agentforge.definition.read.external_values import ADDRESS, COMMAND, SECRET, NamedVariable
 from agentforge.definition.read.table import Entries, Key, Nested, Table
 from agentforge.definition.read.values import (
@@ -21,6 +20,7 @@ from agentforge.definition.read.values import (
     as_mapping,
     as_text,
 )
+from agentforge.definition.report import Report
 from agentforge.definition.specs import HookSpec, Written
 from agentforge.definition.yaml.tree import Tree, shown
 from agentforge.model.condition import MAX_LENGTH as MAX_CONDITION

@@ -4,7 +4,6 @@ from typing import Any
 
 from msgspec import Struct
 
-from agentforge.definition.diagnostics import Report
 from agentforge.definition.read.check_keys import OF_STAGES
 from agentforge.definition.read.table import Entries, Key, Nested, Table
 from agentforge.definition.read.values import (
@@ -28,6 +27,7 @@ from agentforge.definition.read.work_keys import (
     build_work,
     read_settings,
 )
+from agentforge.definition.report import Report
 from agentforge.definition.specs import BlockSpec, BranchSpec, InputsSpec, NodeSpec, ParallelRef, ProviderSpec
 from agentforge.definition.yaml.tree import Keyed, Listed, Scalar, Tree, kind_of
 from agentforge.model.plan import Select

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from agentforge.definition.diagnostics import Report
 from agentforge.definition.read.values import as_data
+from agentforge.definition.report import Report
 from agentforge.definition.yaml.parser import SourceText, parse_value
 from agentforge.definition.yaml.tree import Keyed, Scalar, Tree, kind_of
 from agentforge.model.diagnostic import SourcePlace

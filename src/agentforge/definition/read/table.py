@@ -5,8 +5,8 @@ from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
-from agentforge.definition.diagnostics import Report
 from agentforge.definition.read.values import Required, Schema, ValueKind, as_mapping
+from agentforge.definition.report import Report
 from agentforge.definition.yaml.tree import Entry, Keyed, Listed, Scalar, Tree, is_null, kind_of, shown
 from agentforge.model.diagnostic import USER_PREFIX, SourcePlace, did_you_mean, is_misspelled
 

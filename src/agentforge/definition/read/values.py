@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agentforge.definition.diagnostics import Report
+from agentforge.definition.report import Report
 from agentforge.definition.specs import Written
 from agentforge.definition.yaml.tree import Keyed, Listed, Scalar, Tree, kind_of, plain_value, shown
 from agentforge.model.control_characters import control_character

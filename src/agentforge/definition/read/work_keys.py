@@ -5,7 +5,6 @@ from typing import Any, get_args
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agentforge.definition.diagnostics import Report
 from agentforge.definition.read.check_keys import CHECK_KEYS
 from agentforge.definition.read.provider_settings import validate_settings
 from agentforge.definition.read.table import Entries, Key, Nested, Table
@@ -27,6 +26,7 @@ from agentforge.definition.read.values import (
     as_data,
     as_mapping,
 )
+from agentforge.definition.report import Report
 from agentforge.definition.specs import (
     KINDS,
     ApprovalSpec,

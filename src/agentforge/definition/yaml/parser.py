@@ -21,7 +21,7 @@ from yaml.events import (
     SequenceStartEvent,
 )
 
-from agentforge.definition.diagnostics import Report
+from agentforge.definition.report import Report
 from agentforge.definition.yaml.tree import (
     Entry,
     Keyed,
