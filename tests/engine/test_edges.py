@@ -10,7 +10,7 @@ from tests.engine.playbook import Play
 from agentforge.engine.decide.failure import choose_provider
 from agentforge.engine.evolve.run import evolve
 from agentforge.engine.legal import refuse_illegal
-from agentforge.engine.node_keys import NodeKeys
+from agentforge.engine.node_identity import NodeKeys
 from agentforge.engine.node_order import next_node
 from agentforge.engine.normalise import normalise_returned
 from agentforge.engine.rehearsal.events import step_of_fact, step_of_work

@@ -7,7 +7,7 @@ from tests.engine.plans import NOON, block, plan_of, stage
 from tests.engine.playbook import FACTS_BY_VERB, Play
 from tests.engine.test_enact import DONE, work
 
-from agentforge.engine.node_keys import NodeKey
+from agentforge.engine.node_identity import NodeKey
 from agentforge.engine.rehearsal.course import CourseStep
 from agentforge.engine.rehearsal.enact import enact, reply_of
 from agentforge.engine.rehearsal.outcomes import Answers, attempt_of

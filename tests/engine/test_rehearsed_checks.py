@@ -9,7 +9,7 @@ from tests.engine.playbook import Play
 from tests.engine.test_enact import work
 
 from agentforge.engine.evolve.run import evolve
-from agentforge.engine.node_keys import NodeKey
+from agentforge.engine.node_identity import NodeKey
 from agentforge.engine.rehearsal.course import CourseStep
 from agentforge.engine.rehearsal.enact import enact
 from agentforge.engine.rehearsal.events import step_of_fact

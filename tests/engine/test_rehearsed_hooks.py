@@ -8,7 +8,7 @@ from tests.engine.plans import NOON, block, plan_of, stage
 from tests.engine.test_enact import work
 
 from agentforge.engine.evolve.run import evolve
-from agentforge.engine.node_keys import NodeKey, parse_key
+from agentforge.engine.node_identity import NodeKey, parse_key
 from agentforge.engine.rehearsal.course import CourseStep
 from agentforge.engine.rehearsal.enact import enact
 from agentforge.engine.rehearsal.events import step_of_fact

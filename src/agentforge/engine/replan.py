@@ -6,7 +6,7 @@ whose current node was removed can't continue with the new plan; that is an erro
 
 from collections.abc import Iterator
 
-from agentforge.engine.node_keys import key_of
+from agentforge.engine.node_identity import key_of
 from agentforge.engine.node_order import first_node, next_node
 from agentforge.model import facts as f
 from agentforge.model.cursor import Destination

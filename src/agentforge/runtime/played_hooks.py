@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 from msgspec.structs import replace
 
-from agentforge.engine.node_keys import recorded_key
+from agentforge.engine.node_identity import recorded_key
 from agentforge.engine.rehearsal.enact import outcome_of
 from agentforge.model import facts as f
 from agentforge.model.cassette import Cassette, Exchange

@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.engine.evolve.hooks import BY as BY_HOOK
-from agentforge.engine.node_keys import recorded_key
+from agentforge.engine.node_identity import recorded_key
 from agentforge.engine.normalise import clean_output
 from agentforge.engine.rehearsal.outcomes import attempt_of
 from agentforge.model import facts as f

@@ -20,7 +20,7 @@ from agentforge.app.wiring import workspace_of
 from agentforge.definition.compiler import Compiled, PipelineSource
 from agentforge.definition.yaml.parser import SourceText
 from agentforge.engine.legal import refuse_shell_run
-from agentforge.engine.node_keys import NodeKeys
+from agentforge.engine.node_identity import NodeKeys
 from agentforge.engine.rehearsal.course import Rehearsal
 from agentforge.engine.rehearsal.enact import enact, reply_of
 from agentforge.engine.rehearsal.outcomes import Answers

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from agentforge.engine.evolve.run import evolve
-from agentforge.engine.node_keys import parse_key
+from agentforge.engine.node_identity import parse_key
 from agentforge.engine.rehearsal.outcomes import Answers, PastReply, RequestKey
 from agentforge.engine.rehearsal.rehearsed_run import RehearsedRun
 from agentforge.model import facts as f

@@ -1,6 +1,6 @@
 """What of a run's events is its course. Waits, timers and what is only about the log are left out."""
 
-from agentforge.engine.node_keys import NodeKey
+from agentforge.engine.node_identity import NodeKey
 from agentforge.engine.rehearsal.course import CourseStep, CourseStepKind
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agentforge.engine.node_keys import NodeKey
+from agentforge.engine.node_identity import NodeKey
 from agentforge.engine.task_families import FAMILIES
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor

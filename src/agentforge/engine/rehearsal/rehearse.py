@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from agentforge.engine.decide.run import Directive
 from agentforge.engine.evolve.run import evolve
-from agentforge.engine.node_keys import NodeKey, NodeKeys
+from agentforge.engine.node_identity import NodeKey, NodeKeys
 from agentforge.engine.rehearsal.course import CourseStep, Difference, Rehearsal
 from agentforge.engine.rehearsal.events import step_of_fact, step_of_work
 from agentforge.engine.rehearsal.outcomes import OUTCOMES, Answers, addressed, work_for

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from agentforge.engine.decide.run import Directive, decide
 from agentforge.engine.evolve.run import evolve
-from agentforge.engine.node_keys import NodeKeys
+from agentforge.engine.node_identity import NodeKeys
 from agentforge.engine.rehearsal.course import CourseStep
 from agentforge.engine.rehearsal.events import step_of_fact, step_of_work
 from agentforge.engine.rehearsal.outcomes import Answers, addressed

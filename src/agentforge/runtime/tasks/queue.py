@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from agentforge.engine.node_keys import recorded_key
+from agentforge.engine.node_identity import recorded_key
 from agentforge.model import facts as f
 from agentforge.model.cassette import Cassette, ExchangeQuery
 from agentforge.model.failure import Failure, FailureKind
