@@ -14,7 +14,7 @@ from agentforge.definition.resolve import available_stages
 from agentforge.model.errors import StorageFailed
 from agentforge.ports.sources import Sources
 from agentforge.system.confined import ConfinedFolder
-from agentforge.system.search import FileSearch, TooManyEntries
+from agentforge.system.file_search import FileSearch, TooManyEntries
 
 
 @pytest.fixture

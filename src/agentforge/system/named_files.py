@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from agentforge.system import files
 from agentforge.system.confined import ConfinedFolder
+from agentforge.system.file_search import FileSearch, has_wildcard
 from agentforge.system.folders import NotRegular
-from agentforge.system.search import FileSearch, has_wildcard
 
 
 def read_project_file(project: str, path: str, max_bytes: int, *, cut: bool = False) -> bytes | None:

@@ -15,10 +15,10 @@ from agentforge.ports.sources import MAX_INPUTS, MAX_SOURCE_BYTES
 from agentforge.ports.workspace import Stamp
 from agentforge.system import files
 from agentforge.system.confined import ConfinedFolder
+from agentforge.system.file_search import MAX_ENTRIES, FileSearch, TooManyEntries
 from agentforge.system.git import git_program
 from agentforge.system.named_files import expand, is_folder, names_in, read_project_file
 from agentforge.system.programs import run
-from agentforge.system.search import MAX_ENTRIES, FileSearch, TooManyEntries
 
 _BUILTIN = Path(__file__).resolve().parents[2] / "builtin"
 _INPUT_SUFFIXES = (".md", ".yaml", ".json", ".txt")

@@ -4,7 +4,7 @@ from agentforge.adapters.host.project_files import OURS
 from agentforge.adapters.host.tree_scan import TreeLimits, too_many_files
 from agentforge.model.layout import OUTBOX
 from agentforge.system.confined import ConfinedFolder
-from agentforge.system.search import FileSearch, TooManyEntries
+from agentforge.system.file_search import FileSearch, TooManyEntries
 
 CACHE_FOLDERS = frozenset(
     {
