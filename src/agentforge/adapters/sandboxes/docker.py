@@ -16,7 +16,7 @@ from agentforge.adapters.sandboxes.mounts import (
     is_within,
     writable_paths,
 )
-from agentforge.adapters.sandboxes.programs import guarded_programs
+from agentforge.adapters.sandboxes.program_files import guarded_programs
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.plan import SandboxChoice
 from agentforge.ports.provider import Command
