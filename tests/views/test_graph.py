@@ -10,8 +10,8 @@ from agentforge.model.layout import RunLayout
 from agentforge.model.plan import CycleLimits, ParallelNode, Plan, Route, StageNode
 from agentforge.views.graph import GraphLimits, GraphRoute, graph
 from agentforge.views.graph_picture import graph_svg
+from agentforge.views.lines.dry_run import preview
 from agentforge.views.lines.plan import check_line, graph_lines, lint_lines
-from agentforge.views.lines.preview import preview
 
 SVG = "{http://www.w3.org/2000/svg}"
 TEST = Check("test", "pytest -q", parse="pytest")

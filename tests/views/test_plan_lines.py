@@ -7,8 +7,8 @@ from agentforge.model.condition import ConstantTerm, Operation, VariableTerm
 from agentforge.model.hook import Hook, Notification
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import Plan
+from agentforge.views.lines.dry_run import preview
 from agentforge.views.lines.plan import hook_line, hook_sections
-from agentforge.views.lines.preview import preview
 
 THIRD = Operation(">", (VariableTerm("iteration"), ConstantTerm(3)))
 CONFIRM = Hook("ask", "stage_end", "confirm", stage="build", condition=THIRD, message="Go\non?")

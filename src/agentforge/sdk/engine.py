@@ -47,7 +47,7 @@ from agentforge.ports.provider import Provider
 from agentforge.runtime.iteration_files import light_iterations, write_iteration_files
 from agentforge.runtime.supervision import SupervisorLimits
 from agentforge.sdk.hooks import HookDecorators
-from agentforge.views.lines.preview import preview, readiness_lines
+from agentforge.views.lines.dry_run import preview, readiness_lines
 
 
 class Engine(HookDecorators):

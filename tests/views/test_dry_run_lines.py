@@ -19,7 +19,7 @@ from agentforge.model.plan import (
     RetryPolicy,
     SandboxChoice,
 )
-from agentforge.views.lines.preview import APPENDED, preview, readiness_lines
+from agentforge.views.lines.dry_run import APPENDED, preview, readiness_lines
 
 LAYOUT = RunLayout("/run", "auth")
 
