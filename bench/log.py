@@ -4,7 +4,7 @@ from pathlib import Path
 from time import perf_counter, process_time
 
 from agentforge.adapters.host.clock import SystemClock
-from agentforge.adapters.log.log import JsonlLog
+from agentforge.adapters.log.jsonl_log import JsonlLog
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from agentforge.adapters.host.clock import SystemClock
-from agentforge.adapters.log.log import JsonlLog
+from agentforge.adapters.log.jsonl_log import JsonlLog
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.layout import RunLayout

@@ -11,7 +11,7 @@ from agentforge.version import __version__
 
 if TYPE_CHECKING:
     from agentforge.adapters.cli_agents.description import AgentCli as AgentCli
-    from agentforge.adapters.log.log import LogReport as LogReport
+    from agentforge.adapters.log.jsonl_log import LogReport as LogReport
     from agentforge.adapters.providers.cli import CliAgent as CliAgent
     from agentforge.app.agent_output import AgentAttempt as AgentAttempt
     from agentforge.app.agent_output import AgentLine as AgentLine
@@ -178,7 +178,7 @@ _ERRORS = (
 _HOME = {
     "adapters.providers.cli": ("CliAgent",),
     "adapters.cli_agents.description": ("AgentCli",),
-    "adapters.log.log": ("LogReport",),
+    "adapters.log.jsonl_log": ("LogReport",),
     "app.agent_output": ("AgentAttempt", "AgentLine", "AgentOutput", "OutputTail"),
     "app.background": ("Background", "BackgroundRun"),
     "app.definitions": ("DefinitionKind", "Definitions", "LintResult", "provider_settings", "schema"),

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from agentforge.adapters.log.log import JsonlLog
+from agentforge.adapters.log.jsonl_log import JsonlLog
 from agentforge.ports.event_log import EventLog
 
 

@@ -5,7 +5,7 @@ import signal
 import sys
 from pathlib import Path
 
-from agentforge.adapters.log.log import JsonlLog
+from agentforge.adapters.log.jsonl_log import JsonlLog
 from agentforge.model.errors import LogConflict
 from agentforge.system.disk import Disk
 from agentforge.testing.event_log_contract import large_event, timer_event, timer_events

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge.adapters.log.log import JsonlLog, verify
+from agentforge.adapters.log.jsonl_log import JsonlLog, verify
 from agentforge.adapters.log.writer import Writer
 from agentforge.model.errors import LogConflict
 from agentforge.system.disk import Disk

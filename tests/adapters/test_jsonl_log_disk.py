@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge.adapters.log.log import JsonlLog, verify
+from agentforge.adapters.log.jsonl_log import JsonlLog, verify
 from agentforge.model.errors import LogConflict, StorageFailed
 from agentforge.testing.event_log_contract import large_event, lines_of, timer_event, timer_events
 

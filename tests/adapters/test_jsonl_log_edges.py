@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from agentforge.adapters.log import lease
-from agentforge.adapters.log.file import MAX_PAYLOAD, PayloadStore, payload_of
-from agentforge.adapters.log.log import JsonlLog
+from agentforge.adapters.log.jsonl_file import MAX_PAYLOAD, PayloadStore, payload_of
+from agentforge.adapters.log.jsonl_log import JsonlLog
 from agentforge.model.codec import DamagedLine, Payload
 from agentforge.model.errors import InvalidRequest, LogConflict
 from agentforge.system.disk import Disk, WriteRetry

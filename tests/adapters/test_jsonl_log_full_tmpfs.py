@@ -9,8 +9,8 @@ import pytest
 _SCRIPT = """
 import sys
 from pathlib import Path
-from agentforge.adapters.log.log import JsonlLog
-from agentforge.adapters.log.log import verify
+from agentforge.adapters.log.jsonl_log import JsonlLog
+from agentforge.adapters.log.jsonl_log import verify
 from agentforge.model.errors import StorageFailed
 from agentforge.testing.event_log_contract import timer_event
 

@@ -10,8 +10,8 @@ from typing import IO
 
 import pytest
 
+from agentforge.adapters.log.jsonl_log import JsonlLog, verify
 from agentforge.adapters.log.lease import LogLease
-from agentforge.adapters.log.log import JsonlLog, verify
 from agentforge.model.errors import RunActive
 from agentforge.testing.event_log_contract import lines_of, timer_event, timer_events
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agentforge.adapters.host.file_systems import why_not_local
-from agentforge.adapters.log.log import BufferSettings, JsonlLog, buffer_settings, verify
+from agentforge.adapters.log.jsonl_log import BufferSettings, JsonlLog, buffer_settings, verify
 from agentforge.model.errors import InvalidRequest, StorageFailed, UnknownRun
 from agentforge.system.mount_points import MountPoint, parse_mount_output, parse_mountinfo, read_mounts
 from agentforge.testing.event_log_contract import large_event, lines_of, timer_event, timer_events

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentforge.adapters.log.log import JsonlLog
+from agentforge.adapters.log.jsonl_log import JsonlLog
 from agentforge.adapters.log.scan import CHUNK_BYTES, Scan
 from agentforge.model import codec
 from agentforge.model.errors import LogCorrupt

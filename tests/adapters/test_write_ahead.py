@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agentforge.adapters.log import write_ahead
-from agentforge.adapters.log.log import JsonlLog, verify
+from agentforge.adapters.log.jsonl_log import JsonlLog, verify
 from agentforge.adapters.log.write_ahead import HEADER, records
 from agentforge.model.errors import StorageFailed
 from agentforge.model.event import Event

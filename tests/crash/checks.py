@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.order.rules import CONTROLS, complaints, read_trace
 
-from agentforge.adapters.log.log import verify
+from agentforge.adapters.log.jsonl_log import verify
 
 from . import killer
 from .hook_checks import OF_HOOKS, course, hook_violations

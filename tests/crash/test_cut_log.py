@@ -21,7 +21,7 @@ from tests.crash.scripted_check import check
 from tests.crash.scripted_run import ScriptedRun
 from tests.scratch import memory
 
-from agentforge.adapters.log.log import JsonlLog
+from agentforge.adapters.log.jsonl_log import JsonlLog
 from agentforge.model.errors import RunExists
 
 SOAKS = os.environ.get("HYPOTHESIS_PROFILE") == "soak"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.sdk.projects import ENVIRON, engine, eventually, load, node, pipeline, run, run_dir
 
-from agentforge.adapters.log.log import JsonlLog
+from agentforge.adapters.log.jsonl_log import JsonlLog
 from agentforge.model.errors import LogCorrupt
 from agentforge.ports.event_log import Head
 from agentforge.runtime.state_folder import HEADS, HeadKeeper, StateFolder

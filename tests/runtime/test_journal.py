@@ -9,7 +9,7 @@ import pytest
 from tests.adapters.failing_disk import FailingDisk
 from tests.engine.plans import NOON, plan_of, stage, started
 
-from agentforge.adapters.log.log import JsonlLog
+from agentforge.adapters.log.jsonl_log import JsonlLog
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.errors import IllegalMove, LogCorrupt

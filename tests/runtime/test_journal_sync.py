@@ -10,7 +10,7 @@ import pytest
 from tests.engine.plans import plan_of, stage
 
 from agentforge.adapters.host.clock import SystemClock
-from agentforge.adapters.log.log import JsonlLog
+from agentforge.adapters.log.jsonl_log import JsonlLog
 from agentforge.model import facts as f
 from agentforge.model.errors import StorageFailed
 from agentforge.runtime.journal import SLOW_DISK_SECONDS, Journal

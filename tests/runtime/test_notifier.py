@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.engine.plans import plan_of, stage, started
 
-from agentforge.adapters.log.log import JsonlLog
+from agentforge.adapters.log.jsonl_log import JsonlLog
 from agentforge.model import facts as f
 from agentforge.model.hook import OCCASIONS, Occasion
 from agentforge.runtime.journal import Journal

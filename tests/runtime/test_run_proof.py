@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.runtime.test_head_keeper import environ, project_of
 from tests.sdk.projects import engine, pipeline, run, run_dir
 
-from agentforge.adapters.log.log import JsonlLog
+from agentforge.adapters.log.jsonl_log import JsonlLog
 from agentforge.runtime.run_proof import RunOrigin, RunProof
 from agentforge.runtime.state_folder import StateFolder
 from agentforge.sdk.engine import Engine

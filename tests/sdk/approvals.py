@@ -6,7 +6,7 @@ from typing import Any
 from msgspec.structs import replace
 from tests.sdk.projects import node, pipeline, run_dir
 
-from agentforge.adapters.log.log import JsonlLog
+from agentforge.adapters.log.jsonl_log import JsonlLog
 from agentforge.app.results import RunResult
 from agentforge.definition.compiler import Compiled
 from agentforge.model.event import Event

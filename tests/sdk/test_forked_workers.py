@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from tests.surface.terminal import is_alive, wait_for
 
+from agentforge.adapters.log.jsonl_log import JsonlLog
 from agentforge.adapters.log.lease import LogLease
-from agentforge.adapters.log.log import JsonlLog
 from agentforge.model.errors import StorageFailed
 from agentforge.testing.event_log_contract import timer_event
 

@@ -4,7 +4,7 @@ from collections import deque
 
 import pytest
 
-from agentforge.adapters.log.log import JsonlLog, verify
+from agentforge.adapters.log.jsonl_log import JsonlLog, verify
 from agentforge.engine.decide.run import decide
 from agentforge.model import facts as f
 from agentforge.model.event import Draft, Event

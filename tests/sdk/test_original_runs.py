@@ -11,7 +11,7 @@ import pytest
 from tests.parity.kept_cases import kept_case
 from tests.sdk.original_runs import SESSION, ShellRun, plan_json
 
-from agentforge.adapters.log.log import verify
+from agentforge.adapters.log.jsonl_log import verify
 from agentforge.app.results import RunResult
 from agentforge.model.errors import IllegalMove, InvalidRequest, RunExists
 from agentforge.model.status import RunStatus

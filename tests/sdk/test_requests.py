@@ -24,7 +24,7 @@ from tests.sdk.projects import (
 )
 
 from agentforge.adapters.host.clock import SystemClock
-from agentforge.adapters.log.log import JsonlLog
+from agentforge.adapters.log.jsonl_log import JsonlLog
 from agentforge.app.results import RunResult
 from agentforge.model import facts as f
 from agentforge.model.errors import (

@@ -6,7 +6,7 @@ import pytest
 from tests.engine.plans import plan_of, stage, started
 
 from agentforge.adapters.host.clock import SystemClock
-from agentforge.adapters.log.log import JsonlLog
+from agentforge.adapters.log.jsonl_log import JsonlLog
 from agentforge.app.runs.resume import Resumption, record_resume
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor

@@ -6,7 +6,7 @@ from datetime import datetime
 
 import msgspec
 
-from agentforge.adapters.log.log import BUFFER_VARIABLE, FLUSH_VARIABLE, buffer_settings
+from agentforge.adapters.log.jsonl_log import BUFFER_VARIABLE, FLUSH_VARIABLE, buffer_settings
 from agentforge.adapters.providers.cli import parse_seconds
 from agentforge.adapters.providers.mock import mock_delay
 from agentforge.app.hook_probes import notification_needs

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from agentforge.adapters.log.log import JsonlLog, buffer_settings
+from agentforge.adapters.log.jsonl_log import JsonlLog, buffer_settings
 
 if TYPE_CHECKING:
     from agentforge.model.layout import RunLayout

@@ -10,7 +10,7 @@ from posixpath import join
 
 from msgspec.structs import replace
 
-from agentforge.adapters.log.log import JsonlLog
+from agentforge.adapters.log.jsonl_log import JsonlLog
 from agentforge.definition.compiler import compile_stage, compile_text
 from agentforge.engine.node_order import first_node
 from agentforge.legacy.shell_run import is_shell_run, loop_maximum, read_json, reconstructed_plan

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
-from agentforge.adapters.log.file import payload_of, verified
+from agentforge.adapters.log.jsonl_file import payload_of, verified
 from agentforge.adapters.log.reader import Reader
 from agentforge.adapters.log.scan import slices
 from agentforge.adapters.log.writer import Buffering, Writer, warn

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from agentforge.adapters.log.log import LogReport, verify
+from agentforge.adapters.log.jsonl_log import LogReport, verify
 from agentforge.app.recording import Recording, is_cassette_file, read_recording
 from agentforge.app.results import RunInfo, RunRow, ShownStatus
 from agentforge.app.runs.lock_folder import locked_sessions, read_lock, reason_of, stopped_sessions

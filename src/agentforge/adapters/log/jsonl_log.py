@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from msgspec import Struct
 
 from agentforge.adapters.host.file_systems import why_not_local
-from agentforge.adapters.log.file import JsonlFile, PayloadStore, snapshot_of
+from agentforge.adapters.log.jsonl_file import JsonlFile, PayloadStore, snapshot_of
 from agentforge.adapters.log.lease import LogLease, is_held
 from agentforge.adapters.log.reader import Reader
 from agentforge.adapters.log.writer import Buffering, Writer, warn
