@@ -100,7 +100,7 @@ def _model(engine: Engine, event: Event) -> RunModel:
 def drive_and_ask(call: Invocation, work: Callable[[Engine], Awaitable[RunResult | None]]) -> int | None:
     """Drive the run; whenever it stops to ask, ask the person at the terminal, and continue with the answer.
     Returns the exit status, or None if another engine drives the run."""
-    from agentforge.cli.prompt import ask_in_place
+    from agentforge.cli.ask import ask_in_place
 
     put_off: set[str] = set()
     driven = drive(call, work)

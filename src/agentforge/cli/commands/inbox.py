@@ -50,7 +50,7 @@ def inbox(context: click.Context) -> int | None:
     if not found:
         echo("No open requests.")
         return 0
-    from agentforge.cli.prompt import can_ask
+    from agentforge.cli.ask import can_ask
 
     return _pick(call, found) if can_ask(call) else _show_list(call, found)
 
@@ -73,7 +73,7 @@ def _show_list(call: Invocation, found: "Sequence[OpenRequest]") -> int:
 
 def _pick(call: Invocation, found: "Sequence[OpenRequest]") -> int:
     """Let the person choose a request, and answer it."""
-    from agentforge.cli.prompt import ask
+    from agentforge.cli.ask import ask
 
     echo(f"{counted(len(found), 'open request')}:", "", *request_list(call, found, numbered=True), "")
     one = _picked(found)
@@ -82,7 +82,7 @@ def _pick(call: Invocation, found: "Sequence[OpenRequest]") -> int:
 
 
 def _picked(found: "Sequence[OpenRequest]") -> "OpenRequest | None":
-    from agentforge.cli.prompt import read_line
+    from agentforge.cli.ask import read_line
 
     while typed := read_line(f"Which request do you want to answer? [1-{len(found)}, Enter to skip]: "):
         if typed.isdigit() and 1 <= int(typed) <= len(found):
