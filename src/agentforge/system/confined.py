@@ -15,7 +15,7 @@ from agentforge.system.folders import (
     FOLDER,
     NotRegular,
     OutsideRoot,
-    Spot,
+    ResolvedPath,
     Walk,
     draft_name,
     drafted,
@@ -64,8 +64,8 @@ class ConfinedFolder:
 
     def read(self, path: str, limit: int) -> tuple[bytes, int]:
         """Up to `limit` bytes from the start of the file, and its size."""
-        with self.at(path) as spot:
-            descriptor = open_regular(_file_name(spot), os.O_RDONLY, folder=spot.folder)
+        with self.at(path) as resolved:
+            descriptor = open_regular(_file_name(resolved), os.O_RDONLY, folder=resolved.folder)
             try:
                 size = os.fstat(descriptor).st_size
                 content = b""
@@ -79,29 +79,29 @@ class ConfinedFolder:
         """Replace the file atomically, creating missing folders; returns the resolved path. `check` raises
         for a resolved path that must not be made. Drafts that a crash left to the same `owner` are
         removed."""
-        with self.at(path, make=check) as spot:
-            check(spot.path)
-            mode = _mode_of(spot)
+        with self.at(path, make=check) as resolved:
+            check(resolved.path)
+            mode = _mode_of(resolved)
             if owner:
-                _remove_drafts(spot, owner)
-            draft = draft_name(spot.name, owner)
+                _remove_drafts(resolved, owner)
+            draft = draft_name(resolved.name, owner)
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-            descriptor = open_regular(draft, flags, mode, folder=spot.folder)
+            descriptor = open_regular(draft, flags, mode, folder=resolved.folder)
             try:
                 try:
                     write_all(descriptor, content)
                 finally:
                     os.close(descriptor)
-                os.replace(draft, spot.name, src_dir_fd=spot.folder, dst_dir_fd=spot.folder)
+                os.replace(draft, resolved.name, src_dir_fd=resolved.folder, dst_dir_fd=resolved.folder)
             except BaseException:
                 with suppress(OSError):
-                    os.unlink(draft, dir_fd=spot.folder)
+                    os.unlink(draft, dir_fd=resolved.folder)
                 raise
-            return spot.path
+            return resolved.path
 
     def entries(self, path: str = ".") -> list[FolderEntry]:
-        with self.at(path) as spot:
-            descriptor = os.open(spot.name or ".", FOLDER, dir_fd=spot.folder)
+        with self.at(path) as resolved:
+            descriptor = os.open(resolved.name or ".", FOLDER, dir_fd=resolved.folder)
             try:
                 with os.scandir(descriptor) as listing:
                     found = [_entry(entry) for entry in listing]
@@ -111,8 +111,8 @@ class ConfinedFolder:
 
     def listing(self, path: str, max_entries: int) -> FolderListing:
         """Like `entries`, but without sizes; at most `max_entries` and one more."""
-        with self.at(path) as spot:
-            descriptor = os.open(spot.name or ".", FOLDER, dir_fd=spot.folder)
+        with self.at(path) as resolved:
+            descriptor = os.open(resolved.name or ".", FOLDER, dir_fd=resolved.folder)
             try:
                 about = os.fstat(descriptor)
                 with os.scandir(descriptor) as found:
@@ -124,13 +124,13 @@ class ConfinedFolder:
     def stat(self, path: str) -> os.stat_result | None:
         """About the file or folder that the path leads to, or None if nothing is there."""
         try:
-            with self.at(path) as spot:
-                return os.stat(spot.name or ".", dir_fd=spot.folder, follow_symlinks=False)
+            with self.at(path) as resolved:
+                return os.stat(resolved.name or ".", dir_fd=resolved.folder, follow_symlinks=False)
         except FileNotFoundError:
             return None
 
     @contextmanager
-    def at(self, path: str, *, make: Callable[[str], None] | None = None) -> Iterator[Spot]:
+    def at(self, path: str, *, make: Callable[[str], None] | None = None) -> Iterator[ResolvedPath]:
         """`make`: create missing folders, after it was called with their resolved path."""
         walk = Walk(self._descriptor, self.root)
         try:
@@ -149,16 +149,16 @@ class ConfinedFolder:
         raise OutsideRoot(errno.EXDEV, "is outside the workspace; use a path relative to it")
 
 
-def _file_name(spot: Spot) -> str:
-    if not spot.name:
+def _file_name(resolved: ResolvedPath) -> str:
+    if not resolved.name:
         raise NotRegular(errno.EISDIR, "is a folder")
-    return spot.name
+    return resolved.name
 
 
-def _mode_of(spot: Spot) -> int:
+def _mode_of(resolved: ResolvedPath) -> int:
     """The mode of the file to replace, so that a script stays executable."""
     try:
-        mode = os.stat(_file_name(spot), dir_fd=spot.folder, follow_symlinks=False).st_mode
+        mode = os.stat(_file_name(resolved), dir_fd=resolved.folder, follow_symlinks=False).st_mode
     except FileNotFoundError:
         return 0o666
     if stat.S_ISDIR(mode):
@@ -168,11 +168,11 @@ def _mode_of(spot: Spot) -> int:
     return stat.S_IMODE(mode)
 
 
-def _remove_drafts(spot: Spot, owner: str) -> None:
-    for name in os.listdir(spot.folder):
-        if drafted(name, owner) == shortened(spot.name):
+def _remove_drafts(resolved: ResolvedPath, owner: str) -> None:
+    for name in os.listdir(resolved.folder):
+        if drafted(name, owner) == shortened(resolved.name):
             with suppress(FileNotFoundError):
-                os.unlink(name, dir_fd=spot.folder)
+                os.unlink(name, dir_fd=resolved.folder)
 
 
 def _entry(entry: "os.DirEntry[str]") -> FolderEntry:

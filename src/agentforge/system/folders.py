@@ -175,8 +175,8 @@ def drafted(name: str, owner: str = "") -> str | None:
 # -- links that stay inside
 
 
-class Spot(Struct, frozen=True):
-    """A name in an open folder; the file may or may not exist."""
+class ResolvedPath(Struct, frozen=True):
+    """A path without links: a name in an open folder. The file may or may not exist."""
 
     folder: int
     name: str
@@ -194,7 +194,7 @@ class Walk:
         self._names: list[str] = []
         self._links = 0
 
-    def to(self, relative: str, make: Callable[[str], None] | None = None) -> Spot:
+    def to(self, relative: str, make: Callable[[str], None] | None = None) -> ResolvedPath:
         """`make`: create missing folders, after it was called with their resolved path."""
         left = deque(steps_of(relative))
         while left:
@@ -208,18 +208,18 @@ class Walk:
             elif left:
                 self._enter(step, make)
             else:
-                return Spot(self._stack[-1], step, "/".join((*self._names, step)))
+                return ResolvedPath(self._stack[-1], step, "/".join((*self._names, step)))
         return self._here()
 
     def close(self) -> None:
         while len(self._stack) > 1:
             os.close(self._stack.pop())
 
-    def _here(self) -> Spot:
+    def _here(self) -> ResolvedPath:
         """The path ended in an open folder: name it relative to its parent."""
         if not self._names:
-            return Spot(self._stack[0], "", ".")
-        return Spot(self._stack[-2], self._names[-1], "/".join(self._names))
+            return ResolvedPath(self._stack[0], "", ".")
+        return ResolvedPath(self._stack[-2], self._names[-1], "/".join(self._names))
 
     def _enter(self, name: str, make: Callable[[str], None] | None) -> None:
         try:

@@ -71,14 +71,14 @@ BUGS = (
     Bug(
         CONFINED,
         "a file is written without asking",
-        "            check(spot.path)\n",
+        "            check(resolved.path)\n",
         "",
         ("tests/adapters/test_api_workspace_protected.py",),
     ),
     Bug(
         CONFINED,
         "a failed write leaves its draft",
-        "                with suppress(OSError):\n                    os.unlink(draft, dir_fd=spot.folder)\n",
+        "                with suppress(OSError):\n                    os.unlink(draft, dir_fd=resolved.folder)\n",
         "                pass\n",
         OF_CONFINED,
     ),
