@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from tests.engine.plans import NOON, event, nested, plan_of, stage, started
 from tests.engine.playbook import Play
 
-from agentforge.engine.decide.failure import choose_provider
+from agentforge.engine.decide.failure import choose_in_chain
 from agentforge.engine.evolve.run import evolve
 from agentforge.engine.legal import refuse_illegal
 from agentforge.engine.node_identity import NodeKeys
@@ -81,10 +81,10 @@ def test_request_is_opened_once() -> None:
 def test_provider_is_the_one_that_is_available_first_where_all_rest() -> None:
     soon, later = NOON + timedelta(minutes=1), NOON + timedelta(minutes=5)
     at = StageState("0", 1, unavailable=(Unavailable(0, later), Unavailable(1, soon), Unavailable(2, None)))
-    assert choose_provider(3, at, NOON) == 1
-    assert choose_provider(4, at, NOON) == 3
+    assert choose_in_chain(3, at, NOON) == 1
+    assert choose_in_chain(4, at, NOON) == 3
     nobody = StageState("0", 1, unavailable=(Unavailable(0, None), Unavailable(1, None)))
-    assert choose_provider(2, nobody, NOON) == 0
+    assert choose_in_chain(2, nobody, NOON) == 0
 
 
 def test_first_attempt_needs_no_permission() -> None:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from agentforge.model.layout import RunLayout
-from agentforge.runtime.drafts import remove_drafts
+from agentforge.runtime.drafts import remove_run_drafts
 from agentforge.system.folders import draft_name
 
 
@@ -30,7 +30,7 @@ def test_drafts_are_removed_wherever_an_engine_may_have_written(tmp_path: Path) 
     outside.mkdir()
     (outside / draft_name("a")).touch()
     (root / "link").symlink_to(outside)
-    remove_drafts(RunLayout(str(root), "s"))
+    remove_run_drafts(RunLayout(str(root), "s"))
     assert [len(list(folder.glob("*.tmp"))) for folder in removed] == [0] * len(removed)
     assert [len(list(folder.glob("*.tmp"))) for folder in kept] == [1] * len(kept)
     assert len(list(outside.iterdir())) == 1
@@ -38,5 +38,5 @@ def test_drafts_are_removed_wherever_an_engine_may_have_written(tmp_path: Path) 
 
 
 def test_missing_run_folder_has_no_drafts(tmp_path: Path) -> None:
-    remove_drafts(RunLayout(str(tmp_path / "s"), "s"))
+    remove_run_drafts(RunLayout(str(tmp_path / "s"), "s"))
     assert list(tmp_path.iterdir()) == []

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from agentforge.cli.invocation import Invocation
 from agentforge.cli.output import echo, styled
-from agentforge.cli.request_choice import Target, TargetAnswer, open_requests
+from agentforge.cli.request_choice import Target, TargetAnswer, read_open_requests
 from agentforge.cli.request_output import RequestSubject, show_request, show_subject
 from agentforge.model.request import REJECT, Request
 from agentforge.views.choices import FINAL, choices, chosen
@@ -30,7 +30,7 @@ def ask_in_place(call: Invocation, result: "RunResult", put_off: set[str]) -> Ta
     those that are left for later."""
     if result.status.value not in WAITING or not can_ask(call):
         return None
-    for one in _to_ask(open_requests(call, result.session), put_off):
+    for one in _to_ask(read_open_requests(call, result.session), put_off):
         if reply := ask(call, one):
             return reply
         put_off.add(one.request.id)

@@ -111,7 +111,7 @@ def drive_and_ask(call: Invocation, work: Callable[[Engine], Awaitable[RunResult
         driven = drive(call, answered.give)
         if driven.outcome is None and driven.signal is None:
             return show_answered(call, answered)
-    return None if driven.outcome is None and driven.signal is None else conclude(call, driven)
+    return None if driven.outcome is None and driven.signal is None else show_conclusion(call, driven)
 
 
 def show_answered(call: Invocation, reply: TargetAnswer) -> int:
@@ -138,7 +138,7 @@ def _next_step(call: Invocation, session: str) -> str:
     return f"It is {info.status}; run `{command}` to apply the answer."
 
 
-def conclude(call: Invocation, driven: DriveResult, hooks: Sequence[str] = ()) -> int:
+def show_conclusion(call: Invocation, driven: DriveResult, hooks: Sequence[str] = ()) -> int:
     """Print how the run stopped and what to do next. `hooks`: those that only the program has that drove it.
     Returns the exit status."""
     result: RunResult | None = driven.outcome
@@ -233,7 +233,7 @@ def follow_run(call: Invocation, session: str) -> int:
         then = program_text(hooks) if hooks else command
         note(f"Session '{session}' has no active engine; run {then}.")
         return exit_codes.FAILED
-    return conclude(call, DriveResult(info.result, None), hooks)
+    return show_conclusion(call, DriveResult(info.result, None), hooks)
 
 
 def _follow(tail: Tail, display: Display) -> bool:

@@ -49,7 +49,7 @@ class TargetAnswer(Struct, frozen=True):
         )
 
 
-def open_requests(call: Invocation, session: str | None = None) -> "Sequence[OpenRequest]":
+def read_open_requests(call: Invocation, session: str | None = None) -> "Sequence[OpenRequest]":
     from agentforge.cli.controls import open_engine
 
     with open_engine(call) as engine:
@@ -77,12 +77,12 @@ def choose_request(
 def _candidates(call: Invocation, named: str | None, id: str | None) -> "tuple[list[OpenRequest], Target]":
     """The open requests, and what to answer if there are none."""
     if named is not None and named in call.runs.sessions():
-        found = [one for one in open_requests(call, named) if id in (None, one.request.id)]
+        found = [one for one in read_open_requests(call, named) if id in (None, one.request.id)]
         return found, Target(named, id)
     wanted = id if named is None else named
     if named is None:
         note_others(call)
-    found = [one for one in open_requests(call) if wanted in (None, one.request.id)]
+    found = [one for one in read_open_requests(call) if wanted in (None, one.request.id)]
     return found, Target("", None) if found else _not_open(call, wanted)
 
 

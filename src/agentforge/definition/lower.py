@@ -136,7 +136,7 @@ def lower_stage(path: str, node: ResolvedStage, levels: Levels, wiring: Wiring) 
         checks=tuple(_check(check, commands) for check in choose_checks((stage, work))),
         verdicts=tuple(word.value for word in work.verdicts or stage.verdicts or ()),
         routes=tuple(_route(route) for route in choose_routes((stage, work))),
-        limits=cycle_limits(levels.limits, stage.limits, work.limits),
+        limits=merge_cycle_limits(levels.limits, stage.limits, work.limits),
         **_prompt(node, levels.project),
     )
 
@@ -161,7 +161,7 @@ def _route(spec: RouteSpec) -> Route:
     return Route(verdict, to) if to in ROUTE_ACTIONS else Route(verdict, "go", to)  # type: ignore[arg-type]
 
 
-def cycle_limits(*levels: CycleLimitSpec | None) -> CycleLimits | None:
+def merge_cycle_limits(*levels: CycleLimitSpec | None) -> CycleLimits | None:
     """Merge the levels key by key, weakest first; None if all are empty."""
     limits = CycleLimits()
     for spec in filter(None, levels):
@@ -258,7 +258,7 @@ class _Lowering:
                 description=spec.description,
                 inputs=None if spec.inputs is None else tuple(written.value for written in spec.inputs),
                 guardrails=guardrails(spec.max_runtime),
-                limits=cycle_limits(spec.limits),
+                limits=merge_cycle_limits(spec.limits),
                 views=tuple(dict.fromkeys(view.value for view in spec.views)),
                 hooks=tuple(lower_hooks(spec.hooks, within)),
                 notify=tuple(written.value for written in spec.notify),

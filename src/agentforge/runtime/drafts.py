@@ -11,7 +11,7 @@ LATEST = 2
 MAX_DEPTH = 8
 
 
-def remove_drafts(layout: RunLayout) -> None:
+def remove_run_drafts(layout: RunLayout) -> None:
     """The caller holds the run's lease. Folders of attempts belong to their supervisors."""
     for folder in _folders(layout.root, MAX_DEPTH):
         files.remove_drafts(folder)

@@ -219,7 +219,7 @@ def start_conversation(task: ModelTask, store: SessionStore) -> Conversation:
     return Conversation(kept.session, repair_messages(kept.history()), prompt, RunUsage(), resumed=True)
 
 
-def conclude(
+def write_outcome(
     task: ModelTask, conversation: Conversation, tools: Toolbox, failure: Failure | None
 ) -> TaskOutcome:
     artifact: Any = None

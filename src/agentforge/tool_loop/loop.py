@@ -29,9 +29,9 @@ from agentforge.tool_loop.conversation import (
     SessionStore,
     complete_errors,
     complete_schema,
-    conclude,
     start_conversation,
     system_of,
+    write_outcome,
 )
 from agentforge.tool_loop.models import (
     Narrator,
@@ -97,7 +97,7 @@ async def run_task(
     try:
         tools = Toolbox(task, workspace, environ or {}, report, handlers or {})
         failure = await _Loop(task, conversation, tools, store, report).run(key)
-        return conclude(task, conversation, tools, failure)
+        return write_outcome(task, conversation, tools, failure)
     finally:
         workspace.close()
 

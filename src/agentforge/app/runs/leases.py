@@ -36,7 +36,7 @@ from agentforge.model.session_name import session_argument, session_name
 from agentforge.model.status import RunStatus
 from agentforge.ports.clock import Clock
 from agentforge.ports.process import Processes
-from agentforge.runtime.drafts import remove_drafts
+from agentforge.runtime.drafts import remove_run_drafts
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.state_folder import HeadKeeper
 from agentforge.runtime.state_writer import StateWriter
@@ -71,7 +71,7 @@ class Leases:
             raise active(self._runs, session) from None
         try:
             hide_from_git(self._runs.project)
-            remove_drafts(self._runs.layout(session))
+            remove_run_drafts(self._runs.layout(session))
             write_lock(self._runs.project, session, self._processes, self._clock.now())
             drop_reason(self._runs.project, session)
             journal = Journal(session, writer, self._clock)

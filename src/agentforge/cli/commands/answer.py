@@ -4,7 +4,7 @@ import click
 
 from agentforge.cli.answers import answer_and_continue, reply_options
 from agentforge.cli.invocation import Invocation, engine_options, invocation
-from agentforge.cli.request_choice import TargetAnswer, choose_request, open_requests, request_options
+from agentforge.cli.request_choice import TargetAnswer, choose_request, read_open_requests, request_options
 from agentforge.model.request import REJECT
 from agentforge.views.lines.requests import question_text
 from agentforge.views.request_commands import reject_command
@@ -52,7 +52,7 @@ def _refuse_plain_rejection(call: Invocation, given: TargetAnswer) -> None:
 
 def _refuse_named(call: Invocation, word: str) -> None:
     """A single argument is the answer to the only open request, unless it names a session or a request."""
-    asked = [one.request for one in open_requests(call) if word in (one.session, one.request.id)]
+    asked = [one.request for one in read_open_requests(call) if word in (one.session, one.request.id)]
     if asked or word in call.runs.sessions():
         options = f": {question_text(asked[0])}" if asked else ""
         raise click.UsageError(f"missing ANSWER for {word!r}{options}")

@@ -9,7 +9,7 @@ from agentforge.cli.answers import answer_and_continue
 from agentforge.cli.commands.answer import answer
 from agentforge.cli.invocation import Invocation, engine_options, invocation, note_others
 from agentforge.cli.output import echo, note, print_json, styled
-from agentforge.cli.request_choice import choose_request, open_requests, request_options
+from agentforge.cli.request_choice import choose_request, read_open_requests, request_options
 from agentforge.cli.request_output import (
     RequestSubject,
     listed_json,
@@ -42,7 +42,7 @@ def inbox(context: click.Context) -> int | None:
         return None
     call = invocation()
     note_others(call)
-    found = open_requests(call)
+    found = read_open_requests(call)
     if call.as_json:
         print_json([listed_json(call, one, found) for one in found])
         return 0
@@ -103,7 +103,7 @@ def show(session: str | None, request: str | None, verbose: bool) -> None:
     """
     call = invocation()
     target = choose_request(call, session, request)
-    found = open_requests(call, target.session)
+    found = read_open_requests(call, target.session)
     one = _opened(call, target, found)
     subject = RequestSubject(call, one)
     if call.as_json:

@@ -71,7 +71,7 @@ def replay(
 
 
 def _replay(call: Invocation, replayed: "Replay", pipeline: str | None, session: str | None) -> int:
-    from agentforge.cli.attached import conclude, drive
+    from agentforge.cli.attached import drive, show_conclusion
     from agentforge.cli.log_output import current_session
     from agentforge.cli.run_options import show_warnings
 
@@ -88,7 +88,7 @@ def _replay(call: Invocation, replayed: "Replay", pipeline: str | None, session:
         _announce(call, recording, compiled.plan.session.name)
         return await engine.start(compiled, replay=replayed)
 
-    return conclude(call, drive(call, work))
+    return show_conclusion(call, drive(call, work))
 
 
 def _announce(call: Invocation, recording: "Recording", session: str) -> None:

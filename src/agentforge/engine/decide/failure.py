@@ -107,7 +107,7 @@ def decide_after_stage_failure(failed: FailedAttempt) -> f.StageRetried | None:
     return f.StageRetried(number, policy.stage, due_at, failed.failure.kind, failed.failure.message)
 
 
-def choose_provider(count: int, at: StageState, now: datetime) -> int:
+def choose_in_chain(count: int, at: StageState, now: datetime) -> int:
     """The provider for the next attempt, from a chain of `count`: the current one, the first available one,
     or the one that becomes available first."""
     last = at.iteration.attempt if at.iteration else None

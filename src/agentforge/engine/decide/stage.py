@@ -21,7 +21,7 @@ from agentforge.engine.decide.checks import (
 )
 from agentforge.engine.decide.failure import (
     FailedAttempt,
-    choose_provider,
+    choose_in_chain,
     decide_after_failure,
     decide_after_stage_failure,
 )
@@ -276,7 +276,7 @@ def _after_attempt(here: StageAt) -> Ruling | None:
 def _next_attempt(here: StageAt, iteration: IterationState) -> Ruling:
     node = here.node
     timeout = tightest(node.timeout, here.remaining)
-    choice = choose_provider(1 + len(node.fallbacks), here.at, here.state.updated_at)
+    choice = choose_in_chain(1 + len(node.fallbacks), here.at, here.state.updated_at)
     provider, agent = node.chosen(choice), iteration.agent
     continues = agent is not None and agent.choice == choice and agent.continued < MAX_CONTINUED
     return here.record(
