@@ -108,18 +108,18 @@ class _Checks:
 
     def _notify(self, value: str) -> CheckedValue | None:
         """The value is never shown: commands and URLs may contain secrets."""
-        for wanted in user_notifications(value):
-            if wanted.url is not None and not is_address(wanted.url):
+        for notification in user_notifications(value):
+            if notification.url is not None and not is_address(notification.url):
                 found = f"{NOTIFY} must be an http or https URL without user and password"
-                if wrong_port(wanted.url):
+                if wrong_port(notification.url):
                     found = f"{NOTIFY} must be a URL with a port from 1 to {MAX_PORT}"
                 fix = f"set {NOTIFY} to a URL such as https://example.com/notices"
                 return "warning", f"{found}; no notifications are sent", fix
-            for need in notification_needs(wanted, self._environ, self._project):
+            for need in notification_needs(notification, self._environ, self._project):
                 if need.fix:
                     return "warning", need.found, need.fix
-            if not wanted.desktop:
-                return "ok", "a URL" if wanted.url else "a command", ""
+            if not notification.desktop:
+                return "ok", "a URL" if notification.url else "a command", ""
         return None
 
     def _legacy(self, value: str) -> CheckedValue | None:  # noqa: ARG002 - any value

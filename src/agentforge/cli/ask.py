@@ -50,16 +50,16 @@ def ask(call: Invocation, one: "OpenRequest") -> TargetAnswer | None:
     target = Target(one.session, one.request.id, one.request)
     with suppress(EOFError, KeyboardInterrupt):
         while (answer := _answer(call, subject)) is not None:
-            wanted = _wanted_text(one.request, answer)
-            text = read_line(f"{wanted} (leave empty to go back): ") if wanted else ""
-            if (text or not wanted) and _is_sure(one.request, answer):
+            label = _label_of_text(one.request, answer)
+            text = read_line(f"{label} (leave empty to go back): ") if label else ""
+            if (text or not label) and _is_sure(one.request, answer):
                 return TargetAnswer(target, answer, text)
         return None
     echo("")
     return None
 
 
-def _wanted_text(request: Request, answer: str) -> str:
+def _label_of_text(request: Request, answer: str) -> str:
     """What the person has to add to the answer; empty: nothing."""
     if request.kind == "approval" and answer == REJECT:
         return "Feedback"

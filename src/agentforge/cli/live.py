@@ -223,7 +223,7 @@ def _window(rows: tuple[StageProgress, ...]) -> tuple[StageProgress, ...]:
     if len(rows) <= MAX_STAGES:
         return rows
     marks = [row.mark for row in rows]
-    wanted: tuple[StageMark, ...] = ("current", "stopped", "failed")
-    current = next((marks.index(mark) for mark in wanted if mark in marks), len(rows) - 1)
+    prominent: tuple[StageMark, ...] = ("current", "stopped", "failed")
+    current = next((marks.index(mark) for mark in prominent if mark in marks), len(rows) - 1)
     first = min(max(0, current - MAX_STAGES // 2), len(rows) - MAX_STAGES)
     return rows[first : first + MAX_STAGES]

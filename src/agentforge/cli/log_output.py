@@ -47,8 +47,8 @@ def set_up_logs(call: Invocation) -> None:
     root.setLevel(_LEVELS[level])
     root.propagate = False
     # The display already shows the events; with --json there is none.
-    wanted = requested in ("debug", "info") or (call.as_json and not on_terminal)
-    log.setLevel(logging.NOTSET if wanted else NEVER)
+    logs_events = requested in ("debug", "info") or (call.as_json and not on_terminal)
+    log.setLevel(logging.NOTSET if logs_events else NEVER)
 
 
 def log_event(event: Event, run: RunModel) -> None:

@@ -79,11 +79,11 @@ def _candidates(call: Invocation, named: str | None, id: str | None) -> "tuple[l
     if named is not None and named in call.runs.sessions():
         found = [one for one in read_open_requests(call, named) if id in (None, one.request.id)]
         return found, Target(named, id)
-    wanted = id if named is None else named
+    id_or_name = id if named is None else named
     if named is None:
         note_others(call)
-    found = [one for one in read_open_requests(call) if wanted in (None, one.request.id)]
-    return found, Target("", None) if found else _not_open(call, wanted)
+    found = [one for one in read_open_requests(call) if id_or_name in (None, one.request.id)]
+    return found, Target("", None) if found else _not_open(call, id_or_name)
 
 
 def _not_open(call: Invocation, id: str | None) -> Target:

@@ -217,8 +217,8 @@ class _TypeCheck:
             return
         for other in others:
             if other.kind != first.kind and "unknown" not in (other.kind, first.kind):
-                found, wanted = _NOUNS.get(other.kind, "a list"), _NOUNS[first.kind]
-                message = f"{what} can't compare {wanted} with {found}"
+                found, expected = _NOUNS.get(other.kind, "a list"), _NOUNS[first.kind]
+                message = f"{what} can't compare {expected} with {found}"
                 self._error("bad-type", other.offset, message, hint="both sides need the same type")
 
     def _check_pattern(self, operand: _Typed) -> None:

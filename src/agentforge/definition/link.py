@@ -148,7 +148,7 @@ class Scope:
         if not ref.providers:
             hint = "omit the key to use all providers"
             self._report.error("bad-value", ref.at, "`providers` must name at least one provider", hint)
-        wanted = set[str]()
+        chosen = set[str]()
         for written in ref.providers:
             fitting = {name for name in names if name == written.value} or {
                 name for name in names if canonical(name) == canonical(written.value)
@@ -157,8 +157,8 @@ class Scope:
                 message = f"the block has no provider {shown(written.value)}"
                 hint = choice(written.value, "providers", names)
                 self._report.error("unknown-provider", written.at, message, hint)
-            wanted |= fitting
-        return tuple(sorted(wanted))
+            chosen |= fitting
+        return tuple(sorted(chosen))
 
     def _explain_missing(self, ref: Written[str], here: Consumer) -> None:
         own = _position(self._block_stages(here.index), ref.value)

@@ -33,8 +33,8 @@ def claimed_verdict(written: JSONObject, allowed: AllowedVerdicts) -> Claimed | 
     given = written.get("verdict")
     if given is None or given == "":
         return _hinted(written.get("next"), allowed)
-    wanted = given.strip().lower() if isinstance(given, str) else None
-    word = next((word for word in allowed.words if word.lower() == wanted), None)
+    claimed = given.strip().lower() if isinstance(given, str) else None
+    word = next((word for word in allowed.words if word.lower() == claimed), None)
     if word is None:
         known = ", ".join(allowed.words)
         message = f"verdict must be one of {known}, got {_shown(given)}"

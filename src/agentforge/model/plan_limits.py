@@ -203,14 +203,14 @@ def _route_problems(nodes: Iterable[Node]) -> Iterator[str]:
 
 def _approval_problems(stage: StageNode) -> Iterator[str]:
     """A due time is computed from it, and a number of rounds is counted up to."""
-    wanted = stage.approve
-    if wanted is None:
+    approval = stage.approve
+    if approval is None:
         return
-    if not 1 <= wanted.rounds <= MAX_RUNS:
-        yield f"stage {stage.id!r} has {wanted.rounds:,} rounds of approval; the maximum is {MAX_RUNS:,}"
-    if wanted.timeout is not None and not 0 < wanted.timeout <= MAX_SECONDS:
-        yield f"stage {stage.id!r} has a timeout of {wanted.timeout:g} s for its approval"
-    if len(wanted.message or "") > MAX_MESSAGE:
+    if not 1 <= approval.rounds <= MAX_RUNS:
+        yield f"stage {stage.id!r} has {approval.rounds:,} rounds of approval; the maximum is {MAX_RUNS:,}"
+    if approval.timeout is not None and not 0 < approval.timeout <= MAX_SECONDS:
+        yield f"stage {stage.id!r} has a timeout of {approval.timeout:g} s for its approval"
+    if len(approval.message or "") > MAX_MESSAGE:
         yield f"the approval of stage {stage.id!r} has a question of more than {MAX_MESSAGE:,} characters"
 
 

@@ -100,15 +100,15 @@ class Driver:
             while True:
                 await self._take_controls()
                 self._take_answers()
-                wanted = self._settle()
+                work_items = self._settle()
                 await self._write_view()
-                if self._journal.state.status is not RunStatus.RUNNING and not self._is_due(wanted):
+                if self._journal.state.status is not RunStatus.RUNNING and not self._is_due(work_items):
                     await self._journal.sync()
                     # A process that answers later than this sees the waiting run and resumes it.
                     if not self._take_answers():
                         break
                     continue
-                await self._reconcile(wanted)
+                await self._reconcile(work_items)
                 await self._state_writer.write_if_due()
                 await self._wait_for_news()
                 self._take_outcomes()
@@ -135,11 +135,11 @@ class Driver:
             await self._journal.sync()
             self._view.write()
 
-    def _is_due(self, wanted: tuple[Work, ...]) -> bool:
+    def _is_due(self, work_items: tuple[Work, ...]) -> bool:
         """Whether a run that waits for people has something to do now. Later timers fire in the process
         that opens the run then."""
         now = self._journal.now()
-        return any(not isinstance(work, Wait) or work.due_at <= now for work in wanted)
+        return any(not isinstance(work, Wait) or work.due_at <= now for work in work_items)
 
     # -- deciding and recording
 
@@ -154,11 +154,11 @@ class Driver:
             if not decision.facts and not self._do_immediate(decision.work):
                 return decision.work
 
-    def _do_immediate(self, wanted: tuple[Work, ...]) -> bool:
+    def _do_immediate(self, work_items: tuple[Work, ...]) -> bool:
         """Do what touches nothing but the run's own files, so that its intent needn't be durable. Whether
         there was any."""
         performers = self._performers.immediate
-        tasks = [work for work in wanted if not isinstance(work, Wait) and work.KIND in performers]
+        tasks = [work for work in work_items if not isinstance(work, Wait) and work.KIND in performers]
         for task in tasks:
             self._journal.record(performers[task.KIND].do(task), task.cursor)
         return bool(tasks)
@@ -245,9 +245,9 @@ class Driver:
 
     # -- doing
 
-    async def _reconcile(self, wanted: tuple[Work, ...]) -> None:
+    async def _reconcile(self, work_items: tuple[Work, ...]) -> None:
         """Start missing work, cancel unwanted work."""
-        named = {work.id: work for work in wanted}
+        named = {work.id: work for work in work_items}
         for stale in [id for id in self._running if id not in named]:
             await self._drop(stale)
         missing = {id: work for id, work in named.items() if id not in self._running}

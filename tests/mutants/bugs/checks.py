@@ -78,7 +78,7 @@ BUGS = (
     Bug(
         "agentforge.engine.checks.feedback",
         "many checks make the feedback longer than its limit",
-        "room // (len(wanted) - done)",
+        "room // (len(needed) - done)",
         "room",
         ("tests/engine/test_failing_text.py", "tests/views/test_check_feedback.py"),
     ),

@@ -23,7 +23,7 @@ BUGS = (
     ),
     Bug(NOTIFIER, "occasions aren't told apart", "if notice.event in channel.on:", "if True:", SENT),
     Bug(NOTIFICATIONS, "a command that fails counts as sent", "if done.code != 0:", "if False:", SENT),
-    Bug(RUNNER, "a replay notifies", "wanted = () if is_replay else", "wanted =", SENT),
+    Bug(RUNNER, "a replay notifies", "notified = () if is_replay else", "notified =", SENT),
     Bug(
         RUNNER, "a run continues without its hooks", "self.hooks.refuse_missing(plan, settings)", "", MISSING
     ),

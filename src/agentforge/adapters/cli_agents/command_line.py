@@ -31,9 +31,11 @@ class ModelChoice(Struct, frozen=True):
     warning: str = ""
 
 
-def choose_model(cli: AgentCli, wanted: str, effort: str, environment: Mapping[str, str]) -> ModelChoice:
+def choose_model(cli: AgentCli, requested: str, effort: str, environment: Mapping[str, str]) -> ModelChoice:
     """The model of the request; falls back to the environment, then to the CLI's default."""
-    model, suffix = split_model(cli, wanted or environment.get(cli.model_variable, "") or cli.default_model)
+    model, suffix = split_model(
+        cli, requested or environment.get(cli.model_variable, "") or cli.default_model
+    )
     effort = suffix or _effort(cli, effort, environment)
     warning = f"unknown model {model!r} (known: {', '.join(cli.models)}); it is passed on unchanged"
     known = not model or not cli.models or model in cli.models
@@ -46,9 +48,9 @@ def split_model(cli: AgentCli, model: str) -> tuple[str, str]:
     return (head, suffix) if head and suffix in cli.efforts else (model, "")
 
 
-def _effort(cli: AgentCli, wanted: str, environment: Mapping[str, str]) -> str:
-    source = "`effort`" if wanted else cli.effort_variable
-    effort = wanted or environment.get(cli.effort_variable, "") or cli.default_effort
+def _effort(cli: AgentCli, requested: str, environment: Mapping[str, str]) -> str:
+    source = "`effort`" if requested else cli.effort_variable
+    effort = requested or environment.get(cli.effort_variable, "") or cli.default_effort
     if not effort or effort in cli.efforts:
         return effort
     if not cli.efforts:
@@ -155,12 +157,12 @@ def _placeholders(cli: AgentCli) -> Iterator[Problem]:
         found = {name for word in words for name in PLACEHOLDER.findall(word)}
         if found - known:
             unknown = ", ".join(f"{{{name}}}" for name in sorted(found - known))
-            wanted = ", ".join(f"{{{name}}}" for name in sorted(known))
-            yield Problem(key, f"`{key}` doesn't support {unknown}", f"use {wanted}")
+            known_names = ", ".join(f"{{{name}}}" for name in sorted(known))
+            yield Problem(key, f"`{key}` doesn't support {unknown}", f"use {known_names}")
         needed = key != "prompt_arguments" or cli.prompt != "stdin"
         if words and needed and not found & known:
-            wanted = " or ".join(f"{{{name}}}" for name in sorted(known))
-            yield Problem(key, f"`{key}` must contain {wanted}", "add the placeholder to the arguments")
+            known_names = " or ".join(f"{{{name}}}" for name in sorted(known))
+            yield Problem(key, f"`{key}` must contain {known_names}", "add the placeholder to the arguments")
 
 
 def _patterns(cli: AgentCli) -> Iterator[Problem]:

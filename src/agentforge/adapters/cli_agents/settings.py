@@ -18,7 +18,7 @@ _NAMES = {
     "object": "a mapping",
     "null": "nothing",
 }
-_WRONG = re.compile(r"Expected `(?P<wanted>[^`]+)`(?P<bound> [<>]=? \S+)?(?:, got `(?P<found>[^`]+)`)?")
+_WRONG = re.compile(r"Expected `(?P<expected>[^`]+)`(?P<bound> [<>]=? \S+)?(?:, got `(?P<found>[^`]+)`)?")
 
 _CHOSEN = re.compile(r"Invalid enum value (.+)", re.DOTALL)
 
@@ -33,7 +33,7 @@ def describe_error(error: msgspec.ValidationError, key: str = "") -> str:
     wrong = _WRONG.fullmatch(message)
     if wrong is None:
         return f"`{name}`: {message}" if name else message
-    expected = f"must be {_kinds(wrong['wanted'])}{wrong['bound'] or ''}"
+    expected = f"must be {_kinds(wrong['expected'])}{wrong['bound'] or ''}"
     if wrong["found"]:
         expected += f", not {_kinds(wrong['found'])}"
     return f"`{name}` {expected}" if name else f"it {expected}"

@@ -215,9 +215,9 @@ def values_at(event: Any, path: str) -> Iterator[Any]:
 
 def _matches(event: OutputLine, path: str) -> bool:
     """Whether the line has the value at the path; without a value, whether it has any truthy value."""
-    where, equals, wanted = path.partition("=")
+    where, equals, expected = path.partition("=")
     found = values_at(event, where)
-    return any(str(value) == wanted if equals else bool(value) for value in found)
+    return any(str(value) == expected if equals else bool(value) for value in found)
 
 
 def _text(event: OutputLine, path: str) -> str:

@@ -124,8 +124,8 @@ class CliAgent(ProgramProvider):
         return command
 
     def interpret(self, exit: Exit) -> ExecuteResult:
-        wanted = exit.model or self._environ.get(self.cli.model_variable, "") or self.cli.default_model
-        model = split_model(self.cli, wanted)[0]
+        requested = exit.model or self._environ.get(self.cli.model_variable, "") or self.cli.default_model
+        model = split_model(self.cli, requested)[0]
         return interpret_exit(self.cli, self._reader, replace(exit, model=model))
 
     def progress(self, line: str) -> str:

@@ -87,14 +87,14 @@ def read(cassette: str) -> list[ExchangeData]:
 
 def find(exchanges: list[ExchangeData], options: argparse.Namespace) -> int | None:
     """The index of the matching exchange, or None; the most specific match wins."""
-    wanted = [(name, getattr(options, name)) for name in ("attempt", "node", "branch", "kind")]
+    criteria = [(name, getattr(options, name)) for name in ("attempt", "node", "branch", "kind")]
     best: tuple[list[bool], int] | None = None
     for number, exchange in enumerate(exchanges):
         if (exchange.get("stage"), exchange.get("iteration")) != (options.stage, options.iteration):
             continue
-        if any(exchange.get(name) and exchange[name] != value for name, value in wanted):
+        if any(exchange.get(name) and exchange[name] != value for name, value in criteria):
             continue
-        fit = [bool(exchange.get(name)) for name, _ in wanted]
+        fit = [bool(exchange.get(name)) for name, _ in criteria]
         if best is None or fit > best[0]:
             best = fit, number
     return best[1] if best else None

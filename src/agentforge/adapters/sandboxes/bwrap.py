@@ -138,14 +138,14 @@ def _mounts(command: Command, choice: SandboxChoice, within: Confinement, home: 
     )
     writable = writable_paths(choice, within, home)
     guarded = guarded_programs(command.argv[0], command.env, within.workspace, writable)
-    wanted = (
+    mounts = (
         *(Mount(path, Visibility.EMPTY) for path in emptied),
         *(Mount(path, Visibility.READABLE) for path in needed if _is_below(_resolve(path, emptied), emptied)),
         *(Mount(path, Visibility.WRITABLE) for path in _state(command, home)),
         *given_mounts(within, choice, home, guarded),
         *(Mount(path, Visibility.HIDDEN) for path in ([] if choice.network else sockets(emptied))),
     )
-    return in_order(Mount(_resolve(mount.path, emptied), mount.seen) for mount in wanted)
+    return in_order(Mount(_resolve(mount.path, emptied), mount.seen) for mount in mounts)
 
 
 def sockets(emptied: Collection[str], listing: str = SOCKETS) -> list[str]:

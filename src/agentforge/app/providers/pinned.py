@@ -66,8 +66,8 @@ class RunProviders:
 
     async def try_ready(self, names: Iterable[str]) -> dict[str, AgentForgeError]:
         """Initialize the providers; returns the errors by provider."""
-        wanted = dict.fromkeys(names)
-        for name in wanted:
+        unique = dict.fromkeys(names)
+        for name in unique:
             if (provider := self._pinned.get(name)) is not None:
                 self._registry.note_shadow(name)
                 try:
@@ -75,5 +75,5 @@ class RunProviders:
                 except AgentForgeError as error:
                     self._broken[name] = error
         own = self._pinned.keys() | self._broken.keys()
-        broken = await self._registry.try_ready(name for name in wanted if name not in own)
-        return broken | {name: self._broken[name] for name in wanted if name in self._broken}
+        broken = await self._registry.try_ready(name for name in unique if name not in own)
+        return broken | {name: self._broken[name] for name in unique if name in self._broken}

@@ -296,8 +296,8 @@ class Runner:
 
     def _notifier(self, journal: Journal) -> Notifier:
         is_replay = journal.state.settings.replay is not None
-        wanted = () if is_replay else channels(journal.plan, self._environ, self._runs.project)
-        return Notifier(journal, wanted, self._sender)
+        notified = () if is_replay else channels(journal.plan, self._environ, self._runs.project)
+        return Notifier(journal, notified, self._sender)
 
     def _context(self, journal: Journal, layout: RunLayout) -> TaskContext:
         return TaskContext(

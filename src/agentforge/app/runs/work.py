@@ -70,8 +70,8 @@ class RunWork:
             raise InvalidRequest(
                 f"stage {stage!r} runs in several branches", hint=f"name one of them: {', '.join(branches)}"
             )
-        wanted = visit or (named[-1].visit if stage is not None else None)
-        visited = [work for work in named if wanted is None or work.visit == wanted]
+        number = visit or (named[-1].visit if stage is not None else None)
+        visited = [work for work in named if number is None or work.visit == number]
         found = [work for work in visited if iteration is None or work.iteration == iteration]
         if not visited or not found:
             raise _unknown_iteration(stage, iteration, visit, visited or named)

@@ -25,10 +25,10 @@ def failing_text(failed: Sequence[CheckRecord], said: str = "") -> str:
     room = FEEDBACK_ROOM - size(told) - len(_GAP) * len(failed)
     parts = [_told(each).partition(END_OF_OUTPUT) for each in failed]
     heads, outputs = [part[0] for part in parts], [part[2] for part in parts]
-    wanted = [size(END_OF_OUTPUT + output) if output else 0 for output in outputs]
-    for_heads = min(room, max(room // 2, room - sum(wanted), _COUNTS_BYTES * len(failed)))
+    needed = [size(END_OF_OUTPUT + output) if output else 0 for output in outputs]
+    for_heads = min(room, max(room // 2, room - sum(needed), _COUNTS_BYTES * len(failed)))
     heads = list(map(_head, heads, _shares(map(size, heads), for_heads)))
-    ends = map(_end, outputs, _shares(wanted, room - sum(map(size, heads))))
+    ends = map(_end, outputs, _shares(needed, room - sum(map(size, heads))))
     return _GAP.join(filter(None, (told, *map(add, heads, ends))))
 
 
@@ -51,10 +51,10 @@ def _told(failed: CheckRecord) -> str:
 
 def _shares(sizes: Iterable[int], room: int) -> list[int]:
     """Divide the room: what one doesn't need is left to the others."""
-    wanted = list(sizes)
-    shares = [0] * len(wanted)
-    for done, number in enumerate(sorted(range(len(wanted)), key=wanted.__getitem__)):
-        shares[number] = min(wanted[number], room // (len(wanted) - done))
+    needed = list(sizes)
+    shares = [0] * len(needed)
+    for done, number in enumerate(sorted(range(len(needed)), key=needed.__getitem__)):
+        shares[number] = min(needed[number], room // (len(needed) - done))
         room -= shares[number]
     return shares
 

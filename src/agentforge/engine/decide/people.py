@@ -51,9 +51,9 @@ def approval(here: StageAt) -> Ruling | None:
     return Ruling(question=question)
 
 
-def _approval_question(here: StageAt, wanted: Approval) -> Question:
+def _approval_question(here: StageAt, approval: Approval) -> Question:
     round = f" (round {here.at.round} of {_rounds(here)})" if here.at.round > 1 else ""
-    text = wanted.message or f"Approve the result of stage {here.node.id!r}?"
+    text = approval.message or f"Approve the result of stage {here.node.id!r}?"
     defaults = {"approve": APPROVE, "abort": ABORT}
     return Question(
         "approval",
@@ -61,9 +61,9 @@ def _approval_question(here: StageAt, wanted: Approval) -> Question:
         (APPROVE, REJECT, ABORT),
         at=here.place.cursor(here.at.completed),
         kind="approval",
-        answerers=("person",) if wanted.by == "person" else ("person", "agent"),
-        timeout=wanted.timeout,
-        default=defaults.get(wanted.on_timeout) if wanted.timeout is not None else None,
+        answerers=("person",) if approval.by == "person" else ("person", "agent"),
+        timeout=approval.timeout,
+        default=defaults.get(approval.on_timeout) if approval.timeout is not None else None,
     )
 
 

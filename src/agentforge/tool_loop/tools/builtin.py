@@ -31,8 +31,8 @@ class FileTools:
 
     def read_file(self, path: str, first_line: int = 1, lines: int | None = None) -> str:
         content, size = self._workspace.read(path, EDIT_BYTES)
-        wanted = _text(path, content).splitlines(keepends=True)[max(first_line, 1) - 1 :]
-        chosen = "".join(wanted if lines is None else wanted[: max(lines, 0)])
+        rest = _text(path, content).splitlines(keepends=True)[max(first_line, 1) - 1 :]
+        chosen = "".join(rest if lines is None else rest[: max(lines, 0)])
         encoded = chosen.encode()
         if len(encoded) <= READ_BYTES and size <= EDIT_BYTES:
             return chosen

@@ -153,12 +153,12 @@ def _stage(node: StageNode, session: str, permissions: Permissions, place: Graph
         yield f"- Output: {node.output_path.replace('${SESSION}', session)}"
 
 
-def _approval(wanted: Approval) -> str:
-    who = "a person" if wanted.by == "person" else "a person or another agent"
-    parts = [f"by {who} when the stage has ended", f"at most {counted(wanted.rounds, 'round')}"]
-    if wanted.timeout is not None:
-        then = "still waits" if wanted.on_timeout == "wait" else wanted.on_timeout
-        parts.append(f"after {span(wanted.timeout)} without an answer: {then}")
+def _approval(approval: Approval) -> str:
+    who = "a person" if approval.by == "person" else "a person or another agent"
+    parts = [f"by {who} when the stage has ended", f"at most {counted(approval.rounds, 'round')}"]
+    if approval.timeout is not None:
+        then = "still waits" if approval.on_timeout == "wait" else approval.on_timeout
+        parts.append(f"after {span(approval.timeout)} without an answer: {then}")
     return "; ".join(parts)
 
 
