@@ -1,5 +1,4 @@
-"""Reads the events of a log without its lease and in constant memory, and defines the interface to the
-storage of a log's bytes."""
+"""Reads the events of a log without its lease and in constant memory."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -9,7 +8,7 @@ from agentforge.adapters.log.scan import EMPTY, TAIL_BYTES, Scan, ShellPrefix, c
 from agentforge.legacy.upcaster import BEGINNING, is_shell_log
 from agentforge.model import codec
 from agentforge.model.codec import Payload
-from agentforge.model.errors import AgentForgeError, LogConflict, LogTooNew
+from agentforge.model.errors import LogConflict, LogTooNew
 from agentforge.model.event import Event
 from agentforge.ports.event_log import Damage, Head, TornTail
 
@@ -28,43 +27,6 @@ class LogSnapshot(Protocol):
 
 
 TakeSnapshot = Callable[[], AbstractContextManager[LogSnapshot]]
-
-
-class Store(LogSnapshot, Protocol):
-    """The log's bytes while its lease is held."""
-
-    @property
-    def failure(self) -> AgentForgeError | None:
-        """Why this store is no longer writable; None while it is usable."""
-        ...
-
-    def write(self, data: bytes) -> None:
-        """Append all of it or nothing; raises StorageFailed, or LogConflict if another process wrote."""
-        ...
-
-    def sync(self) -> None:
-        """Wait until all writes are durable."""
-        ...
-
-    def verify(self) -> None:
-        """Raise LogConflict if the log is no longer where readers look for it, or was changed."""
-        ...
-
-    def save_tail(self, start: int) -> str:
-        """Copy everything from `start` to another file, durably; returns its path."""
-        ...
-
-    def cut(self, length: int) -> None:
-        """Truncate the log to a length, durably."""
-        ...
-
-    def save(self, data: bytes) -> Payload:
-        """Store data beside the log; durable when this returns."""
-        ...
-
-    def close(self) -> None:
-        """Release the lease."""
-        ...
 
 
 class Reader:

@@ -10,14 +10,16 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from threading import RLock
+from typing import Protocol
 
 from msgspec import Struct
 
-from agentforge.adapters.log.reader import Store
+from agentforge.adapters.log.reader import LogSnapshot
 from agentforge.adapters.log.scan import Lines, Scan
 from agentforge.legacy.upcaster import Upcaster
 from agentforge.model import codec
-from agentforge.model.errors import InvalidRequest, LogConflict, LogCorrupt, LogTooNew
+from agentforge.model.codec import Payload
+from agentforge.model.errors import AgentForgeError, InvalidRequest, LogConflict, LogCorrupt, LogTooNew
 from agentforge.model.event import Event
 from agentforge.ports.event_log import BufferHealth, Damage, Head, ShellLines, TornTail
 
@@ -28,6 +30,43 @@ def warn(message: str) -> None:
     import logging  # Not needed to read a log.
 
     logging.getLogger(__name__).warning(message)
+
+
+class Store(LogSnapshot, Protocol):
+    """The log's bytes while its lease is held."""
+
+    @property
+    def failure(self) -> AgentForgeError | None:
+        """Why this store is no longer writable; None while it is usable."""
+        ...
+
+    def write(self, data: bytes) -> None:
+        """Append all of it or nothing; raises StorageFailed, or LogConflict if another process wrote."""
+        ...
+
+    def sync(self) -> None:
+        """Wait until all writes are durable."""
+        ...
+
+    def verify(self) -> None:
+        """Raise LogConflict if the log is no longer where readers look for it, or was changed."""
+        ...
+
+    def save_tail(self, start: int) -> str:
+        """Copy everything from `start` to another file, durably; returns its path."""
+        ...
+
+    def cut(self, length: int) -> None:
+        """Truncate the log to a length, durably."""
+        ...
+
+    def save(self, data: bytes) -> Payload:
+        """Store data beside the log; durable when this returns."""
+        ...
+
+    def close(self) -> None:
+        """Release the lease."""
+        ...
 
 
 class Buffering(Struct, frozen=True):
