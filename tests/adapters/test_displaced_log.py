@@ -188,7 +188,7 @@ def _make_link(path: Path) -> None:
 
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("make", [_make_folder, _make_link, os.mkfifo])
-def test_what_is_no_file_stays_where_it_is(path: Path, make: Callable[[Path], None]) -> None:
+def test_what_is_not_a_file_stays_where_it_is(path: Path, make: Callable[[Path], None]) -> None:
     writer = opened(path)
     path.unlink()
     make(path)

@@ -52,7 +52,7 @@ def test_a_log_that_is_shorter_and_ends_in_a_damaged_line_is_not_the_one_that_wa
         list(reader.events(after=head))
 
 
-def test_a_log_whose_last_line_goes_on_is_not_the_one_that_was_read(path: Path) -> None:
+def test_a_log_whose_last_line_continues_is_not_the_one_that_was_read(path: Path) -> None:
     path.write_bytes(lines_of(timer_events(3)))
     reader = JsonlLog(path).reader()
     assert len(list(reader.events())) == 3
@@ -62,7 +62,7 @@ def test_a_log_whose_last_line_goes_on_is_not_the_one_that_was_read(path: Path) 
         list(reader.events(after=head))
 
 
-def test_probes_at_the_same_time_are_no_owners(path: Path) -> None:
+def test_probes_at_the_same_time_are_not_owners(path: Path) -> None:
     path.touch()
     with path.open() as probe:
         fcntl.flock(probe, fcntl.LOCK_SH)

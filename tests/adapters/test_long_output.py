@@ -112,7 +112,7 @@ def test_long_error_message_is_cut_before_it_is_matched(cli: AgentCli, event: ob
 @pytest.mark.parametrize(
     "line", ["x" * (8 * MB), "\x1b[" * (4 * MB), "\n" * (8 * MB), "{" * (8 * MB), "[" * 9999]
 )
-def test_long_lines_that_are_no_events(cli: AgentCli, line: str) -> None:
+def test_long_lines_that_are_not_events(cli: AgentCli, line: str) -> None:
     result = read(cli, line, errors=line)
     assert result.failure is not None
     assert len(result.failure.message) < 2 * MESSAGE_CHARS
@@ -120,7 +120,7 @@ def test_long_lines_that_are_no_events(cli: AgentCli, line: str) -> None:
 
 
 @pytest.mark.parametrize("cli", [CLAUDE, CODEX, OPENCODE, GEMINI])
-def test_deeply_nested_line_is_no_event(cli: AgentCli) -> None:
+def test_deeply_nested_line_is_not_an_event(cli: AgentCli) -> None:
     deep = '{"type":' + '{"a":' * 100_000
     assert read(cli, deep).failure is not None
     assert CliAgent(cli, {}).progress(deep)

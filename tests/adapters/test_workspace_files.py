@@ -63,7 +63,7 @@ def test_a_repositorys_own_programs_are_not_run(tmp_path: Path) -> None:
     assert stamped(tmp_path) == {"a.txt"}
 
 
-def test_links_and_folders_are_no_files_of_the_workspace(workspace: Path) -> None:
+def test_links_and_folders_are_not_files_of_the_workspace(workspace: Path) -> None:
     fill(workspace, "a.txt")
     (workspace / "link").symlink_to("a.txt")
     (workspace / "away").symlink_to("/etc")

@@ -194,7 +194,7 @@ def test_lines_after_those_in_the_write_ahead_file_are_kept(path: Path) -> None:
     assert reopened(path) == timer_events(13)
 
 
-def test_killed_engine_loses_nothing_and_the_next_one_goes_on(path: Path, wal: Path) -> None:
+def test_killed_engine_loses_nothing_and_the_next_one_continues(path: Path, wal: Path) -> None:
     for start in range(1, 60, 6):
         killed(JsonlLog(path), timer_events(6, start=start))
         assert wal.exists()

@@ -68,7 +68,7 @@ def test_the_agent_may_finish_its_iteration_and_recovery_continues_with_the_next
     assert types.count("attempt_start") == 3
 
 
-def test_an_agent_that_the_shutdown_ended_is_no_error_and_is_repeated(tmp_path: Path) -> None:
+def test_an_agent_that_the_shutdown_ended_is_not_an_error_and_is_repeated(tmp_path: Path) -> None:
     run, engine = at_work(tmp_path, "60")
     terminate(run, "engine", "supervisor", "agent", "tool")
     assert engine.wait(60) == 128 + signal.SIGTERM

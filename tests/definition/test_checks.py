@@ -94,7 +94,7 @@ def test_hints_name_the_verdicts_and_the_targets(routes: str, hint: str) -> None
 
 
 @pytest.mark.parametrize("id", ["ask", "fail", "end"])
-def test_node_that_has_the_name_of_an_action_is_no_target(id: str) -> None:
+def test_node_that_has_the_name_of_an_action_is_not_a_target(id: str) -> None:
     text = nodes(f"{{id: {id}, stage: s}}", f"{{id: n, stage: s, on: {{reject: {id}}}}}")
     (diagnostic,) = found(text)
     assert where(diagnostic) == "conflict 5:36"

@@ -69,7 +69,7 @@ def test_control_characters_in_an_argument(given: Overrides) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "plan", "日本語", "a b", "naïve", "👩\u200d🚀", "می\u200cخواهم"])
-def test_other_characters_are_no_control_characters(text: str) -> None:
+def test_other_characters_are_not_control_characters(text: str) -> None:
     assert control_character(text) == ""
 
 

@@ -447,7 +447,7 @@ class TestSingleStage:
         assert diagnostic.text == f"s {count}"
 
     @pytest.mark.parametrize("name", ["../s", "", "a\0b", "/etc"])
-    def test_names_that_are_no_stage(self, name: str) -> None:
+    def test_names_that_are_not_a_stage(self, name: str) -> None:
         with pytest.raises(DefinitionError) as refused:
             compile_stage(TextWorld(stage()), name, "session")
         assert "bad-value" in {diagnostic.code for diagnostic in refused.value.diagnostics}

@@ -307,14 +307,14 @@ def test_one_line(line: str, signature: str) -> None:
     assert of_lines(f"Checking\n{line}\ndone").outcome.signatures == (signature,)
 
 
-def test_notes_and_times_are_no_failures_and_warnings_only_without_errors() -> None:
+def test_notes_and_times_are_not_failures_and_warnings_only_without_errors() -> None:
     noise = " --> nowhere:1:2\na.c:1:2: note: declared here\n12:30:45: tick\n"
     assert of_lines(noise).outcome.signatures == ("exit status 1: <time>: tick",)
     warned = of_lines(f"{noise}a.c:1:2: warning: unused\na.c:1:2: error: wrong\n")
     assert (warned.outcome.signatures, warned.outcome.counts.failed) == (("a.c: wrong",), 1)
 
 
-def test_lines_of_a_linter_that_accepts_them_are_no_failures() -> None:
+def test_lines_of_a_linter_that_accepts_them_are_not_failures() -> None:
     assert of_lines("a.c:1:2: warning: unused", 0).outcome == CheckOutcome("pass", 0)
 
 

@@ -513,7 +513,7 @@ def test_failure_that_keeps_coming_back_escalates_within_the_budget() -> None:
     assert "the same failure ended 3 visits: test: same" in state_of(conversation).requests[0].question
 
 
-def test_failure_of_another_stage_is_no_reason_to_ask() -> None:
+def test_failure_of_another_stage_is_not_a_reason_to_ask() -> None:
     """Only what this visit failed with counts: a reviewer may send the work back although another stage had
     the same failure three times, with a limit of its own."""
     verify = checked("verify", routes=(Route("fail", "go", "verify"),), limits=CycleLimits(9, 9, 9))

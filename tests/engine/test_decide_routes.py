@@ -193,7 +193,7 @@ def test_failure_of_another_stage_does_not_escalate() -> None:
     assert routes(run)[-1] == (2, 10)
 
 
-def test_failure_that_was_accepted_is_counted_anew() -> None:
+def test_failure_that_was_accepted_is_counted_again() -> None:
     limits = CycleLimits(cycles=10, cluster=2)
     review = stage("review", routes=(Route("reject", "go", "build"),), limits=limits)
     run = started(plan_of(stage("build"), verify(limits=limits), review))

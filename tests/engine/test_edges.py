@@ -150,7 +150,7 @@ def test_work_without_a_place_in_the_plan_has_no_recorded_outcome() -> None:
     assert Answers().take(task, None) is None
 
 
-def test_skipped_judgment_is_no_recorded_outcome_of_a_judge() -> None:
+def test_skipped_judgment_is_not_a_recorded_outcome_of_a_judge() -> None:
     judged = plan_of(stage(termination=Judgment(9, 1, 1)))
     judging = rehearsed(judged, "start", "prepared", "completed")
     (task,) = judging.decision().work
@@ -162,7 +162,7 @@ def test_skipped_judgment_is_no_recorded_outcome_of_a_judge() -> None:
     assert Answers([(place, heard)]).take(task, place) == heard
 
 
-def test_wait_is_no_turn_and_a_run_that_awaits_approval_is_paused() -> None:
+def test_wait_is_not_a_turn_and_a_run_that_awaits_approval_is_paused() -> None:
     assert step_of_work(Wait("delay", NOON), None) is None
     asked = step_of_fact(f.AwaitingApproval(("r1",)), None, None)
     assert asked is not None

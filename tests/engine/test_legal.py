@@ -108,7 +108,7 @@ def test_outcome_of_an_attempt_whose_beginning_a_damaged_log_lost_counts() -> No
     assert [fact for fact in ATTEMPT_TURNS.values() if is_refused(state, fact)] == []
 
 
-def test_other_timers_and_remarks_are_no_moves() -> None:
+def test_other_timers_and_remarks_are_not_moves() -> None:
     state = at_work(TaskStatus.RUNNING)
     due = NOON + timedelta(seconds=1)
     remarks = (f.TimerFired("delay"), f.AttemptReattached(1, 7), f.PauseRequested("x", due_at=due))

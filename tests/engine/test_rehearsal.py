@@ -102,7 +102,7 @@ def test_answers_are_replayed(answer: str) -> None:
     assert rehearsal.past == rehearsal.now
 
 
-def test_prompts_models_and_delays_are_no_part_of_the_course() -> None:
+def test_prompts_models_and_delays_are_not_part_of_the_course() -> None:
     events = past(THREE, PAST)
     other = stage("review", runs=3, delay=60, prompt="other", provider=ProviderChoice("claude", "haiku"))
     assert rehearse(plan_of(other), events).is_same

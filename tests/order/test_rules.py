@@ -174,7 +174,7 @@ def test_an_unheard_pause_may_go_when_a_person_resumes_the_run() -> None:
     assert "removed before its record" in told([*NEW_LOG, by_person[1]])
 
 
-def test_a_torn_line_of_somebody_else_is_kept_before_it_is_cut_off() -> None:
+def test_a_torn_line_of_another_process_is_kept_before_it_is_cut_off() -> None:
     torn = f"{LOG}.torn-200"
     cut = {**engine("truncate", LOG, size=200), "pid": 11}
     keeping = [

@@ -45,7 +45,7 @@ def test_report_that_was_there_before_is_not_read(tmp_path: Path) -> None:
         ("large", "it is larger than 16 MB"),
     ],
 )
-def test_what_is_no_report_is_refused_with_the_reason(tmp_path: Path, kind: str, reason: str) -> None:
+def test_what_is_not_a_report_is_refused_with_the_reason(tmp_path: Path, kind: str, reason: str) -> None:
     report = tmp_path / "report.xml"
     match kind:
         case "folder":

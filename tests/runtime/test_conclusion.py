@@ -213,7 +213,7 @@ def test_without_a_state_folder_only_a_missing_file_is_written(
 # -- what counts as an outcome
 
 
-def test_an_agent_that_failed_is_no_success_although_it_wrote_a_result(here: Path) -> None:
+def test_an_agent_that_failed_is_not_a_success_although_it_wrote_a_result(here: Path) -> None:
     (here / "result.json").write_text('{"summary": "done"}')
     fact = conclude(attempted(here), ExecuteResult("said", exit_code=1), NOW)
     assert isinstance(fact, f.ErrorOccurred)

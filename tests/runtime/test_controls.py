@@ -73,7 +73,7 @@ def answer(text: str = "yes", **changes: Any) -> Answer:
     return replace(Answer("r", text, "ada", RUN_ID, NOON), **changes)
 
 
-def test_the_first_answer_stands(layout: RunLayout) -> None:
+def test_the_first_answer_counts(layout: RunLayout) -> None:
     first = answer()
     assert give_answer(layout, first) is None
     assert give_answer(layout, answer("no", by="bob")) == first
@@ -125,7 +125,7 @@ def test_an_answer_that_makes_no_sense_is_put_aside(
         ({"kind": "escalation", "options": ("resume",), "grants": "rounds"}, "3"),
     ],
 )
-def test_an_answer_that_is_no_option_counts_where_the_request_accepts_it(
+def test_an_answer_that_is_not_an_option_counts_where_the_request_accepts_it(
     layout: RunLayout, changes: dict[str, Any], given: str
 ) -> None:
     asked = replace(request("r", "yes"), **changes)

@@ -92,7 +92,7 @@ def test_lock_file_names_the_owner_and_grants_nothing(tmp_path: Path) -> None:
     assert read_lock(project, "s") is None
 
 
-def test_lock_file_of_an_older_tool_or_torn_is_no_obstacle(tmp_path: Path) -> None:
+def test_lock_file_of_an_older_tool_or_torn_is_not_an_obstacle(tmp_path: Path) -> None:
     locks = tmp_path / ".claude" / "locks"
     locks.mkdir(parents=True)
     (locks / "old.lock").write_text('{"session":"old","pid":1,"started_at":"2025-01-10T10:00:00Z"}')

@@ -40,7 +40,7 @@ class Slow(CommandProvider):
         return super().interpret(exit)
 
 
-def test_engine_goes_on_while_output_is_interpreted(tmp_path: Path) -> None:
+def test_engine_continues_while_output_is_interpreted(tmp_path: Path) -> None:
     slow = Slow()
 
     async def main() -> str:

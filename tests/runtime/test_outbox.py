@@ -80,7 +80,7 @@ def test_notes_and_context_are_copied_and_the_notes_moved_back(tmp_path: Path, h
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe", "folder", "missing"])
-def test_notes_that_are_no_file_are_not_taken(tmp_path: Path, here: IterationLayout, kind: str) -> None:
+def test_notes_that_are_not_a_file_are_not_taken(tmp_path: Path, here: IterationLayout, kind: str) -> None:
     notes = tmp_path / "progress-s.md"
     notes.write_text("first\n")
     request = request_in(tmp_path, progress_path=str(notes))

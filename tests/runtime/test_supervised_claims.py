@@ -174,7 +174,7 @@ def test_ending_what_leaves_no_record_ends_its_leftovers(
 
 
 @pytest.mark.parametrize("status", ["orphaned", "ended"])
-def test_an_agent_that_nobody_wanted_any_more_is_lost(
+def test_an_agent_that_no_engine_reattached_to_is_lost(
     supervised: Supervised, processes: FakeProcesses, place: AttemptLayout, status: str
 ) -> None:
     claimed(place)

@@ -88,7 +88,7 @@ def folder_as_record(attempt: Path) -> None:
 
 
 @pytest.mark.parametrize("act", [replaced_draft, folder_as_record])
-def test_what_an_agent_puts_in_the_place_of_the_exit_record_is_no_obstacle(
+def test_what_an_agent_puts_in_the_place_of_the_exit_record_is_not_an_obstacle(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, act: Callable[[Path], None]
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -88,7 +88,7 @@ def test_rejection_without_feedback_and_abort_cancel_the_run(tmp_path: Path, ans
     run(main())
 
 
-def test_run_that_was_started_with_approve_asks_nobody(tmp_path: Path) -> None:
+def test_run_that_was_started_with_approve_does_not_ask(tmp_path: Path) -> None:
     async def main() -> None:
         async with engine(tmp_path) as sdk:
             assert (await started(sdk, approve=True)).completed
@@ -182,7 +182,7 @@ def test_second_answer_is_refused_with_who_answered_what_and_when(tmp_path: Path
     assert types(tmp_path).count("request_answered") == 1
 
 
-def test_answer_that_nobody_applied_counts_and_recovery_continues_the_run(tmp_path: Path) -> None:
+def test_answer_that_no_engine_applied_counts_and_recovery_continues_the_run(tmp_path: Path) -> None:
     async def main() -> None:
         async with engine(tmp_path) as sdk:
             request = await awaited(sdk)

@@ -13,7 +13,7 @@ from .projects import pipeline, run, run_dir
 WRITES = 'echo \'{"summary": "done"}\' > "$AGENTFORGE_RESULT"'
 
 
-def test_a_cut_that_takes_the_start_of_an_agent_is_no_torn_line(tmp_path: Path) -> None:
+def test_a_cut_that_takes_the_start_of_an_agent_is_not_a_torn_line(tmp_path: Path) -> None:
     """The head is kept before every start of an agent, so that it tells of the lost one."""
     project, state = tmp_path / "project", tmp_path / "state"
     project.mkdir()

@@ -47,7 +47,7 @@ def environ(tmp_path: Path) -> dict[str, str]:
         "",
     ],
 )
-def test_script_that_can_run_is_no_warning(line: str, environ: dict[str, str], tmp_path: Path) -> None:
+def test_script_that_can_run_is_not_a_warning(line: str, environ: dict[str, str], tmp_path: Path) -> None:
     assert hook_warnings(script(line), environ, str(tmp_path)) == ()
 
 

@@ -65,7 +65,7 @@ def test_a_lock_whose_owner_s_pid_was_given_away_is_stale(leases: Leases, tmp_pa
 
 
 @pytest.mark.parametrize("held", [".claude/pipeline-runs/s/events.jsonl", ".claude/locks/s.lock"])
-def test_a_lock_whose_run_is_driven_stays_whoever_wrote_it(
+def test_a_lock_whose_run_is_driven_stays_regardless_of_its_writer(
     leases: Leases, processes: FakeProcesses, tmp_path: Path, held: str
 ) -> None:
     processes.alive = False
@@ -124,7 +124,7 @@ ODD = {
 
 
 @pytest.mark.parametrize("make", ODD.values(), ids=ODD)
-def test_what_is_no_lock_file_does_not_prevent_a_run(tmp_path: Path, make: Callable[[Path], None]) -> None:
+def test_what_is_not_a_lock_file_does_not_prevent_a_run(tmp_path: Path, make: Callable[[Path], None]) -> None:
     lock = Path(lock_file(str(tmp_path), "s"))
     lock.parent.mkdir(parents=True)
     make(lock)

@@ -73,7 +73,7 @@ def test_any_test_command_is_kept_as_it_is(test: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("test", ["a\nb", "\x1b[2J", "x" * 501])
-def test_a_test_command_that_is_no_line_is_refused(test: str, tmp_path: Path) -> None:
+def test_a_test_command_that_is_not_a_line_is_refused(test: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidRequest, match="one short line"):
         init_project(tmp_path, test=test, environ={})
     assert list(tmp_path.iterdir()) == []
@@ -107,7 +107,7 @@ def test_the_agent_that_is_logged_in_is_used(tmp_path: Path) -> None:
     assert not (programs / "started").exists()
 
 
-def test_a_program_of_the_repository_is_no_agent(tmp_path: Path) -> None:
+def test_a_program_of_the_repository_is_not_an_agent(tmp_path: Path) -> None:
     put_program(tmp_path / "bin", "claude")
     path = f"{tmp_path}/bin:bin:."
     survey = examine_project(tmp_path, {"PATH": path, "ANTHROPIC_API_KEY": "x", "HOME": str(tmp_path)})

@@ -84,7 +84,7 @@ def test_run_that_waits_releases_the_lease_although_a_default_is_due_later(tmp_p
 
 
 @pytest.mark.parametrize("verb", ["resume", "answer"])
-def test_whoever_opens_the_run_fires_the_timers_that_are_due(tmp_path: Path, verb: str) -> None:
+def test_opening_the_run_fires_the_timers_that_are_due(tmp_path: Path, verb: str) -> None:
     """An answer that is given before the timer fired is in time, however late it is."""
 
     async def main() -> None:

@@ -150,7 +150,7 @@ def test_error_as_json_has_a_code_and_what_would_be_executed(clone: Clone) -> No
     assert "CANARY_FILE" in executes["settings"]["run"]
 
 
-def test_trusted_run_is_resumed_and_nobody_is_asked_again(clone: Clone) -> None:
+def test_trusted_run_is_resumed_without_asking_again(clone: Clone) -> None:
     clone.interrupt("nightly")
     clone.clone()
     done = clone.mine.call("resume", "nightly", "--trust")

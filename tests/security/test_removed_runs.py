@@ -73,7 +73,7 @@ def test_stashed_and_popped_run_is_continued(repository: Project) -> None:
     assert ran(repository) == 5
 
 
-def test_log_that_is_removed_after_the_last_iteration_is_no_success(project: Project) -> None:
+def test_log_that_is_removed_after_the_last_iteration_is_not_a_success(project: Project) -> None:
     project.env["EFFECTS"] = str(project.home / "effects")
     # The rest of the folder stays, and the agent's work is complete when the log is removed.
     file = project.pipeline(f"work={RESULT}; rm {RUNS}/s/events.jsonl")

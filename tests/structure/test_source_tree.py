@@ -107,7 +107,7 @@ def test_no_type_name_exists_twice() -> None:
     assert {name: sorted(where) for name, where in places.items() if len(where) > 1} == {}
 
 
-def test_module_names_are_no_gerunds() -> None:
+def test_module_names_are_not_gerunds() -> None:
     names = {module.rpartition(".")[2] for module in trees()}
     assert {name for name in names if name.endswith("ing")} <= NOUNS_IN_ING | {"testing"}
 

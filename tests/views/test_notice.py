@@ -78,7 +78,7 @@ def test_end_names_what_ran_and_how_it_ended(fact: f.AnyFact, mode: Mode, title:
     assert (notice.title, notice.text, notice.request) == (title, text, "")
 
 
-def test_other_events_are_no_occasion() -> None:
+def test_other_events_are_not_an_occasion() -> None:
     assert noticed(f.SessionPaused("lunch")) is None
 
 

@@ -84,7 +84,7 @@ def test_commands_name_the_request_if_several_are_open() -> None:
     ]
 
 
-def test_session_that_begins_with_a_dash_is_no_option() -> None:
+def test_session_that_begins_with_a_dash_is_not_an_option() -> None:
     assert answer_commands("-x", [request("approval")], "forge") == [
         "forge approve -- -x",
         "forge reject -f TEXT -- -x",
