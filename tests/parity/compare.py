@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.parity import canonical, partings
+from tests.parity import canonical, divergences
 from tests.parity.canonical import Placeholders, Step, load, same_session, steps, without_times
 from tests.parity.differences import MISSING, Difference, differ, structure
 from tests.parity.explain import explain
@@ -108,7 +108,7 @@ def compare(played: Played) -> Report:
             if any(o.command.session == session and o.command.rc == 0 for o in played.outcomes):
                 continue  # The recording has run it, too, and didn't keep its files.
             added = Difference("sessions", session, MISSING, "a run")
-            report.note(added, partings.explain_added(session, played))
+            report.note(added, divergences.explain_added(session, played))
     return report
 
 
@@ -120,12 +120,12 @@ def _command(report: Report, outcome: Outcome, played: Played) -> None:
     report.checked += 1
     if command.rc is not None and command.rc != outcome.rc:
         difference = Difference(f"{command.label} {' '.join(command.words)}", "exit", command.rc, outcome.rc)
-        report.note(difference, partings.explain_exit(outcome, played))
+        report.note(difference, divergences.explain_exit(outcome, played))
     if command.positional[:1] == ["status"] and command.rc == outcome.rc == 0:
         recorded, ours = _status(command.out), _status(outcome.out)
         if recorded != ours:
             difference = Difference(f"{command.label} {' '.join(command.words)}", "Status", recorded, ours)
-            report.note(difference, partings.explain_status(outcome, recorded, ours, played))
+            report.note(difference, divergences.explain_status(outcome, recorded, ours, played))
 
 
 def _status(text: str) -> str:
@@ -141,7 +141,7 @@ def _session(report: Report, played: Played, session: str) -> None:
     if ours is None:
         if not any(o.command.session == session and o.rc is None for o in played.outcomes):
             missing = Difference("sessions", session, "a run", MISSING)
-            report.note(missing, partings.explain_missing(session, played))
+            report.note(missing, divergences.explain_missing(session, played))
         return
     pair = Pair(
         case=played.case,
@@ -175,11 +175,11 @@ def _events(report: Report, pair: Pair) -> None:
             pair.part(*_place(recorded, ours, at))
             pair.ended = True
             return
-        parting = partings.explain_parting(recorded, ours, at, pair)
+        divergence = divergences.explain_divergence(recorded, ours, at, pair)
         where = Difference(f"{pair.session} events.jsonl", "", str(left or MISSING), str(right or MISSING))
-        report.note(where, parting.rule if parting else None)
+        report.note(where, divergence.rule if divergence else None)
         pair.part(*_place(recorded, ours, at))
-        rejoined = parting.rejoin(recorded, ours, at) if parting else None
+        rejoined = divergence.rejoin(recorded, ours, at) if divergence else None
         if rejoined is None:
             pair.ended = True
             return

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 from tests.parity.compare import Report
 from tests.parity.differences import Difference, differ
+from tests.parity.divergences import explain_refusal
 from tests.parity.explain import explain
-from tests.parity.partings import explain_refusal
 from tests.parity.recorded import Case
 
 from agentforge.model.diagnostic import render

@@ -15,8 +15,8 @@ from agentforge.model.file_change import Changes, FileChange
 from agentforge.testing import ScriptedProvider
 from agentforge.testing.scripted_provider import returns
 
-from .original_runs import ShellRun
 from .projects import ENVIRON, engine, eventually, node, pipeline, run, run_dir
+from .shell_engine_runs import ShellRun
 
 DONE = 'echo \'{"summary":"done"}\' > "$AGENTFORGE_RESULT"'
 FILES = {"a.txt": "one\ntwo\n", "gone.txt": "gone\n", "name\t\x1b.txt": "odd\n"}

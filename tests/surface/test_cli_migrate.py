@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.parity.rules import BY_ID
-from tests.sdk.original_runs import ShellRun
+from tests.sdk.shell_engine_runs import ShellRun
 
 from agentforge.app.definitions import Definitions
 

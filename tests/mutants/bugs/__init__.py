@@ -122,7 +122,7 @@ NEAR = {
     ),
     "agentforge.legacy.import_run": (
         "tests/runtime/test_imported_files.py",
-        "tests/sdk/test_original_runs.py",
+        "tests/sdk/test_shell_engine_runs.py",
     ),
     "agentforge.runtime.iteration_files": (
         "tests/runtime/test_light_files.py",

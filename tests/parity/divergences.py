@@ -16,7 +16,7 @@ Rejoin = Callable[[Steps, Steps, int], tuple[Steps, Steps] | None]
 
 
 @dataclass(frozen=True)
-class Parting:
+class Divergence:
     rule: str
     rejoin: Rejoin
     """What is left to compare once both are at the same place again; nothing if they never are."""
@@ -33,34 +33,34 @@ def _at_later_node(recorded: Steps, ours: Steps, at: int) -> tuple[Steps, Steps]
     return (left, right) if left and right and left[0] == right[0] else None
 
 
-def explain_parting(recorded: Steps, ours: Steps, at: int, pair: "Pair") -> Parting | None:
+def explain_divergence(recorded: Steps, ours: Steps, at: int, pair: "Pair") -> Divergence | None:
     left = recorded[at] if at < len(recorded) else None
     right = ours[at] if at < len(ours) else None
     before = recorded[at - 1] if at else None
     node = _node(recorded, at)
     if _was_edited(pair):
-        return Parting("edited-between", _never)
+        return Divergence("edited-between", _never)
     if (
         left is not None
         and left.type == "session_complete"
         and right is not None
         and right.type == "node_start"
     ):
-        return Parting("passes-are-one-run", _never)
+        return Divergence("passes-are-one-run", _never)
     if before is not None and before.type == "session_complete" and right is None:
-        return Parting("finished-is-finished", _never)
+        return Divergence("finished-is-finished", _never)
     if right is not None and right.type in ("failed", "error") and left is not None:
-        return Parting("failure-fails", _never) if left.type == "iteration_complete" else None
+        return Divergence("failure-fails", _never) if left.type == "iteration_complete" else None
     if before is not None and before.type == "failed" and left is not None and left.type == "node_start":
-        return Parting("resumes-in-place", _at_later_node)
+        return Divergence("resumes-in-place", _at_later_node)
     if any(node.get("kind") == "pipeline" for node in (pair.our_plan or {}).get("nodes", [])):
-        return Parting("nested-pipelines-run", _never)
+        return Divergence("nested-pipelines-run", _never)
     if left is None and right is not None and _lacked_program(pair):
-        return Parting("mock-needs-no-agents", _never)
+        return Divergence("mock-needs-no-agents", _never)
     return _ended_otherwise(left, right, node, pair)
 
 
-def _ended_otherwise(left: Step | None, right: Step | None, node: str, pair: "Pair") -> Parting | None:
+def _ended_otherwise(left: Step | None, right: Step | None, node: str, pair: "Pair") -> Divergence | None:
     """One side continues a stage that the other one ended."""
     kinds = {step.type for step in (left, right) if step is not None}
     if kinds != {"node_complete", "iteration_start"}:
@@ -69,12 +69,12 @@ def _ended_otherwise(left: Step | None, right: Step | None, node: str, pair: "Pa
     match (plan.get("termination") or {}).get("type"):
         case "judgment":
             suspected = pair.case.commands[0].environment.get("PLATEAU_TEST_MODE")
-            return Parting("plateau-is-said" if suspected else "judge-counts", _at_later_node)
+            return Divergence("plateau-is-said" if suspected else "judge-counts", _at_later_node)
         case "queue":
-            return Parting("queue-asked-once", _at_later_node)
+            return Divergence("queue-asked-once", _at_later_node)
     recorded = _plan_node(pair.recorded_plan, node)
     if plan.get("runs") != (recorded.get("termination") or {}).get("max"):
-        return Parting("runs-win", _at_later_node)
+        return Divergence("runs-win", _at_later_node)
     return None
 
 

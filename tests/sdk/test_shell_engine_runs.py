@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.parity.kept_cases import kept_case
-from tests.sdk.original_runs import SESSION, ShellRun, plan_json
+from tests.sdk.shell_engine_runs import SESSION, ShellRun, plan_json
 
 from agentforge.adapters.log.jsonl_log import verify
 from agentforge.app.results import RunResult
