@@ -12,7 +12,7 @@ from tests.runtime.attempt_run import lives
 
 from agentforge.app.results import RunResult
 from agentforge.model.status import RunStatus
-from agentforge.testing.model_server import Fault, Script, Shell, Turn, Write
+from agentforge.testing.model_server import Fault, Rule, Script, Shell, Turn, Write
 
 LATE = Script(
     (
@@ -36,6 +36,11 @@ def has_started(trial: Trial) -> bool:
     """Whether the tool's shell wrote its pid: the file is there a moment earlier."""
     started = trial.project / "started.txt"
     return started.exists() and started.read_text().endswith("\n")
+
+
+def has_saved(trial: Trial, text: str) -> bool:
+    """Whether the agent has stored what the model said: a session that is resumed knows only that."""
+    return any(text.encode() in path.read_bytes() for path in trial.home.rglob("*") if path.is_file())
 
 
 def assert_nothing_comes_late(trial: Trial) -> None:
@@ -139,14 +144,15 @@ def test_next_attempt_resumes_the_agent_session(trial: Trial) -> None:
 
 
 def test_agent_ended_in_a_tool_continues_after_a_resume(trial: Trial) -> None:
-    # An agent may hear of its tool's end and ask for the next turn before it is ended itself; that one is
-    # then already consumed when it continues, without any effect.
-    script = replace(LATE, turns=(LATE.turns[0], LATE.turns[1], *LATE.turns[1:]))
+    # How many calls the agent remembers depends on when it is ended: none, if it stores a call with its
+    # outcome; two, if it hears of its tool's end and asks for the next turn.
+    continued = Rule("worked on the task below earlier", (LATE.turns[1],) * 3 + (LATE.turns[2],))
+    script = replace(LATE, rules=(continued,))
 
     async def main() -> RunResult:
         async with trial.engine(script) as engine:
             going = asyncio.create_task(engine.run(trial.pipeline(), session="s"))
-            await soon(lambda: has_started(trial))
+            await soon(lambda: has_started(trial) and has_saved(trial, "I wait."))
             await engine.pause("s", now=True)
             assert (await going).status is RunStatus.PAUSED
         async with trial.engine(script) as engine:
