@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agentforge.runtime.supervisor import StreamRedactor
 
-from .attempt_run import AttemptRun, eventually, nothing_left_behind, python
+from .attempt_run import AttemptRun, ManualClock, eventually, nothing_left_behind, python
 
 KEY = "sk-0123456789"
 
@@ -135,6 +135,12 @@ def test_errors_are_capped_as_the_output_is(attempt: AttemptRun) -> None:
 
 
 def test_errors_count_as_a_sign_of_life(attempt: AttemptRun) -> None:
-    script = "for n in 1 2 3 4 5 6; do sleep 0.1; echo $n >&2; done"
-    record = attempt.shell(script, separate_errors=True, idle_timeout=0.4)
-    assert record["status"] == "exited"
+    clock = ManualClock(attempt.folder / "clock")
+    lines = "for n in 1 2 3; do while [ ! -e go-$n ]; do sleep 0.02; done; echo $n >&2; done"
+    attempt.start("sh", "-c", lines, program=clock.program, separate_errors=True, idle_timeout=1.5)
+    attempt.agent_pid()
+    for number in range(1, 4):
+        clock.advance(8)
+        (attempt.folder / f"go-{number}").touch()
+        eventually(lambda said=f"{number}\n": said in attempt.errors.read_text() or attempt.exit.exists())
+    assert attempt.outcome()["status"] == "exited"
