@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -105,18 +104,19 @@ def test_steady_output_keeps_an_agent_from_being_idle(attempt: AttemptRun) -> No
 
 
 def test_supervisor_that_was_stopped_does_not_call_the_agent_idle(attempt: AttemptRun) -> None:
-    supervisor = attempt.start(
-        "sh",
-        "-c",
-        "while [ ! -e go ]; do echo busy; sleep 0.1; done",
-        idle_timeout=1.5,
-    )
-    attempt.agent_pid()
-    supervisor.send_signal(signal.SIGSTOP)
-    time.sleep(2.0)
-    known = attempt.output.stat().st_size
+    clock = ManualClock(attempt.folder / "clock")
+    silent = "echo up; while [ ! -e go ]; do sleep 0.02; done"
+    supervisor = attempt.start("sh", "-c", silent, program=clock.program, idle_timeout=5)
+    agent = attempt.agent_pid()
+    eventually(lambda: attempt.output.read_text() and stat(supervisor.pid)[0] == "S")
+    for pid in (supervisor.pid, agent):
+        os.kill(pid, signal.SIGSTOP)
+        eventually(lambda pid=pid: stat(pid)[0] == "T")
+    clock.advance(100)
+    # That its agent was stopped wakes the supervisor: it sees how late it is, then waits again.
     supervisor.send_signal(signal.SIGCONT)
-    eventually(lambda: attempt.output.stat().st_size > known)
+    eventually(lambda: not lives(supervisor.pid) or stat(supervisor.pid)[0] == "S")
+    os.kill(agent, signal.SIGCONT)
     (attempt.folder / "go").touch()
     record = attempt.outcome()
     assert (record["status"], record["exit_code"]) == ("exited", 0)

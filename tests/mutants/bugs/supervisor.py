@@ -95,6 +95,13 @@ BUGS = (
     ),
     Bug(
         PROGRAM,
+        "the time in which the supervisor was stopped counts as silence of the agent",
+        "            self.last_output += late\n",
+        "",
+        ("tests/runtime/test_supervisor_ending.py",),
+    ),
+    Bug(
+        PROGRAM,
         "an agent is stopped when the lease can't be read",
         "            return True  # When in doubt",
         "            return False  # When in doubt",
