@@ -118,10 +118,8 @@ def test_failure_of_an_agent_without_an_engine_counts_as_its_failure(project: Pa
 
 def test_agent_whose_supervisor_was_killed_is_ended_and_its_attempt_lost(project: Path) -> None:
     """Engine and supervisor die; the agent is unsupervised, so it must not run beside the next attempt."""
-    started = EngineProcess(project, shell(PATIENT))
-    eventually(lambda: agents(project), 15)
+    first = EngineProcess(project, shell(PATIENT)).kill_at_work()
     os.kill(supervisor(project), signal.SIGKILL)
-    first = started.kill_at_work()
 
     async def main() -> None:
         async with engine(project) as sdk:
