@@ -73,7 +73,8 @@ def cut_log(project: Path, lines: list[bytes], session: str = "s") -> None:
 
 def types(project: Path, session: str = "s") -> list[str]:
     """The types of a run's events."""
-    lines = (run_dir(project, session) / "events.jsonl").read_bytes().splitlines()
+    # What follows the last line end is being written.
+    lines = (run_dir(project, session) / "events.jsonl").read_bytes().split(b"\n")[:-1]
     return [json.loads(line)["type"] for line in lines]
 
 
