@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.engine.plans import stage
-from tests.sdk.projects import Gate, engine, iteration_dir, node, pipeline, run, types
+from tests.sdk.projects import Gate, engine, eventually, iteration_dir, node, pipeline, run, types
 
 from agentforge.app.runs.lock_folder import read_lock, remove_lock, write_lock
 from agentforge.app.wiring import local_processes
@@ -165,7 +165,7 @@ def test_cancelling_twice_leaves_at_once_and_the_run_is_interrupted(tmp_path: Pa
             going = asyncio.create_task(sdk.run(pipeline(), session="s"))
             await gate.working.wait()
             going.cancel()
-            await asyncio.sleep(0.02)
+            await eventually(lambda: "pause_requested" in types(tmp_path))
             going.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await going

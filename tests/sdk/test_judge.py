@@ -529,7 +529,7 @@ def test_engine_that_stops_leaves_the_judge_running_and_a_later_one_takes_its_an
             going = asyncio.create_task(sdk.run(pipeline(judged()), session="s"))
             await eventually((tmp_path / "asked").exists)
             going.cancel()
-            await asyncio.sleep(0.02)
+            await eventually(lambda: "pause_requested" in types(tmp_path))
             going.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await going

@@ -107,7 +107,7 @@ def test_context_cancellation_triggers_graceful_shutdown(tmp_path: Path) -> None
             going = asyncio.create_task(sdk.run(pipeline(node(runs=2)), session="s"))
             await gate.working.wait()
             going.cancel()
-            await asyncio.sleep(0.02)
+            await eventually(lambda: "pause_requested" in types(tmp_path))
             assert not going.done(), "the agent may finish its iteration"
             gate.finish.set()
             with pytest.raises(asyncio.CancelledError):
