@@ -160,7 +160,7 @@ def test_recover_changes_nothing_in_a_run_that_is_over(run: CrashRun) -> None:
 
 
 def test_ctrl_c_pauses_and_recover_does_not_restart_it(run: CrashRun) -> None:
-    env = run.environment(1)
+    env = run.environment(1) | {"AGENT_UNTIL": "0/1:pause_requested"}
     engine = run.start("engine", BEGIN, env)
     eventually(run.story.notes)
     engine.send_signal(signal.SIGINT)
