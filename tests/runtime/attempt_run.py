@@ -190,6 +190,11 @@ class AttemptRun:
         pid: int = json.loads(self.agent.read_text())["pid"]
         return pid
 
+    def has_printed(self, text: str) -> bool:
+        """Whether the output contains this and the supervisor, which waits again, has noticed when."""
+        printed = self.output.exists() and text in self.output.read_text()
+        return printed and stat(self.supervisors[-1].pid)[0] == "S"
+
     def number_in(self, name: str) -> int:
         """A pid that the agent or a tool of it wrote to a file."""
         path = self.folder / name

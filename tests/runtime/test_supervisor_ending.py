@@ -67,26 +67,44 @@ def test_timeout_ends_the_agent(attempt: AttemptRun) -> None:
 
 
 def test_agent_that_ends_itself_on_term_keeps_its_exit_code(attempt: AttemptRun) -> None:
-    record = attempt.shell("trap 'echo bye; exit 7' TERM; echo up; while :; do sleep 0.05; done", timeout=1.5)
+    clock = ManualClock(attempt.folder / "clock")
+    script = "trap 'echo bye; exit 7' TERM; echo up; while :; do sleep 0.05; done"
+    attempt.start("sh", "-c", script, program=clock.program, timeout=0.3)
+    eventually(lambda: attempt.has_printed("up\n"))
+    clock.advance(3)
+    record = attempt.outcome()
     assert (record["status"], record["exit_code"], record["signal"]) == ("timeout", 7, None)
     assert attempt.output.read_text().endswith("bye\n")
 
 
 def test_agent_that_ignores_term_is_killed_after_the_grace(attempt: AttemptRun) -> None:
-    record = attempt.run(
-        *python("import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(60)"),
-        timeout=1.5,
-        term_grace=0.3,
-    )
+    clock = ManualClock(attempt.folder / "clock")
+    script = "trap 'echo heard' TERM; echo up; while :; do sleep 0.05; done"
+    attempt.start("sh", "-c", script, program=clock.program, timeout=0.3, term_grace=0.4)
+    eventually(lambda: attempt.has_printed("up\n"))
+    clock.advance(3)
+    eventually(lambda: attempt.has_printed("heard\n"))
+    assert not attempt.exit.exists()
+    clock.advance(4)
+    record = attempt.outcome()
     assert (record["status"], record["signal"]) == ("timeout", 9)
-    assert record["duration_ms"] >= 1800
+    assert record["duration_ms"] == 700
 
 
 def test_idle_limit_ends_a_silent_agent(attempt: AttemptRun) -> None:
-    record = attempt.shell("for i in $(seq 12); do echo $i; sleep 0.1; done; sleep 600", idle_timeout=1.5)
+    clock = ManualClock(attempt.folder / "clock")
+    lines = "for i in 1 2 3; do while [ ! -e go-$i ]; do sleep 0.02; done; echo $i; done; sleep 600"
+    attempt.start("sh", "-c", lines, program=clock.program, idle_timeout=0.5)
+    attempt.agent_pid()
+    for number in range(1, 4):
+        clock.advance(4)
+        (attempt.folder / f"go-{number}").touch()
+        eventually(lambda said=f"{number}\n": attempt.exit.exists() or attempt.has_printed(said))
+    clock.advance(6)
+    record = attempt.outcome()
     assert record["status"] == "idle"
-    assert record["duration_ms"] >= 2600  # Each line restarted the wait.
-    assert attempt.output.read_text().split() == [str(number) for number in range(1, 13)]
+    assert record["duration_ms"] == 1800  # Each line restarted the wait.
+    assert attempt.output.read_text().split() == ["1", "2", "3"]
 
 
 def test_steady_output_keeps_an_agent_from_being_idle(attempt: AttemptRun) -> None:
@@ -146,17 +164,23 @@ def test_second_term_cuts_the_grace_short(attempt: AttemptRun) -> None:
 
 
 def test_hangup_and_interrupt_do_not_touch_the_supervisor(attempt: AttemptRun) -> None:
-    supervisor = attempt.start("sh", "-c", "echo $$ > up; sleep 0.4; exit 3")
-    attempt.number_in("up")
+    supervisor = attempt.start("sh", "-c", "while [ ! -e go ]; do sleep 0.02; done; exit 3")
+    attempt.agent_pid()
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE):
         supervisor.send_signal(number)
+    (attempt.folder / "go").touch()
     assert attempt.outcome()["exit_code"] == 3
 
 
 def test_stopped_agent_hears_the_term(attempt: AttemptRun) -> None:
-    attempt.start("sh", "-c", "trap 'exit 9' TERM; echo $$ > up; while :; do sleep 0.05; done", timeout=2)
-    agent = attempt.number_in("up")
+    clock = ManualClock(attempt.folder / "clock")
+    script = "trap 'exit 9' TERM; echo up; while :; do sleep 0.05; done"
+    attempt.start("sh", "-c", script, program=clock.program, timeout=0.3)
+    agent = attempt.agent_pid()
+    eventually(lambda: attempt.has_printed("up\n"))
     os.kill(agent, signal.SIGSTOP)
+    eventually(lambda: stat(agent)[0] == "T")
+    clock.advance(3)
     record = attempt.outcome()
     assert (record["status"], record["exit_code"]) == ("timeout", 9)
 
