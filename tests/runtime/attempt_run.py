@@ -30,6 +30,7 @@ os._exit(supervisor.main())
 """
 CLOCKED = f"""{LOADED}
 clock = sys.argv.pop(1)
+vars(supervisor).update(json.loads(sys.argv.pop(1)))
 supervisor.time = types.SimpleNamespace(**vars(time))
 supervisor.time.monotonic = lambda: os.stat(clock).st_size / 10
 os._exit(supervisor.main())
@@ -50,11 +51,18 @@ class ManualClock:
     """The clock of a supervisor, in tenths of a second: time passes when the test says so, however busy the
     machine is."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, **constants: float) -> None:
         self._path = path
         path.touch()
-        self.program = (sys.executable, "-I", "-S", "-c", CLOCKED, str(SUPERVISOR), str(path))
-        """The command line of a supervisor with this clock."""
+        self._arguments = [str(SUPERVISOR), str(path), json.dumps(constants)]
+        self.program = (sys.executable, "-I", "-S", "-c", CLOCKED, *self._arguments)
+        """The command line of a supervisor with this clock and other constants."""
+
+    def write_supervisor(self) -> Path:
+        """The same supervisor, as a file."""
+        file = self._path.with_suffix(".py")
+        file.write_text(f"import sys\nsys.argv[1:1] = {self._arguments!r}\n{CLOCKED}")
+        return file
 
     def advance(self, tenths: int) -> None:
         with self._path.open("ab") as file:
@@ -75,6 +83,14 @@ def stat(pid: int) -> list[str]:
 def lives(pid: int) -> bool:
     try:
         return stat(pid)[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def waits(pid: int) -> bool:
+    """Whether the process sleeps until something happens."""
+    try:
+        return stat(pid)[0] == "S"
     except (FileNotFoundError, ProcessLookupError):
         return False
 
@@ -193,7 +209,7 @@ class AttemptRun:
     def has_printed(self, text: str) -> bool:
         """Whether the output contains this and the supervisor, which waits again, has noticed when."""
         printed = self.output.exists() and text in self.output.read_text()
-        return printed and stat(self.supervisors[-1].pid)[0] == "S"
+        return printed and waits(self.supervisors[-1].pid)
 
     def number_in(self, name: str) -> int:
         """A pid that the agent or a tool of it wrote to a file."""

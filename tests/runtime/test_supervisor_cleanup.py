@@ -11,7 +11,7 @@ import pytest
 
 from agentforge.runtime.supervision import run_cleanup
 
-from .attempt_run import ENV, AttemptRun, eventually, lives, nothing_left_behind, supervise_with
+from .attempt_run import ENV, AttemptRun, ManualClock, eventually, lives, nothing_left_behind, waits
 
 
 @pytest.fixture
@@ -22,16 +22,17 @@ def attempt(tmp_path: Path) -> Iterator[AttemptRun]:
         run.close()
 
 
+AGENT = "sed 's/[^0-9]*\\([0-9]*\\).*/\\1/' agent.json"
+"""Prints the pid of the agent."""
+
+
 def note(folder: Path, script: str = "") -> list[str]:
     """A program that says that it ran, and whether the agent's `sleep` was gone by then."""
     return [
         "sh",
         "-c",
-        f"cd {folder}; {script or 'true'}; kill -0 $(cat agent) 2>/dev/null; echo $? >> after",
+        f"cd {folder}; {script or 'true'}; kill -0 $({AGENT}) 2>/dev/null; echo $? >> after",
     ]
-
-
-AGENT = "echo $$ > agent; "
 
 
 @pytest.mark.parametrize(
@@ -49,15 +50,14 @@ AGENT = "echo $$ > agent; "
 def test_it_runs_once_when_the_agent_is_gone(
     attempt: AttemptRun, script: str, changes: dict[str, float], status: str
 ) -> None:
-    record = attempt.shell(AGENT + script, cleanup=note(attempt.folder), **changes)
+    record = attempt.shell(script, cleanup=note(attempt.folder), **changes)
     assert (record["status"], record["error"]) == (status, None)
     assert (attempt.folder / "after").read_text() == "1\n"
 
 
 def test_it_runs_when_the_agent_is_ended_on_request(attempt: AttemptRun) -> None:
-    supervisor = attempt.start("sh", "-c", AGENT + "sleep 30", cleanup=note(attempt.folder))
+    supervisor = attempt.start("sleep", "30", cleanup=note(attempt.folder))
     attempt.agent_pid()
-    attempt.number_in("agent")
     supervisor.terminate()
     assert attempt.outcome()["status"] == "ended"
     assert (attempt.folder / "after").read_text() == "1\n"
@@ -70,12 +70,15 @@ def test_it_does_not_run_for_an_agent_that_never_started(attempt: AttemptRun) ->
 
 def test_it_is_given_up_after_its_time_and_ended_with_all_it_started(attempt: AttemptRun) -> None:
     script = "trap '' TERM; echo $$ > late; (sleep 60) & sleep 60"
-    program = supervise_with(CLEANUP_SECONDS=1)
-    attempt.start("sh", "-c", AGENT, cleanup=note(attempt.folder, script), program=program)
+    clock = ManualClock(attempt.folder / "clock", CLEANUP_SECONDS=1)
+    supervisor = attempt.start("true", cleanup=note(attempt.folder, script), program=clock.program)
+    late = attempt.number_in("late")
+    eventually(lambda: waits(supervisor.pid))
+    clock.advance(10)
     record = attempt.outcome()
     assert (record["status"], record["exit_code"]) == ("exited", 0)
     assert "timed out after 1 s" in record["error"]
-    assert not lives(attempt.number_in("late"))
+    assert not lives(late)
 
 
 def test_one_that_is_missing_does_not_cost_the_outcome(attempt: AttemptRun) -> None:
@@ -94,7 +97,7 @@ def test_it_has_the_agents_environment_and_no_input(attempt: AttemptRun) -> None
 
 def test_a_supervisor_killed_while_it_runs_leaves_no_exit_record(attempt: AttemptRun) -> None:
     script = "echo $$ > late; exec sleep 60"
-    supervisor = attempt.start("sh", "-c", AGENT, cleanup=note(attempt.folder, script))
+    supervisor = attempt.start("true", cleanup=note(attempt.folder, script))
     late = attempt.number_in("late")
     supervisor.kill()
     supervisor.wait()
