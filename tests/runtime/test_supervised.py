@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -20,20 +21,20 @@ from agentforge.runtime.left_files import leave
 from agentforge.runtime.supervision import AttemptLimits, Supervised, SupervisedExit, SupervisorLimits
 from agentforge.system import files
 
-from .attempt_run import ENV, SUPERVISOR, eventually, lives, nothing_left_behind
+from .attempt_run import ENV, SUPERVISOR, ManualClock, eventually, lives, nothing_left_behind, waits
 
 KEY = 'sk-"quoted"-0123'
-DEAF = "trap '' TERM; echo up; while :; do sleep 0.05; done"
+DEAF = "trap '' TERM; while :; do echo; sleep 0.02; done"
 
 
 class Engine:
-    def __init__(self, folder: Path, term_grace: float = 0.2) -> None:
+    def __init__(self, folder: Path, term_grace: float = 0.2, program: Path = SUPERVISOR) -> None:
         self.place = AttemptLayout(str(folder / "attempt-1"))
         self.mark = f"{os.getpid()}/{folder.name}"
         self.log = folder / "events.jsonl"
         self.log.touch()
         limits = SupervisorLimits(term_grace=term_grace)
-        self.supervised = Supervised(host_processes(str(SUPERVISOR)), limits, str(folder), str(self.log))
+        self.supervised = Supervised(host_processes(str(program)), limits, str(folder), str(self.log))
 
     def run(
         self,
@@ -67,18 +68,32 @@ def test_the_stages_idle_limit_counts_where_the_provider_has_none(engine: Engine
     assert left.record.status == "idle"
 
 
-def test_the_providers_grace_counts_instead_of_the_engines(engine: Engine) -> None:
-    left = engine.run(DEAF, AttemptLimits(timeout=1.0), term_grace=1.5)
-    assert left.record is not None
-    assert left.record.status == "timeout"
-    assert left.record.duration_ms >= 2500
+def pass_time(engine: Engine, clock: ManualClock) -> None:
+    """By tenths of a second, until the attempt is over. The supervisor, which reads a line in each round,
+    notices each of them."""
+    exit, output = Path(engine.place.exit), Path(engine.place.output)
+    eventually(lambda: output.exists() and output.read_bytes())
+    claim = read_claim(engine.place, engine.mark)
+    assert claim is not None
+    while not exit.exists():
+        known = output.stat().st_size
+        clock.advance(1)
+        eventually(lambda: exit.exists() or (output.stat().st_size > known and waits(claim.pid)))  # noqa: B023
 
 
-def test_the_engines_grace_counts_where_the_provider_has_none(tmp_path: Path) -> None:
-    left = Engine(tmp_path, term_grace=1.5).run(DEAF, AttemptLimits(timeout=1.0))
+@pytest.mark.parametrize(("engines", "providers"), [(0.2, 1.5), (1.5, None)])
+def test_the_providers_grace_counts_or_else_the_engines(
+    tmp_path: Path, engines: float, providers: float | None
+) -> None:
+    clock = ManualClock(tmp_path / "clock")
+    engine = Engine(tmp_path, engines, clock.write_supervisor())
+    with ThreadPoolExecutor(1) as pool:
+        passing = pool.submit(pass_time, engine, clock)
+        left = engine.run(DEAF, AttemptLimits(timeout=0.3), term_grace=providers)
+        passing.result()
     assert left.record is not None
     assert left.record.status == "timeout"
-    assert left.record.duration_ms >= 2500
+    assert left.record.duration_ms >= 1800
 
 
 def test_an_exit_has_output_and_errors(engine: Engine) -> None:
