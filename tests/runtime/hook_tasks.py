@@ -44,7 +44,11 @@ class HookEngine:
     """One life of an engine, as far as hooks need it."""
 
     def __init__(
-        self, project: Path, environ: dict[str, str] | None = None, calls: HookCalls | None = None
+        self,
+        project: Path,
+        environ: dict[str, str] | None = None,
+        calls: HookCalls | None = None,
+        supervisor: Path = SUPERVISOR,
     ) -> None:
         # Processes are found by the id of their run, also those of tests that run at the same time.
         self.run_id = f"{os.getpid()}-{project.name}"
@@ -54,7 +58,7 @@ class HookEngine:
         plan, environ = plan_of(stage()), {"PATH": "/usr/bin:/bin", **(environ or {})}
         self.history = History()
         supervised = Supervised(
-            host_processes(str(SUPERVISOR)), SupervisorLimits(term_grace=0.2), str(project), self.layout.log
+            host_processes(str(supervisor)), SupervisorLimits(term_grace=0.2), str(project), self.layout.log
         )
         confiner = Confiner(sandboxes(environ, str(project)), str(project), self.layout, plan)
         script = ScriptProvider(environ)

@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from tests.runtime.attempt_run import lives, nothing_left_behind
+from tests.runtime.attempt_run import ManualClock, lives, nothing_left_behind
 from tests.runtime.hook_tasks import DELIVERY, HookEngine, hook, task_of
 from tests.sdk.projects import eventually as soon
 from tests.webhook_server import Reply, serving
@@ -192,10 +192,19 @@ def test_a_script_that_no_system_accepts(tmp_path: Path) -> None:
 
 
 def test_a_script_that_takes_too_long_is_ended_with_its_descendants(tmp_path: Path) -> None:
+    clock, child = ManualClock(tmp_path / "clock"), tmp_path / "child"
     script = "(setsid sleep 60 & echo $! > child); sleep 60"
-    fact = perform(HookEngine(tmp_path), task_of(hook("script", script=script, timeout=0.5)))
-    assert isinstance(fact, f.HookTimedOut)
-    assert not lives(int((tmp_path / "child").read_text()))
+
+    async def main() -> f.AnyFact:
+        engine = HookEngine(tmp_path, supervisor=clock.write_supervisor())
+        going = asyncio.create_task(engine.perform(task_of(hook("script", script=script, timeout=0.5))))
+        await soon(lambda: child.exists() and child.read_text())
+        clock.advance(5)
+        return await going
+
+    with nothing_left_behind():
+        assert isinstance(asyncio.run(main()), f.HookTimedOut)
+    assert not lives(int(child.read_text()))
 
 
 HELD = "echo run >> runs; until [ -e go ]; do sleep 0.01; done; echo done"
