@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from tests.sdk.projects import iteration_dir, load, pipeline, run, types
 
 from agentforge.app.results import RunResult
 from agentforge.model.status import RunStatus
+from agentforge.testing import FakeClock
 
 
 @pytest.fixture
@@ -71,13 +73,24 @@ def test_program_that_takes_too_long_is_an_iteration_timeout(project: Path) -> N
         "iteration_timeout",
         "the agent was ended after 0.3 s",
     )
-    (pid,) = agents(project)
-    assert not lives(pid)
+    assert not lives(load(iteration_dir(project) / "attempt-1" / "agent.json")["pid"])
+
+
+class ClockOfTheAgent(FakeClock):
+    """No time passes until the agent runs, however long the engine takes to start it."""
+
+    def __init__(self, agent: Path) -> None:
+        super().__init__()
+        self._agent = agent
+
+    def now(self) -> datetime:
+        return super().now() + timedelta(seconds=self._agent.exists())
 
 
 def test_runtime_limit_bounds_an_attempt(project: Path) -> None:
     limited = shell(PATIENT, retry=ONCE, guardrails={"max_runtime_seconds": 0.3})
-    result = go(project, limited)
+    agent = iteration_dir(project) / "attempt-1" / "agent.json"
+    result = go(project, limited, clock=ClockOfTheAgent(agent))
     assert (result.status, result.reason) == ("paused", "runtime_limit")
     assert [request.question for request in result.requests] == [
         "the runtime limit of 0.3 s is used up. Extend it by the same amount?"
@@ -85,8 +98,7 @@ def test_runtime_limit_bounds_an_attempt(project: Path) -> None:
     here = iteration_dir(project)
     assert load(here / "error.json")["type"] == "iteration_timeout"
     assert load(here / "error.json")["message"] == "the agent was ended after the runtime limit"
-    (pid,) = agents(project)
-    assert not lives(pid)
+    assert not lives(load(agent)["pid"])
 
 
 def test_program_without_output_for_too_long_is_a_provider_timeout(project: Path) -> None:
