@@ -80,6 +80,34 @@ def spawn(script: str, *, env: dict[str, str] | None = None, **options: bool) ->
     return subprocess.Popen(["sh", "-c", script], env={"PATH": os.environ["PATH"], **(env or {})}, **options)
 
 
+def spawn_held(script: str) -> subprocess.Popen[bytes]:
+    """A process that runs until `let_go`, however long the test takes, if the script reads its input."""
+    return subprocess.Popen(["sh", "-c", script], stdin=subprocess.PIPE)
+
+
+def let_go(child: subprocess.Popen[bytes]) -> None:
+    assert child.stdin is not None
+    child.stdin.close()
+
+
+async def wait_and_let_go(
+    processes: LinuxProcesses, identity: Identity, child: subprocess.Popen[bytes]
+) -> None:
+    waiting = asyncio.create_task(processes.wait(identity))
+    await asyncio.sleep(0.05)
+    assert not waiting.done()
+    let_go(child)
+    await asyncio.wait_for(waiting, 60)
+
+
+def eventually_is(pid: int, program: str) -> None:
+    """Until the process has become this program: in the middle of exec, it shows no environment."""
+    until = time.monotonic() + 60
+    while Path(f"/proc/{pid}/comm").read_text() != f"{program}\n":
+        assert time.monotonic() < until, f"{pid} isn't {program} in time"
+        time.sleep(0.002)
+
+
 def as_env(mark: str) -> dict[str, str]:
     name, _, value = mark.partition("=")
     return {name: value}
@@ -124,9 +152,10 @@ def test_a_free_pid_has_no_identity(
 def test_zombie_is_not_alive(
     processes: LinuxProcesses, started: list[subprocess.Popen[bytes]], tmp_path: Path
 ) -> None:
-    started.append(spawn("sleep 1"))
+    started.append(spawn_held("read line"))
     identity = processes.identify(started[0].pid)
     assert identity is not None
+    let_go(started[0])
     os.waitid(os.P_PID, started[0].pid, os.WEXITED | os.WNOWAIT)
     assert Path(f"/proc/{identity.pid}").exists()
     assert not processes.is_alive(identity)
@@ -202,10 +231,10 @@ def test_dropping_the_adapter_leaves_the_agent_running_without_a_warning(tmp_pat
 def test_wait_for_a_process_that_is_not_a_child(
     processes: LinuxProcesses, tmp_path: Path, started: list[subprocess.Popen[bytes]]
 ) -> None:
-    started.append(spawn(f"(echo 1; exec sleep 1) >/dev/null & echo $! > {tmp_path}/pid; wait; sleep 0.2"))
+    started.append(spawn_held(f"exec 3<&0; (exec cat <&3) & echo $! > {tmp_path}/pid; wait"))
     identity = processes.identify(eventually_number(tmp_path / "pid"))
     assert identity is not None
-    asyncio.run(asyncio.wait_for(processes.wait(identity), 60))
+    asyncio.run(wait_and_let_go(processes, identity, started[0]))
     assert not processes.is_alive(identity)
     started[0].wait(60)
 
@@ -223,10 +252,10 @@ def test_wait_works_without_a_pidfd(
         raise OSError(38, "Function not implemented")
 
     monkeypatch.setattr(os, "pidfd_open", refuse)
-    started.append(spawn("sleep 1"))
+    started.append(spawn_held("read line"))
     identity = processes.identify(started[0].pid)
     assert identity is not None
-    asyncio.run(asyncio.wait_for(processes.wait(identity), 60))
+    asyncio.run(wait_and_let_go(processes, identity, started[0]))
     assert not processes.is_alive(identity)
     started[0].wait(60)
 
@@ -252,6 +281,7 @@ def test_leftovers_of_a_killed_supervisor_are_ended(
     tool = "setsid sh -c 'echo $$ > tool; exec sleep 60' & sleep 60"
     identity = start(processes, tmp_path, "sh", "-c", tool)
     pid = eventually_number(tmp_path / "tool")
+    eventually_is(pid, "sleep")
     os.kill(identity.pid, signal.SIGKILL)
     asyncio.run(asyncio.wait_for(processes.wait(identity), 60))
     assert processes.identify(pid) is not None
@@ -290,6 +320,7 @@ def test_end_marked_takes_the_session_of_what_it_finds(
     script = f"(env -i sh -c 'echo $$ > {tmp_path}/orphan; exec /bin/sleep 60' &) ; exec sleep 60"
     started.append(spawn(script, env=as_env(mark), start_new_session=True))
     orphan = eventually_number(tmp_path / "orphan")
+    eventually_is(started[0].pid, "sleep")  # Now the subshell is gone.
     assert asyncio.run(processes.end_marked(mark)) == 2
     started[0].wait(60)
     assert processes.identify(orphan) is None
