@@ -74,7 +74,7 @@ class EngineProcess:
 
     def kill_at_work(self) -> int:
         """Kill the engine while its agent works; the agent's pid."""
-        eventually(lambda: agents(self.project), 15)
+        eventually(lambda: agents(self.project))
         self.kill()
         return agents(self.project)[-1]
 

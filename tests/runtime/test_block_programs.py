@@ -65,7 +65,7 @@ def test_many_programs_at_once_lose_and_tear_no_event(project: Path, count: int)
 def test_agents_of_all_branches_outlive_the_engine_and_are_reattached_to(project: Path) -> None:
     names = ["a", "b", "c"]
     first = EngineProcess(project, block(names, PATIENT))
-    eventually(lambda: len(agents(project)) == 3, 15)
+    eventually(lambda: len(agents(project)) == 3)
     first.kill()
     assert all(lives(pid) for pid in agents(project))
 
@@ -87,7 +87,7 @@ def test_branch_whose_agent_died_with_the_engine_is_restarted_and_the_other_reat
     project: Path,
 ) -> None:
     first = EngineProcess(project, block(["a", "b"], PATIENT))
-    eventually(lambda: len(agents(project)) == 2, 15)
+    eventually(lambda: len(agents(project)) == 2)
     first.kill()
     claim = branch_dir(project, "a") / "stage-00-draft" / "iterations" / "001" / "attempt-1" / "claim"
     supervisor = json.loads(claim.read_text())["pid"]
