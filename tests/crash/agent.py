@@ -87,14 +87,18 @@ def reattached() -> int:
 
 
 def wait_for_events() -> None:
-    """Keep working until the log has the events that are expected at this place: `0/1:note_added`."""
+    """Keep working until the log has the events that are expected at this place: `0/1:note_added`; or until a
+    file exists: `0/1:/path`."""
     words = (word.partition(":") for word in os.environ.get("AGENT_UNTIL", "").split())
-    types = [f'"type":"{kind}"'.encode() for place, _, kind in words if place == PLACE]
+    awaited = [what for place, _, what in words if place == PLACE]
     until = time.monotonic() + MAX_WAIT
-    while types and time.monotonic() < until:
+    while awaited and time.monotonic() < until:
         with open(os.environ["CRASH_LOG"], "rb") as log:
             content = log.read()
-        if all(kind in content for kind in types):
+        if all(
+            os.path.exists(what) if what.startswith("/") else f'"type":"{what}"'.encode() in content
+            for what in awaited
+        ):
             return
         time.sleep(0.03)
 

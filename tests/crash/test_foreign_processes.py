@@ -122,12 +122,14 @@ def test_exit_record_of_before_a_host_reboot_counts(run: CrashRun) -> None:
 
 
 def test_stopped_engine_keeps_its_lease_and_others_are_refused(tmp_path: Path) -> None:
-    unasked = replace(SCENARIOS["pause"], agent={"AGENT_LINGERS": "0/2", "AGENT_LONG": "0.6"})
-    run = CrashRun(tmp_path / "run", unasked)
+    go = tmp_path / "go"
+    run = CrashRun(tmp_path / "run", replace(SCENARIOS["pause"], agent={"AGENT_UNTIL": f"0/2:{go}"}))
     env = run.environment(1)
     engine = run.start("engine", BEGIN, env)
     eventually(lambda: any(note["attempt"].startswith("0/2/") for note in run.story.notes()))
     os.kill(engine.pid, signal.SIGSTOP)
+    eventually(lambda: Path(f"/proc/{engine.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T")
+    go.touch()
     log = run.story.log.read_bytes()
     try:
         for command in (("resume", SESSION), ("recover", SESSION), BEGIN):
