@@ -34,8 +34,9 @@ class Done(NamedTuple):
 
     @property
     def lines(self) -> list[str]:
-        """Of stdout, with times of day and spans masked."""
+        """Of stdout, with times of day and spans masked; a column is as wide as with one digit."""
         masked = re.sub(r"\d\d:\d\d:\d\d", "HH:MM:SS", self.out)
+        masked = re.sub(r"\b\d(\d*)s ago  ", lambda age: f"Ns ago  {' ' * len(age[1])}", masked)
         masked = re.sub(r"\b(\d+\.\d|\d+)s\b", "Ns", masked)
         return masked.splitlines()
 
