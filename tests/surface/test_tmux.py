@@ -357,8 +357,10 @@ def test_tmux_a_secret_in_an_option_reaches_the_agent_and_no_file_and_no_screen(
     done = project.call("pipeline", file, "auth", "--context", secret, env={"DEPLOY_TOKEN": secret})
     assert done.code == 0, done.err
     wait_for((project.root / "up").exists, "the agent")
-    seen = tmux.call("capture-pane", "-t", "pipeline-auth", "-p", "-S-") + tmux.call("show-environment", "-g")
-    assert "contains the value of DEPLOY_TOKEN" in seen + done.err
+    warning = "contains the value of DEPLOY_TOKEN"
+    pane = ("capture-pane", "-t", "pipeline-auth", "-p", "-S-")
+    wait_for(lambda: warning in tmux.call(*pane) + done.err, "the warning")
+    seen = tmux.call(*pane) + tmux.call("show-environment", "-g")
     finish(project, "auth")
     wait_for(lambda: not (project.root / ".claude/locks/auth.lock").exists(), "the end of the engine")
     assert secret in (project.root.parent / "prompt").read_text()
