@@ -188,7 +188,7 @@ def test_person_on_a_terminal_is_asked(clone: Clone, answer: str, code: int) -> 
     os.write(controller, f"{answer}\n".encode())
     line = [sys.executable, "-m", "agentforge", "resume", "nightly"]
     streams = {"stdin": terminal, "stdout": subprocess.PIPE, "stderr": terminal}
-    ended = subprocess.run(line, cwd=mine.root, env=mine.env, timeout=90, check=False, **streams)
+    ended = subprocess.run(line, cwd=mine.root, env=mine.environment(), timeout=90, check=False, **streams)
     os.close(terminal)
     shown = all_shown(controller)
     os.close(controller)

@@ -74,7 +74,7 @@ def on_a_terminal(project: Project, *arguments: str, **env: str) -> Iterator[Scr
          "fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.executable, [sys.executable, *sys.argv[1:]])",
          "-m", "agentforge", *arguments],
         cwd=project.root,
-        env={**project.env, "TERM": "xterm-256color", "COLUMNS": "100", "LINES": "30", **env},
+        env=project.environment({"TERM": "xterm-256color", "COLUMNS": "100", "LINES": "30", **env}),
         stdin=slave,
         stdout=slave,
         stderr=slave,

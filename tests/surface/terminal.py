@@ -72,11 +72,17 @@ class Project:
         code, out, err = program.run(arguments, cwd or self.root, whole, PATIENCE, name)
         return Done(code, out.decode(), err.decode())
 
+    def environment(self, env: dict[str, str] | None = None) -> dict[str, str]:
+        """Of a new process: it searches the folders of this one, too, such as the source with a mutation."""
+        whole = {**self.env, **(env or {})}
+        search = (whole.get("PYTHONPATH"), os.environ.get("PYTHONPATH"))
+        return whole | ({"PYTHONPATH": os.pathsep.join(filter(None, search))} if any(search) else {})
+
     def call_program(self, *line: str, env: dict[str, str] | None = None, cwd: Path | None = None) -> Done:
         done = subprocess.run(
             line,
             cwd=cwd or self.root,
-            env={**self.env, **(env or {})},
+            env=self.environment(env),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=PATIENCE,
@@ -99,7 +105,7 @@ class Project:
         process = subprocess.Popen(
             line,
             cwd=self.root,
-            env={**self.env, **(env or {})},
+            env=self.environment(env),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -191,4 +191,4 @@ def test_long_findings_wrap_with_a_hanging_indent_on_a_terminal(project: Project
     at = next(number for number, line in enumerate(lines) if "gets your whole environment" in line)
     column = lines[at].index("gets")
     assert lines[at + 1].startswith(" " * column)
-    assert lines[at + 1].strip().startswith(("VARIABLE_NUMBER", "HOME", "LANG"))
+    assert lines[at + 1].strip().startswith(("VARIABLE_NUMBER", "HOME", "LANG", "TMPDIR"))

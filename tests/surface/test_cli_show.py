@@ -30,7 +30,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 def on_terminal(project: Project, *arguments: str) -> str:
     terminal, stdout = pty.openpty()
-    env = {**project.env, "TERM": "xterm", "COLUMNS": "80"}
+    env = project.environment({"TERM": "xterm", "COLUMNS": "80"})
     command = [sys.executable, "-m", "agentforge", *arguments]
     try:
         done = subprocess.run(command, cwd=project.root, env=env, stdout=stdout, stderr=stdout, check=False)

@@ -43,7 +43,7 @@ def test_read_only_commands_load_no_engine(project: Project, arguments: tuple[st
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, ",".join(HEAVY), *arguments],
         cwd=project.root,
-        env={**project.env, "PATH": os.environ["PATH"]},
+        env=project.environment({"PATH": os.environ["PATH"]}),
         capture_output=True,
         text=True,
         timeout=60,
@@ -56,7 +56,7 @@ def test_the_probe_would_notice(project: Project) -> None:
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, ",".join(HEAVY), "recover"],
         cwd=project.root,
-        env={**project.env, "PATH": os.environ["PATH"]},
+        env=project.environment({"PATH": os.environ["PATH"]}),
         capture_output=True,
         text=True,
         timeout=60,

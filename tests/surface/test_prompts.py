@@ -27,7 +27,8 @@ class Pane:
 
     def run(self, *arguments: str) -> None:
         line = shlex.join([sys.executable, "-m", "agentforge", *arguments])
-        env = [f"-e{name}={value}" for name, value in {**self._project.env, "TERM": "screen"}.items()]
+        variables = self._project.environment({"TERM": "screen"})
+        env = [f"-e{name}={value}" for name, value in variables.items()]
         shell = f"{line}; echo ended with $?; exec cat"
         size = ("-x", "80", "-y", "200")
         self._server.call("kill-session", "-t", "asked")
