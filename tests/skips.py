@@ -9,7 +9,8 @@ import os
 CLASSES = {
     "platform": "looks into /proc or uses namespaces, which only Linux has",
     "privileges": "root, its absence or a mount namespace is needed, and this system doesn't grant it",
-    "program": "a program that no Python package brings is missing: tmux, unshare, setpriv",
+    "program": "a program outside of Python is missing: tmux, unshare, setpriv, openssl, groff, zsh, fish",
+    "index": "the package index can't be reached",
     "sandbox": "bubblewrap or Docker is missing, or the kernel refuses it",
     "agent": "claude or codex isn't installed; `make agents-pypi` does",
     "npm-agent": "opencode or gemini isn't installed; `make agents` does, with npm",

@@ -107,5 +107,5 @@ def _pip(*arguments: str) -> None:
         check=False,
     )
     if done.returncode and any(sign in done.stderr for sign in OFFLINE):
-        pytest.skip(f"no package index within reach: {done.stderr.strip().splitlines()[-1]}")
+        pytest.skip(f"index: no package index within reach: {done.stderr.strip().splitlines()[-1]}")
     assert done.returncode == 0, done.stderr
