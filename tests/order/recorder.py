@@ -103,6 +103,11 @@ def _wrap_paths(recorder: Recorder) -> None:
             recorder.note("unlink", where)
         return original_unlink(path, **options)
 
+    def making(path, *rest, **options):
+        if where := recorder.path_of(path, options.get("dir_fd")):
+            recorder.note("mkdir", where, is_new=not os.path.lexists(where))
+        return original_mkdir(path, *rest, **options)
+
     def opening(path, flags, *rest, **options):
         if flags & os.O_CREAT and (where := recorder.path_of(path, options.get("dir_fd"))):
             recorder.note("create", where, is_new=not os.path.lexists(where))
@@ -119,10 +124,11 @@ def _wrap_paths(recorder: Recorder) -> None:
         return original_openat2(path, flags, mode)
 
     original_unlink, original_open, original_plain_open = os.unlink, os.open, builtins.open
+    original_mkdir = os.mkdir
     os.rename, os.replace = moving("rename", os.rename), moving("rename", os.replace)
     os.link = moving("link", os.link)
     os.unlink = os.remove = unlink
-    os.open, builtins.open = opening, opening_file
+    os.open, builtins.open, os.mkdir = opening, opening_file, making
     with contextlib.suppress(ImportError):  # The supervisor can't import it, and doesn't use it.
         from agentforge.system import openat2
 

@@ -135,6 +135,8 @@ class Disk:
                 self.ahead = begin + size
             case "unlink":
                 self.removed.add(call["path"])
+            case "mkdir" if call["is_new"]:
+                self.unsynced_names.add(call["path"])
             case "create" if call["is_new"]:
                 self.unsynced_names.add(call["path"])
                 self.files.pop(call["path"], None)
@@ -143,6 +145,10 @@ class Disk:
             case "rename" | "link":
                 self.unsynced_names.add(call["path"])
                 self.files[call["path"]] = self.files.get(call["source"], -1)
+
+    def unsynced_folder(self, path: str) -> str:
+        """The first folder of the path whose own name isn't synced, or ""."""
+        return next((str(folder) for folder in Path(path).parents if str(folder) in self.unsynced_names), "")
 
     def holds(self, path: str, text: str) -> bool:
         """Whether all of the file's content was synced under this name."""
@@ -230,11 +236,13 @@ class Judge:
             yield "it isn't placed by a link, which no second one can replace"
 
     def acknowledged(self, call: Call) -> Iterator[str]:
-        """Its name is synced before whoever placed it does anything else, such as telling of it; that of an
-        exit record, too."""
+        """Its name is synced before whoever placed it does anything else, such as telling of it, and that of
+        its folder before; that of an exit record, too."""
         owed = self.owed.get(call["pid"])
         if owed and call["call"] == "sync" and call["path"] == os.path.dirname(owed):
             del self.owed[call["pid"]]
+            if self.is_asked(owed) and (folder := self.disk.unsynced_folder(owed)):
+                yield f"the name of the folder {os.path.basename(folder)} isn't synced by now"
         elif owed and os.path.dirname(call["path"]) != os.path.dirname(owed):
             del self.owed[call["pid"]]
             yield f"the name of {os.path.basename(owed)} isn't synced by now"

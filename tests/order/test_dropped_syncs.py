@@ -20,6 +20,10 @@ NOTICED = {
     "a control is dropped before its record is durable": ("cancel", "removed before its record is synced"),
     "a control's content isn't durable": ("cancel", "visible before its content is synced"),
     "a control's name isn't durable": ("cancel", "isn't synced by now"),
+    "the name of the folder of the first control isn't durable": (
+        "cancel",
+        "the folder control isn't synced",
+    ),
     "a claim's content isn't durable": ("stage", "visible before its content is synced"),
     "a claim's name isn't durable": ("stage", "before its claim's name is synced"),
     "a claim is visible before it names its owner": ("stage", "visible before its content is synced"),

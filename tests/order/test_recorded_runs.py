@@ -54,11 +54,13 @@ def test_order_is_kept_when_an_end_that_was_written_and_not_synced_is_put_right(
 def test_the_trace_has_every_kind_of_call(tmp_path: Path) -> None:
     trace = read_trace(recorded(tmp_path / "run", "cancel").story.trace)
     calls = Counter((call["role"], call["call"]) for call in trace)
-    for call in ("write", "overwrite", "sync", "create", "rename", "unlink", "spawn", "kill", "exit"):
+    for call in ("write", "overwrite", "sync", "create", "mkdir", "rename", "unlink"):
+        assert calls["engine", call], call
+    for call in ("spawn", "kill", "exit"):
         assert calls["engine", call], call
     sent = Counter(call["call"] for call in read_trace(recorded(tmp_path / "hooks", "webhook").story.trace))
     assert sent["send"] == 2 * 8, "headers and body of every webhook"
     for call in ("sync", "create", "link", "rename", "unlink", "fork", "kill", "exit"):
         assert calls["supervisor", call], call
-    for call in ("sync", "link", "unlink", "exit"):
+    for call in ("mkdir", "sync", "link", "unlink", "exit"):
         assert calls["sender", call], call

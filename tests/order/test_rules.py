@@ -70,6 +70,7 @@ STARTED = [
 ]
 CLAIMED = [*placed(f"{ATTEMPT}/claim", CLAIM, supervisor), supervisor("fork")]
 ASKED = [*placed(CONTROL, "{}"), sender("exit")]
+FIRST = [sender("mkdir", f"{RUN}/control", is_new=True), sender("sync", RUN, size=0)]
 TAKEN = [engine("write", LOG, size=300), engine("sync", LOG, size=300), engine("unlink", CONTROL)]
 KILLED = [
     engine("write", LOG, size=400),
@@ -94,7 +95,7 @@ KEPT = [
     view(600),
     head(600),
 ]
-GOOD = [*NEW_LOG, *STARTED, *CLAIMED, *ASKED, *TAKEN, *KILLED, *ENDED, *KEPT]
+GOOD = [*NEW_LOG, *STARTED, *CLAIMED, *FIRST, *ASKED, *TAKEN, *KILLED, *ENDED, *KEPT]
 
 
 def told(trace: list[Call]) -> str:
@@ -122,6 +123,10 @@ BROKEN = {
     "an intent to end that isn't synced": (without(KILLED[1]), "the intent to end"),
     "a control whose content isn't synced": (without(ASKED[1]), "visible before its content is synced"),
     "a control whose name isn't synced": (without(ASKED[4]), "the name of c1.json isn't synced"),
+    "the first control, whose folder's name isn't synced": (
+        without(FIRST[1]),
+        "the name of the folder control isn't synced",
+    ),
     "a control that is removed before its record is synced": (without(TAKEN[1]), "removed before its record"),
     "a control that is removed at once": (swapped(TAKEN[0], TAKEN[2]), "removed before its record"),
     "a claim whose content isn't synced": (without(CLAIMED[1]), "visible before its content is synced"),

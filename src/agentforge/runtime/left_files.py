@@ -66,4 +66,7 @@ def read_left(path: str, type: type[T]) -> T | None:
 def leave_file(folder: str, id: str, value: Struct) -> bool:
     """Write the file, durably; False if there is one with that id."""
     files.make_dir(folder)
+    with files.storage(folder):
+        # Also of a folder that is there: whoever created it may have died before this.
+        files.sync_directory(os.path.dirname(folder))
     return files.place(os.path.join(folder, f"{id}.json"), files.compact(value))

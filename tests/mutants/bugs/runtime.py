@@ -19,6 +19,7 @@ IMPORT = "agentforge.legacy.import_run"
 ITERATIONS = "agentforge.runtime.iteration_files"
 JOURNAL = "agentforge.runtime.journal"
 SUPERVISION = "agentforge.runtime.supervision"
+LEFT = "agentforge.runtime.left_files"
 LOCK = "agentforge.app.runs.lock_folder"
 RECORDING = "agentforge.runtime.recorder"
 STATE = "agentforge.runtime.state_writer"
@@ -163,6 +164,13 @@ BUGS = (
         "a control's name isn't durable",
         "    os.fsync(folder)\n    return True",
         "    return True",
+        ORDER,
+    ),
+    Bug(
+        LEFT,
+        "the name of the folder of the first control isn't durable",
+        "        files.sync_directory(os.path.dirname(folder))\n",
+        "        pass\n",
         ORDER,
     ),
     Bug(
