@@ -42,7 +42,7 @@ class Recorder:
                 path = os.path.normpath(os.path.join(start, os.fsdecode(where)))
         except (OSError, TypeError):
             return ""
-        return path if path.startswith(self.base) else ""
+        return path if f"{path}/".startswith(self.base) else ""
 
 
 def install(role: str, trace: str, base: str) -> Recorder:

@@ -17,6 +17,7 @@ ATTEMPT = re.compile(
 )
 CHECK = re.compile(r"stage-(\d+)-[^/]*/(?:run-(\d+)/)?checks/([^/]+)-(\d+)-(\d+)$")
 SCRIPT = re.compile(r"/hooks/([^/]+)/attempt-(\d+)$")
+PROOF = re.compile(r"/agentforge/runs/[^/]+\.json$")
 KEY = re.compile(r"^idempotency-key: (\S+)\r$", re.IGNORECASE | re.MULTILINE)
 STARTS = {"attempt_start": "attempt", "judge_start": "judge", "hook_start": "hook", "check_start": "check"}
 ENDINGS = {
@@ -107,6 +108,8 @@ class Disk:
     """Paths of files that were created and never synced."""
     unsynced_names: set[str] = field(default_factory=set)
     """Paths that appeared in their folder after it was last synced."""
+    makers: dict[str, int] = field(default_factory=dict)
+    """By folder: the process that made it."""
     removed: set[str] = field(default_factory=set)
     """Paths of files that were removed."""
 
@@ -137,6 +140,7 @@ class Disk:
                 self.removed.add(call["path"])
             case "mkdir" if call["is_new"]:
                 self.unsynced_names.add(call["path"])
+                self.makers[call["path"]] = call["pid"]
             case "create" if call["is_new"]:
                 self.unsynced_names.add(call["path"])
                 self.files.pop(call["path"], None)
@@ -146,9 +150,11 @@ class Disk:
                 self.unsynced_names.add(call["path"])
                 self.files[call["path"]] = self.files.get(call["source"], -1)
 
-    def unsynced_folder(self, path: str) -> str:
-        """The first folder of the path whose own name isn't synced, or ""."""
-        return next((str(folder) for folder in Path(path).parents if str(folder) in self.unsynced_names), "")
+    def unsynced_folder(self, path: str, by: int | None = None) -> str:
+        """The first folder of the path, of those that this process made if it is given, whose own name isn't
+        synced, or ""."""
+        found = (str(folder) for folder in Path(path).parents if str(folder) in self.unsynced_names)
+        return next((folder for folder in found if by is None or self.makers[folder] == by), "")
 
     def holds(self, path: str, text: str) -> bool:
         """Whether all of the file's content was synced under this name."""
@@ -172,7 +178,7 @@ class Judge:
     def complaints(self, trace: list[Call]) -> Iterator[str]:
         for number, call in enumerate(trace, 1):
             files = (self.placed, self.acknowledged, self.taken, self.claim, self.view, self.line, self.wal)
-            for rule in (self.act, self.sent, *files):
+            for rule in (self.act, self.sent, self.proof, *files):
                 for error in rule(call):
                     yield f"call {number}, {call['role']} {call['call']} {call['path'][-60:]}: {error}"
             self.disk.see(call)
@@ -298,6 +304,16 @@ class Judge:
             return
         if length > self.disk.synced:
             yield f"it tells of {length} bytes of the log, of which {self.disk.synced} are synced"
+
+    def proof(self, call: Call) -> Iterator[str]:
+        """That the run was started here is durable before its first event."""
+        if call["call"] != "write" or call["path"] != self.disk.log or self.writers:
+            return
+        found = [path for path in self.disk.files if PROOF.search(path)]
+        if not any(self._is_kept(path) for path in found):
+            yield "the proof that the run was started here isn't synced"
+        elif any(folder := self.disk.unsynced_folder(path, by=call["pid"]) for path in found):
+            yield f"the folder {os.path.basename(folder)} of the proof isn't synced"
 
     def line(self, call: Call) -> Iterator[str]:
         """Data that a line of the log names is durable before the line is written; a torn line is kept aside,

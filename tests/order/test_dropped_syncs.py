@@ -24,6 +24,8 @@ NOTICED = {
         "cancel",
         "the folder control isn't synced",
     ),
+    "the proof of a run isn't durable before its first event": ("stage", "the proof that the run"),
+    "the name of the folder of proofs isn't durable": ("stage", "the folder runs of the proof"),
     "a claim's content isn't durable": ("stage", "visible before its content is synced"),
     "a claim's name isn't durable": ("stage", "before its claim's name is synced"),
     "a claim is visible before it names its owner": ("stage", "visible before its content is synced"),

@@ -62,7 +62,16 @@ def placed(path: str, text: str, by=sender) -> list[Call]:
     ]
 
 
-NEW_LOG = [engine("create", LOG, is_new=True), engine("sync", RUN, size=0)]
+STATE = "/home/agentforge"
+PROOF = f"{STATE}/runs/x.json"
+PROVED = [
+    engine("mkdir", STATE, is_new=True),
+    engine("sync", "/home", size=0),
+    engine("sync", f"{PROOF}.tmp", size=9),
+    engine("rename", PROOF, source=f"{PROOF}.tmp", text="012345678"),
+    engine("sync", f"{STATE}/runs", size=0),
+]
+NEW_LOG = [engine("create", LOG, is_new=True), engine("sync", RUN, size=0), *PROVED]
 STARTED = [
     engine("write", LOG, size=200),
     engine("sync", LOG, size=200),
@@ -120,6 +129,13 @@ BROKEN = {
     "an intent that isn't synced": (without(STARTED[1]), "the intent of ('attempt', '0', 1, 1) isn't synced"),
     "an act before its intent is synced": (swapped(STARTED[1], STARTED[2]), "the intent of"),
     "a log whose name isn't synced": (without(NEW_LOG[1]), "the log's own name"),
+    "a proof that isn't synced": (without(PROVED[2]), "the proof that the run was started here isn't synced"),
+    "a proof whose name isn't synced": (without(PROVED[4]), "the proof that the run was started here isn't"),
+    "a proof in a folder whose name isn't synced": (without(PROVED[1]), "the folder agentforge of the proof"),
+    "a first event before its proof": (
+        [GOOD[0], *STARTED[:1], *GOOD[1:]],
+        "the proof that the run was started here isn't synced",
+    ),
     "an intent to end that isn't synced": (without(KILLED[1]), "the intent to end"),
     "a control whose content isn't synced": (without(ASKED[1]), "visible before its content is synced"),
     "a control whose name isn't synced": (without(ASKED[4]), "the name of c1.json isn't synced"),
@@ -187,11 +203,11 @@ def test_a_torn_line_of_another_process_is_kept_before_it_is_cut_off() -> None:
         engine("sync", torn, size=17),
         engine("sync", RUN, size=0),
     ]
-    assert told([*GOOD[:6], *keeping, cut]) == ""
+    assert told([*NEW_LOG, *STARTED, *keeping, cut]) == ""
     for dropped in keeping[1:]:
         kept = [call for call in keeping if call is not dropped]
-        assert "the torn line isn't kept" in told([*GOOD[:6], *kept, cut])
-    assert told([*GOOD[:6], engine("truncate", LOG, size=200)]) == "", "its own half-written line"
+        assert "the torn line isn't kept" in told([*NEW_LOG, *STARTED, *kept, cut])
+    assert told([*NEW_LOG, *STARTED, engine("truncate", LOG, size=200)]) == "", "its own half-written line"
 
 
 def test_what_was_cut_off_is_no_longer_synced() -> None:

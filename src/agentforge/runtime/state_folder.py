@@ -13,6 +13,7 @@ from agentforge.model.errors import LogConflict, LogCorrupt, StorageFailed
 from agentforge.model.json_text import NOT_JSON
 from agentforge.ports.event_log import EventLog, Head
 from agentforge.system import files
+from agentforge.system.disk import Disk
 
 log = logging.getLogger("agentforge.run")
 
@@ -41,8 +42,11 @@ class StateFolder:
         return [f"{folder}/{name}" for name in names if name != mine and name.startswith(_digest(run_id))]
 
     def make(self, kind: str) -> None:
-        files.make_dir(self.root)
-        files.make_dir(os.path.join(self.root, kind))
+        """Create the folder of these files, durably."""
+        folder = os.path.join(self.root, kind)
+        with files.storage(folder):
+            Disk().make_directories(self.root)
+            Disk().make_directories(folder)
 
     def _problem(self, home: str) -> str:
         if not os.path.isabs(home):

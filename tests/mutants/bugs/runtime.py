@@ -21,6 +21,7 @@ JOURNAL = "agentforge.runtime.journal"
 SUPERVISION = "agentforge.runtime.supervision"
 LEFT = "agentforge.runtime.left_files"
 LOCK = "agentforge.app.runs.lock_folder"
+PROOF = "agentforge.runtime.run_proof"
 RECORDING = "agentforge.runtime.recorder"
 STATE = "agentforge.runtime.state_writer"
 
@@ -164,6 +165,20 @@ BUGS = (
         "a control's name isn't durable",
         "    os.fsync(folder)\n    return True",
         "    return True",
+        ORDER,
+    ),
+    Bug(
+        PROOF,
+        "the proof of a run isn't durable before its first event",
+        "Disk().replace(path, content)",
+        "files.replace(path, content)",
+        ORDER,
+    ),
+    Bug(
+        HEAD,
+        "the name of the folder of proofs isn't durable",
+        "            Disk().make_directories(folder)\n",
+        "            files.make_dir(folder)\n",
         ORDER,
     ),
     Bug(
