@@ -271,7 +271,7 @@ class Judge:
 
     def claim(self, call: Call) -> Iterator[str]:
         """A claim is whole and synced before it is visible, its name before the agent exists; an exit record
-        is whole and synced before it is visible."""
+        is whole and synced before it is visible, and so is what the agent printed."""
         folder, name = os.path.split(call["path"])
         if call["call"] == "link" and name == "claim":
             if not self.disk.holds(call["source"], call["text"]):
@@ -289,8 +289,9 @@ class Judge:
         ended = call["call"] == "rename" and name == "exit.json"
         if ended and not self.disk.holds(call["source"], call["text"]):
             yield "the exit record is visible before its content is synced"
-        if ended and f"{folder}/output.log" in self.disk.unsynced:
-            yield "the exit record is visible before the output is synced"
+        for printed in ("output.log", "errors.log"):
+            if ended and f"{folder}/{printed}" in self.disk.unsynced:
+                yield f"the exit record is visible before {printed} is synced"
 
     def view(self, call: Call) -> Iterator[str]:
         """A view is never ahead of the log."""

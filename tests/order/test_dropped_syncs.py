@@ -31,7 +31,8 @@ NOTICED = {
     "a claim is visible before it names its owner": ("stage", "visible before its content is synced"),
     "an exit record's content isn't durable": ("stage", "the exit record is visible"),
     "an exit record's name isn't durable": ("stage", "isn't synced by now"),
-    "output isn't synced before the exit record": ("stage", "before the output is synced"),
+    "output isn't synced before the exit record": ("stage", "before output.log is synced"),
+    "errors that are kept apart aren't synced": ("script", "before errors.log is synced"),
     "the write-ahead file isn't synced": ("retry", "the intent of"),
     "the name of the write-ahead file isn't synced": ("retry", "the intent of"),
     "a full write-ahead file is overwritten before the log is synced": (

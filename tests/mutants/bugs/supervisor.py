@@ -271,6 +271,13 @@ BUGS = (
     ),
     Bug(
         PROGRAM,
+        "errors that are kept apart aren't synced",
+        "            os.fsync(self.file)\n        except",
+        "            os.path.samestat(os.fstat(self.file), os.stat(OUTPUT)) and os.fsync(self.file)\n        except",
+        ORDER,
+    ),
+    Bug(
+        PROGRAM,
         "a secret split across two reads isn't redacted",
         "held_from = self._beginning(text)\n",
         "held_from = len(text)\n",
