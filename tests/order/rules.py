@@ -26,6 +26,7 @@ ENDINGS = {
     "hook_ending": "hook",
     "check_ending": "check",
 }
+PREPARED = {"check_prepared": "check", "tree_taken": "attempt"}
 CONTROLS = ("pause_requested", "cancel_requested", "restart_requested", "note_added")
 FINAL = ("session_complete", "session_aborted", "session_failed")
 
@@ -199,11 +200,22 @@ class Judge:
             for event in self.events
         )
 
+    def unready(self, attempt: tuple) -> Iterator[str]:
+        """The types of the events that describe the files before this attempt and aren't durable."""
+        for event in self.events:
+            kind = PREPARED.get(event.type)
+            is_before = kind is not None and event.data.get("when", "before") == "before"
+            if is_before and attempt_named(event, kind) == attempt and event.end > self.disk.synced:
+                yield event.type
+
     def act(self, call: Call) -> Iterator[str]:
-        """An intent is synced before its act, with the log's own name."""
+        """An intent is synced before its act, with the log's own name; the state of the files before an agent
+        or a check, too."""
         if call["call"] == "spawn" and (attempt := attempt_of(call["argv"][-1])):
             if not self.announced(attempt, STARTS):
                 yield f"the intent of {attempt} isn't synced"
+            for type in self.unready(attempt):
+                yield f"{type} of {attempt} isn't synced"
             if self.disk.log in self.disk.unsynced_names:
                 yield "the log's own name isn't synced"
         if call["call"] == "hook" and not self.is_durable("hook_start", **call["of"]):

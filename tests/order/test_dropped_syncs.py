@@ -17,6 +17,7 @@ pytestmark = [
 
 NOTICED = {
     "an intent isn't synced before its act": ("stage", "the intent of"),
+    "what a performer reports isn't durable before it goes on": ("checked", "check_prepared of"),
     "a control is dropped before its record is durable": ("cancel", "removed before its record is synced"),
     "a control's content isn't durable": ("cancel", "visible before its content is synced"),
     "a control's name isn't durable": ("cancel", "isn't synced by now"),
@@ -53,6 +54,11 @@ def test_it_is_noticed_that(words: str, tmp_path: Path) -> None:
     scenario, error = NOTICED[words]
     run = recorded(tmp_path / "run", scenario, bug(words).apply(tmp_path))
     assert any(error in told for told in judged(run))
+
+
+def test_it_is_noticed_that_the_tree_before_an_attempt_is_not_synced(tmp_path: Path) -> None:
+    source = bug("what a performer reports isn't durable before it goes on").apply(tmp_path)
+    assert any("tree_taken of" in told for told in judged(recorded(tmp_path / "run", "tracked", source)))
 
 
 def test_it_is_noticed_that_state_json_is_ahead_of_the_log(tmp_path: Path) -> None:

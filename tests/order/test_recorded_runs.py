@@ -31,6 +31,7 @@ CASES = {
     "a webhook that is repeated": "webhook-asks engine:post:2:after:engine",
     "a function that is repeated": "program engine:note:1:after:engine",
     "a check that is reattached to": "checked agent:note:5:after:engine",
+    "trees of the workspace": "tracked",
     "a script that is reattached to": "script agent:note:3:after:engine",
 }
 

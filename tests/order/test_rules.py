@@ -170,6 +170,17 @@ def test_is_noticed(trace: list[Call], words: str) -> None:
     assert words in told(trace)
 
 
+@pytest.mark.parametrize(
+    ("when", "words"), [("before", "tree_taken of ('attempt', '0', 1, 1)"), ("after", "")]
+)
+def test_tree_before_an_attempt_is_synced_before_it_starts(when: str, words: str) -> None:
+    tree = Event("tree_taken", AT, {"attempt": 1, "when": when}, "", 250)
+    found = "\n".join(complaints([*NEW_LOG, *STARTED], LOG, [*EVENTS[:2], tree]))
+    assert (words in found) if words else found == ""
+    later = [*NEW_LOG, *STARTED[:2], engine("sync", LOG, size=250), STARTED[2]]
+    assert complaints(later, LOG, [*EVENTS[:2], tree]) == []
+
+
 def test_what_a_sync_began_with_counts_and_not_what_came_meanwhile() -> None:
     short = [{**call, "size": 199} if call is STARTED[1] else call for call in GOOD]
     assert "the intent of ('attempt', '0', 1, 1) isn't synced" in told(short)

@@ -59,6 +59,13 @@ BUGS = (
     ),
     Bug(
         DRIVER,
+        "what a performer reports isn't durable before it goes on",
+        "            self._journal.wait_for_disk()\n",
+        "",
+        ORDER,
+    ),
+    Bug(
+        DRIVER,
         "a control is dropped before its record is durable",
         "            await self._journal.sync()\n            for control in taken:\n",
         "            for control in taken:\n",
