@@ -3,15 +3,19 @@
 from pathlib import Path
 
 from tests.crash.case import Case, CrashRun
-from tests.crash.scenarios import SCENARIOS
+from tests.crash.scenarios import SCENARIOS, Scenario
 
 from .rules import complaints, read_trace
+
+LARGE = Scenario("large", f"  - {{id: work, prompt: 'do {'x' * 70_000}', runs: 1}}\n")
+"""Its plan doesn't fit into a line of the log."""
+PLAYED = {**SCENARIOS, "large": LARGE}
 
 
 def recorded(base: Path, case: str, source: Path | None = None) -> CrashRun:
     """Play a case, with another source than the installed one if it is given."""
     played = Case.parse(case)
-    run = CrashRun(base, SCENARIOS[played.scenario])
+    run = CrashRun(base, PLAYED[played.scenario])
     if source is not None:
         run.also = {"PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"}
     run.play(played.planned_kills)

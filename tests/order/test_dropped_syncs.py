@@ -41,6 +41,7 @@ NOTICED = {
         "part of the log",
     ),
     "the write-ahead file is removed before the log is synced": ("plain", "bytes of the log are synced"),
+    "a payload isn't synced before the line that names it": ("large", "its payload"),
     "the name of a new log isn't synced": ("stage", "the log's own name isn't synced"),
 }
 

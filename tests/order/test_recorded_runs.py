@@ -9,7 +9,7 @@ from tests.crash.points import baseline
 from tests.sampling import one_in
 
 from .recorded import judged, recorded
-from .rules import read_trace
+from .rules import read_log, read_trace
 
 pytestmark = [
     pytest.mark.crash,
@@ -32,6 +32,7 @@ CASES = {
     "a function that is repeated": "program engine:note:1:after:engine",
     "a check that is reattached to": "checked agent:note:5:after:engine",
     "trees of the workspace": "tracked",
+    "a payload": "large",
     "a script that is reattached to": "script agent:note:3:after:engine",
 }
 
@@ -50,6 +51,11 @@ def test_order_is_kept_when_an_end_that_was_written_and_not_synced_is_put_right(
     assert run.story.killed
     assert run.story.commands == ["loop", "recover"]
     assert judged(run) == []
+
+
+def test_a_large_event_has_a_payload(tmp_path: Path) -> None:
+    events = read_log(recorded(tmp_path / "run", "large").story.log)
+    assert [event.type for event in events if event.payload] == ["session_start"]
 
 
 def test_the_trace_has_every_kind_of_call(tmp_path: Path) -> None:

@@ -13,9 +13,17 @@ DISPLACEMENT = "agentforge.adapters.log.displacement"
 DISK = "agentforge.system.disk"
 CODEC = "agentforge.model.codec"
 
+ORDER = ("tests/order/test_recorded_runs.py",)
 DISPLACED = ("tests/adapters/test_displaced_log.py",)
 
 BUGS = (
+    Bug(
+        FILE,
+        "a payload isn't synced before the line that names it",
+        "        self._disk.replace(self._path(payload), data)\n",
+        "        files.replace(self._path(payload), data)\n",
+        ORDER,
+    ),
     Bug(
         AHEAD,
         "a write-ahead file that is slower is used further",
