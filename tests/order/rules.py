@@ -15,6 +15,7 @@ ATTEMPT = re.compile(
     r"(?:parallel-(\d+)-[^/]*/providers/([^/]+)/)?stage-(\d+)-[^/]*/"
     r"(?:run-(\d+)/)?iterations/(\d+)/(attempt|judge)-(\d+)$"
 )
+BRANCH = re.compile(r"/parallel-(\d+)-[^/]*/providers/([^/]+)/state\.json$")
 CHECK = re.compile(r"stage-(\d+)-[^/]*/(?:run-(\d+)/)?checks/([^/]+)-(\d+)-(\d+)$")
 SCRIPT = re.compile(r"/hooks/([^/]+)/attempt-(\d+)$")
 PROOF = re.compile(r"/agentforge/runs/[^/]+\.json$")
@@ -309,6 +310,8 @@ class Judge:
         """A view is never ahead of the log."""
         if call["call"] != "rename":
             return
+        if branch := BRANCH.search(call["path"]):
+            yield from self.branch(int(branch[1]), branch[2], json.loads(call["text"]))
         if call["path"] == f"{self.run}/state.json":
             length = (json.loads(call["text"]).get("snapshot") or {}).get("length", 0)
         elif "/heads/" in call["path"]:
@@ -317,6 +320,21 @@ class Judge:
             return
         if length > self.disk.synced:
             yield f"it tells of {length} bytes of the log, of which {self.disk.synced} are synced"
+
+    def branch(self, block: int, provider: str, told: dict) -> Iterator[str]:
+        """The iterations of each stage of a branch are those of durable events."""
+        stages = [*(stage["iterations"] for stage in told["stages"]), told["iteration_completed"]]
+        for stage, iterations in enumerate(stages[: told["current_stage"] + 1]):
+            durable = [
+                event.cursor["iteration"]
+                for event in self.events
+                if event.type == "iteration_complete"
+                and event.end <= self.disk.synced
+                and event.cursor["node_path"] == f"{block}.{stage}"
+                and event.cursor.get("provider") == provider
+            ]
+            if iterations > max(durable, default=0):
+                yield f"it tells of {iterations} iterations of stage {stage}, more than are synced"
 
     def proof(self, call: Call) -> Iterator[str]:
         """That the run was started here is durable before its first event."""

@@ -41,6 +41,7 @@ NOTICED = {
         "part of the log",
     ),
     "the write-ahead file is removed before the log is synced": ("plain", "bytes of the log are synced"),
+    "the files of a block are ahead of the log when it ends": ("block", "more than are synced"),
     "a payload isn't synced before the line that names it": ("large", "its payload"),
     "the name of a new log isn't synced": ("stage", "the log's own name isn't synced"),
 }
@@ -62,15 +63,21 @@ def test_it_is_noticed_that_the_tree_before_an_attempt_is_not_synced(tmp_path: P
     assert any("tree_taken of" in told for told in judged(recorded(tmp_path / "run", "tracked", source)))
 
 
-def test_it_is_noticed_that_state_json_is_ahead_of_the_log(tmp_path: Path) -> None:
-    source = bug("state.json is ahead of the log").apply(tmp_path)
+AHEAD = {
+    "state.json is ahead of the log": ("retry", "bytes of the log, of which"),
+    "the view of a branch is ahead of the log": ("block", "more than are synced"),
+}
+
+
+@pytest.mark.parametrize("words", AHEAD)
+def test_it_is_noticed_that_a_view_is_ahead(words: str, tmp_path: Path) -> None:
+    source, (scenario, error) = bug(words).apply(tmp_path), AHEAD[words]
     writer = source / "agentforge/runtime/state_writer.py"
     # At every step, and not when some time has passed, which is another moment on every machine.
     often = writer.read_text().replace("SECONDS_BETWEEN = 1.0", "SECONDS_BETWEEN = 0.0")
     assert often != writer.read_text()
     writer.write_text(often)
-    run = recorded(tmp_path / "run", "retry", source)
-    assert any("bytes of the log, of which" in told for told in judged(run))
+    assert any(error in told for told in judged(recorded(tmp_path / "run", scenario, source)))
 
 
 def test_it_is_noticed_that_the_intent_of_a_webhook_is_not_synced(tmp_path: Path) -> None:

@@ -229,6 +229,26 @@ def test_what_was_cut_off_is_no_longer_synced() -> None:
     assert "the intent of" in told([*NEW_LOG, *STARTED[:2], *again])
 
 
+@pytest.mark.parametrize(
+    ("told_of", "words"), [((1, 0), ""), ((2, 0), "2 iterations of stage 0"), ((1, 1), "stage 1")]
+)
+def test_view_of_a_branch_is_not_ahead_of_the_log(told_of: tuple[int, int], words: str) -> None:
+    done = {"node_path": "0.0", "node_run": 1, "provider": "p"}
+    complete = [
+        Event("iteration_complete", {**done, "iteration": 1}, {}, "", 200),
+        Event("iteration_complete", {**done, "iteration": 2}, {}, "", 300),
+        Event("iteration_complete", {**done, "node_path": "0.1", "iteration": 1}, {}, "", 400),
+        Event("iteration_complete", {**done, "provider": "q", "iteration": 2}, {}, "", 100),
+    ]
+    view = {"current_stage": 1, "iteration_completed": told_of[1], "stages": [{"iterations": told_of[0]}]}
+    path = f"{RUN}/parallel-00-duel/providers/p/state.json"
+    written = engine("rename", path, source=f"{path}.tmp", text=json.dumps(view))
+    synced = [*NEW_LOG, engine("write", LOG, size=400), engine("sync", LOG, size=200)]
+    found = "\n".join(complaints([*synced, written], LOG, complete))
+    assert (words in found) if words else found == ""
+    assert complaints([*synced, engine("sync", LOG, size=400), written], LOG, complete) == []
+
+
 WAL = RUN / "events.wal"
 NEW_WAL = [
     engine("create", WAL, is_new=True),

@@ -21,6 +21,7 @@ JOURNAL = "agentforge.runtime.journal"
 SUPERVISION = "agentforge.runtime.supervision"
 LEFT = "agentforge.runtime.left_files"
 LOCK = "agentforge.app.runs.lock_folder"
+MANIFEST = "agentforge.runtime.tasks.manifest"
 PROOF = "agentforge.runtime.run_proof"
 RECORDING = "agentforge.runtime.recorder"
 STATE = "agentforge.runtime.state_writer"
@@ -136,6 +137,21 @@ BUGS = (
         "state.json is ahead of the log",
         "        await self._journal.sync()\n        self._journal.writer.verify()\n",
         "        self._journal.writer.verify()\n",
+        ORDER,
+    ),
+    Bug(
+        STATE,
+        "the view of a branch is ahead of the log",
+        "        await self._journal.sync()\n        self._journal.writer.verify()\n",
+        "        write_branch_files(self._layout, self._journal.plan, self._journal.state)\n"
+        "        await self._journal.sync()\n        self._journal.writer.verify()\n",
+        ("tests/runtime/test_state_writer.py",),
+    ),
+    Bug(
+        MANIFEST,
+        "the files of a block are ahead of the log when it ends",
+        "        journal.wait_for_disk()\n",
+        "",
         ORDER,
     ),
     Bug(

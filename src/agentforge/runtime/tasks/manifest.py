@@ -18,6 +18,8 @@ class ManifestPerformer:
 
     def do(self, task: ManifestTask) -> f.AnyFact:
         plan, layout, journal = self._context.plan, self._context.layout, self._journal
+        # Neither file may be ahead of the log.
+        journal.wait_for_disk()
         path = layout.manifest(task.place.folder)
         content = manifest(plan, task.place.path, layout, journal.model.history, journal.now())
         write_branch_files(layout, plan, journal.state)
