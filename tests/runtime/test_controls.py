@@ -17,14 +17,14 @@ from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.errors import StorageFailed
 from agentforge.model.layout import RunLayout
-from agentforge.model.request import Request
+from agentforge.model.request import TIMER, Request
 from agentforge.model.state import MAX_REFUSED, RefusedFile
 from agentforge.runtime.answers import MAX_TEXT_BYTES, Answer, give_answer, given_answers, has_invalid_answer
 from agentforge.runtime.controls import Control, drop_control, drop_pauses, pending_controls, send_control
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.left_files import MAX_FILE_BYTES
 from agentforge.runtime.refusals import Refusals
-from agentforge.runtime.requests import take_answers
+from agentforge.runtime.requests import record_answers, record_due, take_answers
 from agentforge.testing import FakeClock
 from agentforge.testing.memory_log import MemoryLog
 
@@ -300,3 +300,32 @@ def test_control_is_kept_if_the_engine_cannot_read_it_now(layout: RunLayout) -> 
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
         os.close(folder)
     assert pending_controls(layout) == [CANCEL]
+
+
+def asked_in(journal: Journal, **changes: Any) -> None:
+    opened = f.RequestOpened("r", "question", "r", "question", "?", ())
+    journal.record(replace(opened, **changes), Cursor("0", 1, 1))
+
+
+def test_secret_in_an_answer_that_another_program_left_is_not_recorded(
+    layout: RunLayout, journal: Journal
+) -> None:
+    asked_in(journal)
+    give_answer(layout, replace(answer("use hunter2"), text="as hunter2 says"))
+    assert record_answers(journal, layout, lambda said: said.replace("hunter2", "***"))
+    (known,) = journal.state.requests
+    assert (known.answer, known.text) == ("use ***", "as *** says")
+
+
+def test_answer_beside_a_log_that_ends_with_the_timeout_is_too_late(
+    layout: RunLayout, journal: Journal
+) -> None:
+    asked_in(journal, options=("yes", "no"), due_at=NOON, default="no")
+    journal.record(f.TimerFired(f"{TIMER}r"), journal.state.cursor)
+    give_answer(layout, answer("yes"))
+    assert not record_answers(journal, layout, str)
+    late = "the time to answer request 'r' is over"
+    assert journal.state.refused == (RefusedFile("answers/r.json", late, "r.json.refused"),)
+    record_due(journal, layout, str)
+    (known,) = journal.state.requests
+    assert (known.answer, known.answered_by) == ("no", "default")

@@ -24,6 +24,7 @@ LOCK = "agentforge.app.runs.lock_folder"
 MANIFEST = "agentforge.runtime.tasks.manifest"
 PROOF = "agentforge.runtime.run_proof"
 RECORDING = "agentforge.runtime.recorder"
+REQUESTS = "agentforge.runtime.requests"
 STATE = "agentforge.runtime.state_writer"
 
 LIVING = ("tests/surface/test_locks.py", "tests/runtime/test_living_programs.py")
@@ -180,6 +181,27 @@ BUGS = (
         "an answer to another request is accepted",
         "if given.request != request.id:",
         "if False:",
+        ("tests/runtime/test_controls.py",),
+    ),
+    Bug(
+        REQUESTS,
+        "a secret in the text of an answer is recorded",
+        "hide(answer.text)",
+        "answer.text",
+        ("tests/runtime/test_controls.py",),
+    ),
+    Bug(
+        REQUESTS,
+        "a secret in an answer is recorded",
+        "hide(answer.answer)",
+        "answer.answer",
+        ("tests/runtime/test_controls.py",),
+    ),
+    Bug(
+        REQUESTS,
+        "an answer after the timeout is taken",
+        " if not request.is_overdue]",
+        "]",
         ("tests/runtime/test_controls.py",),
     ),
     Bug(FILES, "a control's content isn't durable", "content, durable=True)", "content)", ORDER),
