@@ -52,6 +52,16 @@ class Reborn(FakeProcesses):
         return False
 
 
+def test_lock_file_is_gone_before_the_lease_is_free(leases: Leases, tmp_path: Path) -> None:
+    """Otherwise it would remove the lock file of the engine that takes the lease next."""
+    lock, found = Path(lock_file(str(tmp_path), "s")), []
+    journal = leases.open("s")
+    assert lock.exists()
+    journal.observe(lambda: found.append(lock.exists()))
+    leases.release(journal)
+    assert found == [False]
+
+
 def test_a_lock_whose_owner_lives_stays(leases: Leases, tmp_path: Path) -> None:
     assert asyncio.run(leases.clean()) == set()
     assert Path(lock_file(str(tmp_path), "s")).exists()

@@ -19,6 +19,7 @@ IMPORT = "agentforge.legacy.import_run"
 ITERATIONS = "agentforge.runtime.iteration_files"
 JOURNAL = "agentforge.runtime.journal"
 SUPERVISION = "agentforge.runtime.supervision"
+LEASES = "agentforge.app.runs.leases"
 LEFT = "agentforge.runtime.left_files"
 LOCK = "agentforge.app.runs.lock_folder"
 MANIFEST = "agentforge.runtime.tasks.manifest"
@@ -532,6 +533,17 @@ BUGS = (
         " and processes.is_alive(claim.identity)",
         "",
         LIVING,
+    ),
+    Bug(
+        LEASES,
+        "the lease is released before the lock file is removed",
+        "            if not keep_lock:\n"
+        "                remove_lock(self._runs.project, journal.session)\n"
+        "            journal.close()\n",
+        "            journal.close()\n"
+        "            if not keep_lock:\n"
+        "                remove_lock(self._runs.project, journal.session)\n",
+        ("tests/sdk/test_stale_locks.py",),
     ),
     Bug(LOCK, "the draft of a lock is never found", "(drafted(name) or name for", "(name for"),
     Bug(
