@@ -1,8 +1,11 @@
 """What bubblewrap is asked for, without bubblewrap: the program is a stand-in that is never run."""
 
+import socket
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from tests.scratch import MEMORY
 
 from agentforge.adapters.sandboxes.bwrap import KERNEL_SWITCHES, BwrapSandbox
 from agentforge.model.plan import SandboxChoice
@@ -34,6 +37,7 @@ class World:
             str(self.project), (str(self.runs), str(self.attempt)), (str(self.here), str(self.runs / "p.md"))
         )
         wrapped = BwrapSandbox({"PATH": self.path}).wrap(command, choice, within, "mark")
+        assert wrapped.env == {}, "its process is visible in the sandbox"
         words = list(wrapped.argv)
         assert words[-3:] == ["/bin/sh", "-c", "true"]
         return words[: words.index("--")]
@@ -83,6 +87,16 @@ def test_nothing_of_the_machine_is_bound_writable(world: World) -> None:
 @pytest.mark.parametrize("network", [True, False])
 def test_the_network_is_there_only_where_it_is_wanted(world: World, network: bool) -> None:
     assert has(world.argv(network=network), "--unshare-net") is not network
+
+
+@pytest.mark.parametrize("network", [True, False])
+def test_sockets_of_servers_are_hidden_with_the_network(world: World, network: bool) -> None:
+    # A folder that is neither emptied nor the project's.
+    with TemporaryDirectory(dir=MEMORY) as folder, socket.socket(socket.AF_UNIX) as server:
+        server.bind(f"{folder}/server")
+        server.listen()
+        argv = world.argv(network=network)
+        assert has(argv, "--ro-bind", "/dev/null", f"{folder}/server") is not network
 
 
 def test_the_home_is_empty(world: World) -> None:

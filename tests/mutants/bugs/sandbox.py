@@ -3,6 +3,7 @@
 from tests.mutants.mutation import Mutation as Bug
 
 BWRAP = "agentforge.adapters.sandboxes.bwrap"
+ARGUMENTS = ("tests/adapters/test_bwrap_arguments.py",)
 DOCKER = "agentforge.adapters.sandboxes.docker"
 MOUNTS = "agentforge.adapters.sandboxes.mounts"
 CONFINE = "agentforge.runtime.confinement"
@@ -18,6 +19,20 @@ OF_COMMANDS = ("tests/security/test_api_commands.py",)
 OF_REPLAYS = ("tests/sdk/test_recording.py", "tests/adapters/test_replay_provider.py")
 
 BUGS = (
+    Bug(
+        BWRAP,
+        "sockets of servers are visible without the network",
+        "[] if choice.network else sockets(emptied)",
+        "[]",
+        ARGUMENTS,
+    ),
+    Bug(
+        BWRAP,
+        "the agent's environment is that of bwrap, too",
+        "return replace(command, argv=argv, env={},",
+        "return replace(command, argv=argv,",
+        ARGUMENTS,
+    ),
     Bug(BWRAP, "IPC is shared with the host", '"--unshare-ipc", ', ""),
     Bug(BWRAP, "processes are shared with the host", '"--unshare-pid", ', ""),
     Bug(
