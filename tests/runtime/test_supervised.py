@@ -56,6 +56,19 @@ def engine(tmp_path: Path) -> Engine:
     return Engine(tmp_path)
 
 
+def test_what_must_happen_before_a_start_does(tmp_path: Path) -> None:
+    engine, found = Engine(tmp_path), []
+    engine.supervised = Supervised(
+        host_processes(str(SUPERVISOR)),
+        SupervisorLimits(),
+        str(tmp_path),
+        str(engine.log),
+        before_start=lambda: found.extend(["called", *os.listdir(engine.place.root)]),
+    )
+    assert engine.run("true").record is not None
+    assert found == ["called"]
+
+
 def test_the_providers_idle_limit_counts_instead_of_the_stages(engine: Engine) -> None:
     left = engine.run("sleep 0.8", AttemptLimits(idle_timeout=0.2), idle_timeout=20.0)
     assert left.record is not None

@@ -2,6 +2,9 @@
 
 import json
 import re
+import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,9 +14,18 @@ from hypothesis import strategies as st
 
 from agentforge.runtime.supervisor import StreamRedactor
 
-from .attempt_run import AttemptRun, ManualClock, eventually, nothing_left_behind, python
+from .attempt_run import (
+    LOADED,
+    SUPERVISOR,
+    AttemptRun,
+    ManualClock,
+    eventually,
+    nothing_left_behind,
+    python,
+)
 
 KEY = "sk-0123456789"
+PR_GET_DUMPABLE = 3
 
 
 @pytest.fixture
@@ -144,3 +156,20 @@ def test_errors_count_as_a_sign_of_life(attempt: AttemptRun) -> None:
         (attempt.folder / f"go-{number}").touch()
         eventually(lambda said=f"{number}\n": said in attempt.errors.read_text() or attempt.exit.exists())
     assert attempt.outcome()["status"] == "exited"
+
+
+def test_other_processes_cannot_read_its_memory_when_it_asks_for_the_secrets(attempt: AttemptRun) -> None:
+    """Without a specification it exits, and tells before whether it could be dumped."""
+    told = f"""{LOADED}
+import ctypes
+supervisor.main()
+print(ctypes.CDLL(None).prctl({PR_GET_DUMPABLE}, 0, 0, 0, 0))
+"""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        program = [sys.executable, "-I", "-S", "-c", told, str(SUPERVISOR)]
+        child = subprocess.Popen(program, cwd=attempt.folder, env={}, stdin=theirs, stdout=subprocess.PIPE)
+    attempt.supervisors.append(child)
+    with ours:
+        assert ours.recv(1) == b"+"
+    assert child.communicate(timeout=60)[0] == b"0\n"

@@ -10,6 +10,7 @@ CLAIM = ("tests/runtime/test_supervisor_claim.py", "tests/runtime/test_superviso
 ENDING = ("tests/runtime/test_supervisor_doubts.py", "tests/runtime/test_supervisor_ending.py")
 OUTCOME = ("tests/runtime/test_supervisor_doubts.py", "tests/runtime/test_supervisor_outcome.py")
 SECRETS = ("tests/runtime/test_supervisor_secrets.py",)
+START = ("tests/runtime/test_supervisor_start.py",)
 AFTER = ("tests/runtime/test_supervisor_cleanup.py",)
 ORDER = ("tests/order/test_recorded_runs.py",)
 
@@ -268,6 +269,27 @@ BUGS = (
         "            os.fsync(self.file)\n        except",
         "            pass\n        except",
         ORDER,
+    ),
+    Bug(
+        PROGRAM,
+        "other processes can read the secrets in its memory",
+        "    hide_memory()\n    spec = receive_spec()\n",
+        "    spec = receive_spec()\n",
+        SECRETS,
+    ),
+    Bug(
+        PROGRAM,
+        "an agent starts although its supervisor has died",
+        "            if os.getppid() != parent:",
+        "            if False:",
+        START,
+    ),
+    Bug(
+        ENGINE,
+        "what must happen before a start doesn't",
+        "        self._before_start()\n",
+        "",
+        ("tests/runtime/test_supervised.py",),
     ),
     Bug(
         PROGRAM,
