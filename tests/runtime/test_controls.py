@@ -324,7 +324,7 @@ def test_answer_beside_a_log_that_ends_with_the_timeout_is_too_late(
     journal.record(f.TimerFired(f"{TIMER}r"), journal.state.cursor)
     give_answer(layout, answer("yes"))
     assert not record_answers(journal, layout, str)
-    late = "the time to answer request 'r' is over"
+    late = "request 'r' has timed out"
     assert journal.state.refused == (RefusedFile("answers/r.json", late, "r.json.refused"),)
     record_due(journal, layout, str)
     (known,) = journal.state.requests
