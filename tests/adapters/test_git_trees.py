@@ -223,7 +223,7 @@ def test_secrets_are_not_kept(repository: Repository) -> None:
         (TreeLimits(new_bytes=2), "more than 0 MB of files are new to git"),
     ],
 )
-def test_too_much_is_a_reason_and_is_not_tried_again(
+def test_too_much_is_a_reason_and_is_not_retried(
     repository: Repository, limits: TreeLimits, reason: str
 ) -> None:
     repository.put("new.txt", "new")

@@ -178,7 +178,7 @@ def test_lines_that_a_power_failure_took_are_restored_and_reported(path: Path, w
     ]
 
 
-def test_zeros_in_the_place_of_synced_lines_are_overwritten_and_kept_aside(path: Path) -> None:
+def test_zeros_in_the_place_of_synced_lines_are_overwritten_and_saved(path: Path) -> None:
     killed(JsonlLog(path), timer_events(12))
     whole = path.read_bytes()
     path.write_bytes(whole[:-500] + bytes(500))

@@ -246,7 +246,7 @@ def test_resume_of_a_failed_run_starts_the_retry_count_afresh() -> None:
 # -- further tries of the stage
 
 
-def test_failed_stage_is_tried_again_from_the_iteration_that_failed() -> None:
+def test_failed_stage_is_retried_from_the_iteration_that_failed() -> None:
     """Attempt numbers continue, and the failures of attempts still count: each try is one attempt."""
     play(
         plan_of(stage(runs=2, retry=RetryPolicy(max_attempts=2, stage=2))),

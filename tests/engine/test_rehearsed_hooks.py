@@ -87,7 +87,7 @@ def test_a_pipeline_with_another_hook_has_no_recorded_answer() -> None:
     assert found.unrecorded == (CourseStep("hook", attempt=1, detail=GREET.id),)
 
 
-def test_a_call_that_was_lost_is_made_again() -> None:
+def test_a_call_that_was_lost_is_repeated() -> None:
     plan = hooked(REVIEW)
     lost = call(REVIEW, 1, "hook_lost")
     events = enact(plan, (work("plan"), lost, call(REVIEW, 2)))

@@ -51,7 +51,7 @@ def test_a_file_that_the_agent_wrote_at_the_output_path_stays(project: Path) -> 
     assert (project / "out.md").read_text() == "mine\n"
 
 
-def test_an_agent_that_could_not_be_started_may_be_tried_again_where_work_is_done_once(
+def test_an_agent_that_could_not_be_started_may_be_retried_where_work_is_done_once(
     project: Path, tmp_path: Path
 ) -> None:
     agent = program(tmp_path / "tools", "agent", "#!/no/such/interpreter\n")

@@ -101,7 +101,7 @@ INVALID = {
 
 
 @pytest.mark.parametrize(("given", "reason"), INVALID.values(), ids=INVALID)
-def test_an_answer_that_makes_no_sense_is_put_aside(
+def test_an_answer_that_makes_no_sense_is_renamed(
     layout: RunLayout, journal: Journal, given: object, reason: str
 ) -> None:
     folder = Path(layout.answers)

@@ -52,7 +52,7 @@ def at_work(status: TaskStatus = TaskStatus.RUNNING) -> RunState:
     return replace(RUN, at=StageState("0", 1, "stage-00-plan", iteration=iteration))
 
 
-def test_agent_whose_supervisor_lives_is_at_work(layout: RunLayout, place: AttemptLayout) -> None:
+def test_agent_whose_supervisor_lives_is_running(layout: RunLayout, place: AttemptLayout) -> None:
     claimed(place, mark=MARK)
     assert has_living_program(PLAN, at_work(), layout, FakeProcesses(place))
 
@@ -92,7 +92,7 @@ def test_agent_that_the_log_knows_to_be_over_is_not(layout: RunLayout, place: At
 
 
 @pytest.mark.parametrize("kind", ["judge", "check"])
-def test_judge_or_check_whose_supervisor_lives_is_at_work(layout: RunLayout, kind: str) -> None:
+def test_judge_or_check_whose_supervisor_lives_is_running(layout: RunLayout, kind: str) -> None:
     plan = plan_of(stage(checks=(Check("unit", "make test"),)))
     at = StageState("0", 1, "stage-00-plan", completed=2)
     if kind == "judge":

@@ -278,7 +278,7 @@ def test_check_is_not_skipped_by_agents_nor_without_a_reason(
     assert not run_dir(tmp_path).exists()
 
 
-def test_failed_stage_is_tried_again_with_further_attempts(tmp_path: Path) -> None:
+def test_failed_stage_is_retried_with_further_attempts(tmp_path: Path) -> None:
     retry = {"max_attempts": 1, "initial_delay": 0, "stage": 2}
     wrong = says("tried", "error", reason="no idea")
     result = ran(tmp_path, pipeline(node(retry=retry)), wrong, wrong, says("done", "stop"))

@@ -63,7 +63,7 @@ def test_check_that_was_skipped_at_a_question_is_skipped_there_in_a_replay(tmp_p
 
 
 @pytest.mark.parametrize("tries", [1, 2])
-def test_stage_that_was_tried_again_is_tried_again_in_a_replay(tries: int, tmp_path: Path) -> None:
+def test_stage_that_was_retried_is_retried_in_a_replay(tries: int, tmp_path: Path) -> None:
     retry = {"max_attempts": 1, "initial_delay": 0, "stage": tries}
     wrong = [says("tried", "error", reason="no idea")] * tries
     definition = pipeline(node(retry=retry))

@@ -75,7 +75,7 @@ def test_status_list_and_tail_show_a_run_of_the_shell_engine(loop: ShellRun) -> 
     ]
 
 
-def test_first_resume_appends_log_adopted_and_the_chain_starts_there(loop: ShellRun) -> None:
+def test_first_resume_appends_log_imported_and_the_chain_starts_there(loop: ShellRun) -> None:
     before = loop.log.read_bytes()
     result = resumed(loop.project)
     assert (result.status, result.iterations) == (RunStatus.COMPLETED, 4)
@@ -213,7 +213,7 @@ def test_event_on_a_torn_line_of_the_shell_engine_is_not_lost(loop: ShellRun) ->
     assert types.count("iteration_complete") == 2
 
 
-def test_changed_line_before_log_adopted_is_noticed(loop: ShellRun) -> None:
+def test_changed_line_before_log_imported_is_noticed(loop: ShellRun) -> None:
     resumed(loop.project)
     loop.log.write_bytes(loop.log.read_bytes().replace(b'"reason":"more"', b'"reason":"less"', 1))
     assert not verify(loop.log).is_intact

@@ -1,4 +1,4 @@
-"""Phrases that string literals, docstrings and Markdown files must not contain."""
+"""Phrases that string literals, docstrings, Markdown files and the names of tests must not contain."""
 
 import ast
 import re
@@ -97,6 +97,15 @@ def test_phrase_is_found_with_its_line(text: str, line: int) -> None:
 )
 def test_ordinary_text_is_accepted(text: str) -> None:
     assert list(violations(text)) == []
+
+
+def test_names_of_tests() -> None:
+    found = []
+    for path in sorted((REPOSITORY / "tests").rglob("test_*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
+                found += report(path, list(violations(node.name.replace("_", " "), node.lineno)))
+    assert found == []
 
 
 def test_strings_and_docstrings_are_read_but_not_names_and_comments() -> None:
