@@ -1,9 +1,11 @@
 """Runs the tests of each mutation and reports how many are caught: `python -m tests.mutants [WORD…]`.
 
-A mutation is caught if a test fails or hangs. The exit status is 1 if fewer than 98 % are caught, or if the
-tests fail without a mutation. WORDs select mutations by a part of the module name or the description.
+A mutation is caught if a test fails or hangs, and the test that failed passes without the mutation. The exit
+status is 1 if fewer than 98 % are caught, or if the tests fail without a mutation. WORDs select mutations by
+a part of the module name or the description.
 """
 
+import json
 import os
 import signal
 import subprocess
@@ -13,6 +15,7 @@ import time
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.scratch import VARIABLE, memory
 
@@ -36,9 +39,18 @@ def tests_of(mutation: Mutation) -> tuple[str, ...]:
     return mutation.tests or NEAR[mutation.module]
 
 
-def passes(source: Path, folder: Path, tests: tuple[str, ...], *more: str, seconds: float = SECONDS) -> bool:
+class Outcome(NamedTuple):
+    passed: bool
+    failed: str = ""
+    """The test, or the file that can't be imported; empty if the tests were ended."""
+
+
+def try_tests(
+    source: Path, folder: Path, tests: tuple[str, ...], *more: str, seconds: float = SECONDS
+) -> Outcome:
     """Whether the tests pass with this source; tests that hang count as failed."""
-    options = ("-x", "-q", "--timeout=60", "-p", "no:cacheprovider", f"--basetemp={folder / 'tmp'}")
+    cache = folder / "cache"
+    options = ("-x", "-q", "--timeout=60", "-o", f"cache_dir={cache}", f"--basetemp={folder / 'tmp'}")
     with tempfile.TemporaryDirectory(prefix="mutant-", dir=memory(), ignore_cleanup_errors=True) as scratch:
         process = subprocess.Popen(
             [sys.executable, "-m", "pytest", *options, *more, *tests],
@@ -54,13 +66,16 @@ def passes(source: Path, folder: Path, tests: tuple[str, ...], *more: str, secon
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
-            return False
+            return Outcome(False)
     said = output.decode(errors="replace")
     if process.returncode not in (OK, FAILED, INTERRUPTED):
         raise SystemExit(f"can't run {' '.join(tests)}:\n{said[-2000:]}")
     if source == SOURCE and process.returncode != OK:
         say(said[-4000:])
-    return process.returncode == OK
+    if process.returncode == OK:
+        return Outcome(True)
+    failed = cache / "v" / "cache" / "lastfailed"
+    return Outcome(False, next(iter(json.loads(failed.read_bytes())), "") if failed.exists() else "")
 
 
 def passes_unchanged(chosen: list[Mutation]) -> bool:
@@ -68,15 +83,19 @@ def passes_unchanged(chosen: list[Mutation]) -> bool:
     tests = tuple(sorted({test for mutation in chosen for test in tests_of(mutation)}))
     with tempfile.TemporaryDirectory(prefix="mutant-", ignore_cleanup_errors=True) as name:
         at_once = ("-n", str(AT_ONCE), "--dist", "loadfile")
-        return passes(SOURCE, Path(name), tests, *at_once, seconds=ALL_SECONDS)
+        return try_tests(SOURCE, Path(name), tests, *at_once, seconds=ALL_SECONDS).passed
 
 
 def is_caught(mutation: Mutation) -> bool:
     with tempfile.TemporaryDirectory(prefix="mutant-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
-        caught = not passes(mutation.apply(folder), folder, tests_of(mutation))
-    say(f"{'caught  ' if caught else 'SURVIVED'} {mutation.module}: {mutation.bug}")
-    return caught
+        passed, failed = try_tests(mutation.apply(folder), folder, tests_of(mutation))
+        # A test that sometimes fails by itself has caught nothing.
+        flaky = bool(failed) and not try_tests(SOURCE, folder, (failed,)).passed
+    found = "SURVIVED" if passed else "UNKNOWN " if flaky else "caught  "
+    note = f" ({failed} fails without the mutation, too)" if flaky else ""
+    say(f"{found} {mutation.module}: {mutation.bug}{note}")
+    return not passed and not flaky
 
 
 def report(caught: dict[Mutation, bool]) -> float:
