@@ -26,7 +26,7 @@ ONCE = {"max_attempts": 1}
 FORMATS = {"anthropic": "anthropic:claude-sonnet-5-5", "openai": "openai:gpt-5.5"}
 DONE = Turn("Done.", (Call("complete", {"summary": "written", "decision": "stop", "reason": "all there"}),))
 WORK = Script((Turn("I write.", (Call("write_file", {"path": "hello.txt", "content": "hello\n"}),)), DONE))
-SECONDS = 60.0
+SECONDS = 150.0
 
 
 def shell(line: str) -> Script:

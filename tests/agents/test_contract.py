@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.agents.clis import programs
-from tests.agents.trial import Trial
+from tests.agents.trial import PATIENCE, Trial
 
 from agentforge.adapters.providers.builtin import builtin_providers
 from agentforge.ports.provider import Provider
@@ -27,13 +27,13 @@ class TestRealAgents(ProcessProviderContract):
             # Several of them at once in a home without its database get in each other's way.
             listing = [str(programs() / "opencode"), "session", "list"]
             subprocess.run(
-                listing, env=environ, cwd=trial.project, capture_output=True, check=True, timeout=60
+                listing, env=environ, cwd=trial.project, capture_output=True, check=True, timeout=PATIENCE
             )
         return builtin_providers(environ)[trial.cli.name]
 
     @pytest.fixture
     def config(self) -> dict[str, Any]:
-        return {"timeout": 25}
+        return {"timeout": PATIENCE}
 
     @pytest.fixture
     def slow_config(self, trial: Trial, tmp_path: Path) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.agents.trial import PROMPT, RESULT, WRITES, Trial, bounded, end, eventually, soon
+from tests.agents.trial import PATIENCE, PROMPT, RESULT, WRITES, Trial, bounded, end, eventually, soon
 from tests.runtime.attempt_run import lives
 
 from agentforge.app.results import RunResult
@@ -58,7 +58,7 @@ def test_engine_told_to_stop_ends_the_agent_in_the_middle_of_a_tool(trial: Trial
         process.send_signal(signal.SIGTERM)
         eventually(lambda: trial.facts("pause_requested"))
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=60) == 143
+        assert process.wait(timeout=PATIENCE) == 143
     finally:
         end(process)
     assert trial.only("session_paused")["reason"] == "signal_interrupt"

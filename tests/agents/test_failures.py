@@ -2,7 +2,7 @@
 
 import pytest
 from msgspec.structs import replace
-from tests.agents.trial import WRITES, Trial
+from tests.agents.trial import PATIENCE, WRITES, Trial
 
 from agentforge.testing.model_server import FOREVER, Fault, Script
 
@@ -40,7 +40,7 @@ def test_refusal_of_the_model_is_classified(trial: Trial, status: int, kind: str
 def test_unreachable_model_server_is_reported(trial: Trial) -> None:
     """Codex waits for the network as long as it may, and OpenCode for minutes."""
     waits = trial.cli.name in ("codex", "opencode")
-    result = trial.run(WRITES, at="http://127.0.0.1:9", timeout=trial.cli.patience if waits else 60)
+    result = trial.run(WRITES, at="http://127.0.0.1:9", timeout=trial.cli.patience if waits else PATIENCE)
     assert result.error_type == ("iteration_timeout" if waits else "provider_unreachable"), result.error
 
 
@@ -60,8 +60,8 @@ def test_streams_that_miss_their_end_twice_are_got_over(trial: Trial) -> None:
 
 def test_streams_that_are_always_cut_fail(trial: Trial) -> None:
     """OpenCode asks again for ever, so that the stage's own limit has to end it."""
-    result = trial.run(replace(WRITES, cuts=FOREVER), timeout=15)
     asks_on = trial.cli.name == "opencode"
+    result = trial.run(replace(WRITES, cuts=FOREVER), timeout=15 if asks_on else PATIENCE)
     assert result.error_type == ("iteration_timeout" if asks_on else "provider_unreachable"), result.error
     assert not trial.has("hello.txt")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.agents.clis import CLIS, KEY, PROGRAMS, programs
-from tests.agents.trial import Trial, bounded
+from tests.agents.trial import PATIENCE, Trial, bounded
 
 from agentforge import Engine
 from agentforge.app.results import RunResult
@@ -64,7 +64,7 @@ class Mixed(Trial):
         write = "Write your file, then your result to ${RESULT}. TASK"
         return {
             "name": "mixed",
-            "defaults": {"delay": 0, "timeout": 60},
+            "defaults": {"delay": 0, "timeout": PATIENCE},
             "nodes": [
                 {"id": "plan", "prompt": f"{write} plan", "provider": claude},
                 {

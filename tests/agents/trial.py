@@ -22,6 +22,9 @@ from agentforge.testing.provider_contract import MARK, end_marked, processes_mar
 
 T = TypeVar("T")
 
+PATIENCE = 150.0
+"""Seconds that an agent CLI has for anything: on a busy machine, some take a minute."""
+
 RESULT = '{"summary": "written by the agent", "decision": "stop", "reason": "all done"}\n'
 WRITES = Script(
     (
@@ -66,7 +69,7 @@ class Trial:
             "provider": {"type": self.cli.name, "env": {MARK: self.name}},
             "model": self.cli.model,
             "delay": 0,
-            "timeout": 60,
+            "timeout": PATIENCE,
             "retry": {"max_attempts": 1, "initial_delay": 0.1},
             "on_limit": "fail",
         }
@@ -139,7 +142,7 @@ class Trial:
         return end_marked(self.name, seconds=30.0)
 
 
-def bounded(main: Coroutine[Any, Any, T], seconds: float = 100.0) -> T:
+def bounded(main: Coroutine[Any, Any, T], seconds: float = PATIENCE + 60) -> T:
     async def within() -> T:
         async with asyncio.timeout(seconds):
             return await main
@@ -147,14 +150,14 @@ def bounded(main: Coroutine[Any, Any, T], seconds: float = 100.0) -> T:
     return asyncio.run(within())
 
 
-def eventually(what: Callable[[], object], seconds: float = 60.0) -> None:
+def eventually(what: Callable[[], object], seconds: float = PATIENCE) -> None:
     until = time.monotonic() + seconds
     while not what():
         assert time.monotonic() < until, "it didn't happen in time"
         time.sleep(0.01)
 
 
-async def soon(what: Callable[[], object], seconds: float = 60.0) -> None:
+async def soon(what: Callable[[], object], seconds: float = PATIENCE) -> None:
     async with asyncio.timeout(seconds):
         while not what():  # noqa: ASYNC110 - what other processes do sets no event
             await asyncio.sleep(0.01)
@@ -162,4 +165,4 @@ async def soon(what: Callable[[], object], seconds: float = 60.0) -> None:
 
 def end(process: "subprocess.Popen[bytes]", how: signal.Signals = signal.SIGKILL) -> int:
     process.send_signal(how)
-    return process.wait(timeout=60)
+    return process.wait(timeout=PATIENCE)
