@@ -60,7 +60,7 @@ def assert_each_has_its_own(project: Path, iterations: int, names: Sequence[str]
 
 def test_fifty_runs_through_one_provider_inside_the_engine(tmp_path: Path) -> None:
     provider = ScriptedProvider(echo, seconds=0.02)
-    all_at_once(tmp_path, provider, ITERATIONS, seconds=60)
+    all_at_once(tmp_path, provider, ITERATIONS, seconds=240)
     assert_each_has_its_own(tmp_path, ITERATIONS)
     assert len(provider.calls) == RUNS * ITERATIONS
     assert provider.max_concurrent_calls > 10
@@ -69,7 +69,7 @@ def test_fifty_runs_through_one_provider_inside_the_engine(tmp_path: Path) -> No
 
 def test_fifty_runs_through_one_provider_that_is_not_concurrent(tmp_path: Path) -> None:
     provider = ScriptedProvider(echo, seconds=0.005, concurrent=False)
-    taken = all_at_once(tmp_path, provider, ITERATIONS, seconds=60)
+    taken = all_at_once(tmp_path, provider, ITERATIONS, seconds=240)
     assert_each_has_its_own(tmp_path, ITERATIONS)
     assert (provider.max_concurrent_calls, len(provider.calls)) == (1, RUNS * ITERATIONS)
     assert taken >= RUNS * ITERATIONS * 0.005
@@ -122,7 +122,7 @@ def test_fifty_runs_through_one_provider_whose_agent_is_a_program(
     script.write_text(AGENT if concurrent else COUNTING + AGENT)
     counter.touch()
     provider = Programs(script, concurrent=concurrent, COUNTER=str(counter))
-    all_at_once(tmp_path, provider, 1, seconds=100, names=names)
+    all_at_once(tmp_path, provider, 1, seconds=240, names=names)
     assert_each_has_its_own(tmp_path, 1, names)
     records = [json.loads(path.read_bytes()) for path in tmp_path.rglob("exit.json")]
     assert len(records) == len(names)
