@@ -71,6 +71,19 @@ def reopened(path: Path, warnings: list[str] | None = None) -> list[Event]:
         return list(writer.replay())
 
 
+def test_restored_log_is_synced_before_the_write_ahead_file_is_removed(
+    path: Path, wal: Path, disk: FailingDisk
+) -> None:
+    killed(JsonlLog(path), timer_events(5))
+    os.truncate(path, len(lines_of(timer_events(2))))
+    disk.fail["sync"] = OSError(errno.EIO, "Input/output error")
+    with pytest.raises(StorageFailed, match="can't restore the log"):
+        JsonlLog(path, disk=disk).open()
+    assert wal.exists()
+    assert len(reopened(path)) == 5
+    assert not wal.exists()
+
+
 def test_frequent_syncs_wait_for_the_write_ahead_file_only(path: Path, disk: FailingDisk) -> None:
     writer = synced(JsonlLog(path, disk=disk), timer_events(2))
     disk.calls.clear()

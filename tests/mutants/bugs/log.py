@@ -25,6 +25,12 @@ BUGS = (
         ORDER,
     ),
     Bug(
+        FILE,
+        "a restored log isn't synced before its write-ahead file is removed",
+        "            self._disk.write_at(fd, data, position)\n            self._disk.sync(fd)\n",
+        "            self._disk.write_at(fd, data, position)\n",
+    ),
+    Bug(
         AHEAD,
         "a write-ahead file that is slower is used further",
         "COMPARED and not self._is_faster()",
