@@ -9,7 +9,13 @@ from .rules import complaints, read_trace
 
 LARGE = Scenario("large", f"  - {{id: work, prompt: 'do {'x' * 70_000}', runs: 1}}\n")
 """Its plan doesn't fit into a line of the log."""
-PLAYED = {**SCENARIOS, "large": LARGE}
+SHOWN = Scenario(
+    "shown",
+    "  - {id: work, prompt: one, runs: 1, approve: true}\nviews: [escalations]\n",
+    replies=(("approve",),),
+)
+"""Its requests are shown in files outside its folder."""
+PLAYED = {**SCENARIOS, "large": LARGE, "shown": SHOWN}
 
 
 def recorded(base: Path, case: str, source: Path | None = None) -> CrashRun:

@@ -18,6 +18,7 @@ ATTEMPT = re.compile(
 BRANCH = re.compile(r"/parallel-(\d+)-[^/]*/providers/([^/]+)/state\.json$")
 CHECK = re.compile(r"stage-(\d+)-[^/]*/(?:run-(\d+)/)?checks/([^/]+)-(\d+)-(\d+)$")
 SCRIPT = re.compile(r"/hooks/([^/]+)/attempt-(\d+)$")
+SHOWN = re.compile(r"/escalations/[^/.]+\.yaml$")
 PROOF = re.compile(r"/agentforge/runs/[^/]+\.json$")
 KEY = re.compile(r"^idempotency-key: (\S+)\r$", re.IGNORECASE | re.MULTILINE)
 STARTS = {"attempt_start": "attempt", "judge_start": "judge", "hook_start": "hook", "check_start": "check"}
@@ -174,6 +175,8 @@ class Judge:
         """Processes in which a person has the run go on: pauses that nobody heard no longer count."""
         self.writers: set[int] = set()
         """Processes that wrote to the log."""
+        self.shown: dict[str, bool] = {}
+        """By file that shows a request: whether it is answered."""
         self.owed: dict[int, str] = {}
         """By process: what it placed and whose folder it has yet to sync."""
 
@@ -312,6 +315,9 @@ class Judge:
             return
         if branch := BRANCH.search(call["path"]):
             yield from self.branch(int(branch[1]), branch[2], json.loads(call["text"]))
+        if SHOWN.search(call["path"]):
+            self.shown[call["path"]] = "status: resolved" in call["text"]
+            yield from self.requests()
         if call["path"] == f"{self.run}/state.json":
             length = (json.loads(call["text"]).get("snapshot") or {}).get("length", 0)
         elif "/heads/" in call["path"]:
@@ -335,6 +341,14 @@ class Judge:
             ]
             if iterations > max(durable, default=0):
                 yield f"it tells of {iterations} iterations of stage {stage}, more than are synced"
+
+    def requests(self) -> Iterator[str]:
+        """Files show no more requests and answers than the log holds."""
+        durable = [event.type for event in self.events if event.end <= self.disk.synced]
+        if len(self.shown) > durable.count("request_opened"):
+            yield "it shows more requests than are synced"
+        if sum(self.shown.values()) > durable.count("request_answered"):
+            yield "it shows more answers than are synced"
 
     def proof(self, call: Call) -> Iterator[str]:
         """That the run was started here is durable before its first event."""

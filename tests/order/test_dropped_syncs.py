@@ -42,6 +42,7 @@ NOTICED = {
     ),
     "the write-ahead file is removed before the log is synced": ("plain", "bytes of the log are synced"),
     "the files of a block are ahead of the log when it ends": ("block", "more than are synced"),
+    "requests are shown before they are durable": ("shown", "more requests than are synced"),
     "a payload isn't synced before the line that names it": ("large", "its payload"),
     "the name of a new log isn't synced": ("stage", "the log's own name isn't synced"),
 }

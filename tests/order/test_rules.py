@@ -249,6 +249,24 @@ def test_view_of_a_branch_is_not_ahead_of_the_log(told_of: tuple[int, int], word
     assert complaints([*synced, engine("sync", LOG, size=400), written], LOG, complete) == []
 
 
+@pytest.mark.parametrize(
+    ("status", "synced", "words"),
+    [
+        ("open", 200, ""),
+        ("open", 199, "more requests"),
+        ("resolved", 300, ""),
+        ("resolved", 299, "more answers"),
+    ],
+)
+def test_requests_are_shown_when_they_are_synced(status: str, synced: int, words: str) -> None:
+    asked = [Event("request_opened", AT, {}, "", 200), Event("request_answered", AT, {}, "", 300)]
+    path = "/p/.agentforge/escalations/ESC-1.yaml"
+    shown = engine("rename", path, source=f"{path}.tmp", text=f"escalation_id: ESC-1\nstatus: {status}\n")
+    trace = [*NEW_LOG, engine("write", LOG, size=300), engine("sync", LOG, size=synced), shown]
+    found = "\n".join(complaints(trace, LOG, asked))
+    assert (words in found) if words else found == ""
+
+
 WAL = RUN / "events.wal"
 NEW_WAL = [
     engine("create", WAL, is_new=True),

@@ -69,6 +69,13 @@ BUGS = (
     ),
     Bug(
         DRIVER,
+        "requests are shown before they are durable",
+        "            await self._journal.sync()\n            self._view.write()\n",
+        "            self._view.write()\n",
+        ORDER,
+    ),
+    Bug(
+        DRIVER,
         "a control is dropped before its record is durable",
         "            await self._journal.sync()\n            for control in taken:\n",
         "            for control in taken:\n",
