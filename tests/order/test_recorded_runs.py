@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 from tests.crash.points import baseline
+from tests.crash.scenarios import SESSION
 from tests.sampling import one_in
 
 from .recorded import judged, recorded
-from .rules import read_log, read_trace
+from .rules import PROOF, read_log, read_trace
 
 pytestmark = [
     pytest.mark.crash,
@@ -52,6 +53,22 @@ def test_order_is_kept_when_an_end_that_was_written_and_not_synced_is_put_right(
     assert run.story.killed
     assert run.story.commands == ["loop", "recover"]
     assert judged(run) == []
+
+
+def test_name_of_a_removed_run_is_synced_before_its_proof_is_forgotten(tmp_path: Path) -> None:
+    """Otherwise it could be there again after a power failure, as a run of somebody else."""
+    run = recorded(tmp_path / "run", "stage")
+    log = run.story.log
+    run.turn(("rm", SESSION, "--yes"))
+    assert not log.parent.exists()
+    trace = read_trace(run.story.trace)
+    places = {
+        "moved": [call.get("source") == str(log.parent) for call in trace],
+        "synced": [call["call"] == "sync" and call["path"] == str(log.parent.parent) for call in trace],
+        "forgotten": [call["call"] == "unlink" and bool(PROOF.search(call["path"])) for call in trace],
+    }
+    last = {name: len(found) - found[::-1].index(True) for name, found in places.items()}
+    assert last["moved"] < last["synced"] < last["forgotten"]
 
 
 def test_a_large_event_has_a_payload(tmp_path: Path) -> None:

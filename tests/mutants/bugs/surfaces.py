@@ -81,6 +81,13 @@ BUGS = (
         ("tests/order/test_recorded_runs.py",),
     ),
     Bug(
+        "agentforge.app.runs.removal",
+        "a run is forgotten before its removal is durable",
+        "        files.sync_directory(runs_dir(project))\n",
+        "        pass\n",
+        ("tests/order/test_recorded_runs.py",),
+    ),
+    Bug(
         "agentforge.app.runs.context",
         "a run's own agent resumes it",
         'if any(mark.startswith(f"{state.run_id}/") for mark in _marks(context)):',
