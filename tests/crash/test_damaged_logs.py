@@ -219,6 +219,7 @@ def test_log_of_a_newer_version_is_refused_and_unchanged(run: ScriptedRun) -> No
     with engine_for(run.project) as engine, pytest.raises(AgentForgeError, match="teleported"):
         engine.resume(SESSION)
     assert run.log.read_bytes() == content
+    assert not list((run.project / ".claude" / "locks").glob("*.lock*"))
 
 
 # -- logs of long runs

@@ -13,7 +13,7 @@ from tests.runtime.test_supervised_claims import FakeProcesses
 
 from agentforge.adapters.host.clock import SystemClock
 from agentforge.app.runs.leases import Leases
-from agentforge.app.runs.lock_folder import write_lock
+from agentforge.app.runs.lock_folder import read_lock, write_lock
 from agentforge.app.runs.lookup import Runs
 from agentforge.app.runs.recompile import merged
 from agentforge.app.runs.trust import Trust
@@ -24,7 +24,7 @@ from agentforge.ports.provider import ExecuteRequest, ExecuteResult
 from agentforge.testing import ScriptedProvider
 from agentforge.testing.scripted_provider import returns
 
-from .projects import engine, load, node, pipeline, run, run_dir, types
+from .projects import ENVIRON, engine, load, node, pipeline, run, run_dir, types
 
 
 @pytest.fixture
@@ -60,6 +60,44 @@ def test_lock_file_is_gone_before_the_lease_is_free(leases: Leases, tmp_path: Pa
     journal.observe(lambda: found.append(lock.exists()))
     leases.release(journal)
     assert found == [False]
+
+
+def test_lock_that_another_engine_wrote_in_the_meantime_stays(leases: Leases, tmp_path: Path) -> None:
+    class Replaced(FakeProcesses):
+        """Its owner is dead, and another engine takes the run."""
+
+        def is_alive(self, identity: object) -> bool:
+            write_lock(str(tmp_path), "s", self, SystemClock().now())
+            return False
+
+    before = read_lock(str(tmp_path), "s")
+    asyncio.run(leases_of(tmp_path, Replaced(AttemptLayout(str(tmp_path)))).clean())
+    now = read_lock(str(tmp_path), "s")
+    assert now is not None
+    assert now != before
+
+
+def test_stale_lock_of_a_run_that_was_not_started_here_stays(
+    processes: FakeProcesses, tmp_path: Path
+) -> None:
+    made = engine(tmp_path, environ={**ENVIRON, "XDG_STATE_HOME": str(tmp_path.parent / "elsewhere")})
+    run(made.start(made.compile(pipeline(node()), session="s")))
+    write_lock(str(tmp_path), "s", processes, SystemClock().now())
+    processes.alive = False
+    assert asyncio.run(leases_of(tmp_path, processes).clean()) == set()
+    assert read_lock(str(tmp_path), "s") is not None
+
+
+def test_run_that_another_engine_has_continued_is_not_archived(leases: Leases, tmp_path: Path) -> None:
+    made = engine(tmp_path)
+    run(made.start(made.compile(pipeline(node()), session="s")))
+    lines = (run_dir(tmp_path) / "events.jsonl").read_bytes().splitlines(keepends=True)
+    (run_dir(tmp_path) / "events.jsonl").write_bytes(b"".join(lines[:-1]))
+    assert not leases.archive("s")
+    assert run_dir(tmp_path).exists()
+    (run_dir(tmp_path) / "events.jsonl").write_bytes(b"".join(lines))
+    assert leases.archive("s")
+    assert not run_dir(tmp_path).exists()
 
 
 def test_a_lock_whose_owner_lives_stays(leases: Leases, tmp_path: Path) -> None:
