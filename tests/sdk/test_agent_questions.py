@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 from tests.code_blocks import code_blocks
-from tests.sdk.projects import ENVIRON, engine, iteration_dir, load, node, pipeline, run, types
+from tests.sdk.projects import ENVIRON, engine, iteration_dir, load, node, pipeline, run, run_dir, types
 
 from agentforge.app.results import RunResult
 from agentforge.model import facts as f
@@ -139,3 +139,17 @@ def test_judge_sees_no_answers(tmp_path: Path) -> None:
     assert result.completed
     assert len(judge.calls) == 1
     assert "sqlite" not in judge.calls[0].prompt
+
+
+def test_value_of_a_secret_in_an_answer_is_not_stored(tmp_path: Path) -> None:
+    environ = {**ENVIRON, "DEPLOY_TOKEN": "hunter2-hunter2"}
+    provider = asker(questions=[{"id": "key", "question": "Which key?"}])
+
+    async def main() -> None:
+        async with engine(tmp_path, provider, environ=environ) as sdk:
+            await sdk.run(pipeline(node(runs=2)), session="s")
+            await sdk.answer("s", "take hunter2-hunter2")
+
+    run(main())
+    (left,) = (run_dir(tmp_path) / "answers").iterdir()
+    assert load(left)["answer"] == "take ${secret:DEPLOY_TOKEN}"

@@ -199,10 +199,10 @@ def test_answer_that_no_engine_applied_counts_and_recovery_continues_the_run(tmp
     run(main())
 
 
-def _leave(sdk: Engine, request: Request, answer: str) -> None:
+def _leave(sdk: Engine, request: Request, answer: str, text: str = "") -> None:
     """As a process that died right after it had answered."""
     state = sdk.status("s").state
-    given = Answer(request.id, answer, "anna", state.run_id, request.opened_at + timedelta(seconds=1))
+    given = Answer(request.id, answer, "anna", state.run_id, request.opened_at + timedelta(seconds=1), text)
     assert give_answer(sdk.runs.layout("s"), given) is None
 
 
@@ -275,6 +275,45 @@ def test_value_of_a_secret_in_the_reason_of_a_restart_is_not_stored(tmp_path: Pa
 
     run(main())
     assert events(tmp_path, "restart_requested")[0].fact.reason == "not ${secret:DEPLOY_TOKEN}"
+
+
+def test_value_of_a_secret_in_the_reason_of_a_cancel_is_not_stored(tmp_path: Path) -> None:
+    environ = {**ENVIRON, "DEPLOY_TOKEN": "hunter2-hunter2"}
+
+    async def main() -> None:
+        async with engine(tmp_path, environ=environ) as sdk:
+            await awaited(sdk)
+            await sdk.cancel("s", "it is hunter2-hunter2")
+
+    run(main())
+    assert events(tmp_path, "cancel_requested")[0].fact.reason == "it is ${secret:DEPLOY_TOKEN}"
+
+
+def test_value_of_a_secret_in_an_answer_that_was_left_is_not_recorded_by_a_look(tmp_path: Path) -> None:
+    environ = {**ENVIRON, "DEPLOY_TOKEN": "hunter2-hunter2"}
+
+    async def main() -> None:
+        async with engine(tmp_path, environ=environ) as sdk:
+            _leave(sdk, await awaited(sdk), "reject", text="not hunter2-hunter2")
+            assert sdk.requests("s") == []
+
+    run(main())
+    assert events(tmp_path, "request_answered")[0].fact.text == "not ${secret:DEPLOY_TOKEN}"
+
+
+def test_value_of_a_secret_in_the_definition_is_not_stored(tmp_path: Path) -> None:
+    environ = {**ENVIRON, "DEPLOY_TOKEN": "hunter2-hunter2"}
+    (tmp_path / "p.yaml").write_text(
+        "name: p\nnodes: [{id: plan, prompt: use hunter2-hunter2, provider: scripted, runs: 1}]\n"
+    )
+
+    async def main() -> None:
+        async with engine(tmp_path, environ=environ) as sdk:
+            assert (await sdk.run(str(tmp_path / "p.yaml"), session="s")).completed
+
+    run(main())
+    for name in ("pipeline.yaml", "plan.json", "events.jsonl"):
+        assert "hunter2" not in (run_dir(tmp_path) / name).read_text()
 
 
 # -- who may answer
