@@ -329,3 +329,9 @@ def test_answer_beside_a_log_that_ends_with_the_timeout_is_too_late(
     record_due(journal, layout, str)
     (known,) = journal.state.requests
     assert (known.answer, known.answered_by) == ("no", "default")
+
+
+def test_default_is_not_the_answer_before_its_time(layout: RunLayout, journal: Journal) -> None:
+    asked_in(journal, options=("yes", "no"), due_at=NOON + timedelta(seconds=1), default="no")
+    record_due(journal, layout, str)
+    assert journal.state.requests[0].is_open

@@ -212,6 +212,13 @@ BUGS = (
         "]",
         ("tests/runtime/test_controls.py",),
     ),
+    Bug(
+        REQUESTS,
+        "the default answers a request before its time",
+        "        if wait.due_at <= now:\n",
+        "        if True:\n",
+        ("tests/runtime/test_controls.py",),
+    ),
     Bug(FILES, "a control's content isn't durable", "content, durable=True)", "content)", ORDER),
     Bug(
         FILES,
