@@ -78,3 +78,9 @@ def test_what_is_recorded_has_no_codes_that_a_string_escaped() -> None:
     said = read_answer(r'{"action": "pause", "reason": "\u001b[31mred\u001b[0m", "context": "a\u0000b"}')
     kept = as_recorded(said, Redactor(()))
     assert (kept.reason, kept.context) == ("red", "a\ufffdb")
+
+
+@pytest.mark.parametrize("field", ["reason", "context", "answer", "text"])
+def test_no_part_of_an_answer_keeps_a_secret(field: str) -> None:
+    kept = as_recorded(HookResult(**{field: "say s3cr3t-value"}), Redactor(("s3cr3t-value",)))
+    assert getattr(kept, field) == "say [secret]"

@@ -13,6 +13,7 @@ from agentforge.model.cassette import (
     AnyStep,
     Cassette,
     Delete,
+    Fail,
     Header,
     RecordedAnswer,
     Say,
@@ -22,6 +23,7 @@ from agentforge.model.cassette import (
 )
 from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
+from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.hook import Hook
 from agentforge.model.layout import RunLayout
 from agentforge.model.place import Place, inner_place
@@ -31,7 +33,7 @@ from agentforge.model.task import HookTask, JudgeTask, QueueTask
 from agentforge.ports.provider import ExecuteResult
 from agentforge.ports.workspace import Stamp
 from agentforge.runtime.conclusion import Attempted
-from agentforge.runtime.recorder import Recorder
+from agentforge.runtime.recorder import Recorder, exit_steps, output_steps, result_steps
 
 PLAN = plan_of(stage("plan", runs=3), block("claude codex", stage("draft")))
 HERE = Place("0", 1, "stage-00-plan")
@@ -347,3 +349,23 @@ def test_an_answer_for_the_run_as_a_whole_is_recorded(kept: Kept) -> None:
     kept.recorder.hear(answered(2, "hook_pause-1", "continue"))
     (only,) = kept.cassette.exchanges
     assert (only.node, only.iteration) == ("", 0)
+
+
+def test_no_part_of_a_recorded_exchange_keeps_a_secret(tmp_path: Path) -> None:
+    layout = RunLayout(str(tmp_path), "s").iteration("stage-00-plan", 1)
+    ended = ExecuteResult(
+        output="says hush",
+        failure=Failure(FailureKind.PROVIDER_CRASHED, "not hush"),
+        result={"summary": "did hush"},
+    )
+    redactor = Redactor(["hush"])
+    steps = (
+        *output_steps(ended, redactor),
+        *result_steps(layout, ended, redactor),
+        *exit_steps(ended, redactor),
+    )
+    assert steps == (
+        Say(text="says [secret]\n"),
+        WriteResult(value={"summary": "did [secret]"}),
+        Fail(kind=FailureKind.PROVIDER_CRASHED, message="not [secret]"),
+    )
