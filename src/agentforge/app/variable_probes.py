@@ -33,13 +33,13 @@ CheckedValue = tuple[ProbeLevel, str, str]
 
 def variable_probes(project: str, environ: Mapping[str, str], uid: int) -> list[Probe]:
     """One probe for each variable of the table that is set."""
-    checks = _Checks(project, environ, uid)
+    probes = _Probes(project, environ, uid)
     named = [variable for variable in VARIABLES if variable.name not in QUIET and environ.get(variable.name)]
-    found = [Probe("settings", variable.name, *checks.finding(variable)) for variable in named]
+    found = [Probe("settings", variable.name, *probes.finding(variable)) for variable in named]
     return found or [Probe("settings", "environment", "ok", "no variables set; using defaults")]
 
 
-class _Checks:
+class _Probes:
     def __init__(self, project: str, environ: Mapping[str, str], uid: int) -> None:
         self._project = project
         self._environ = environ

@@ -1,4 +1,4 @@
-"""Parses and checks the conditions of hooks: text to a `Condition`, or diagnostics. Imported only if a
+"""Parses and validates the conditions of hooks: text to a `Condition`, or diagnostics. Imported only if a
 definition has a condition, because of Lark."""
 
 import re

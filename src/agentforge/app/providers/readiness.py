@@ -1,6 +1,6 @@
 """Checks before a run starts: its providers, their settings, its judges, its sandboxes and its queue.
 
-All checks are in `examine`, which returns all that it finds. `run`, `lint` and `dry-run` show all of it."""
+`examine` returns everything that it finds. `run`, `lint` and `dry-run` show all of it."""
 
 import asyncio
 import logging
