@@ -18,18 +18,21 @@ from agentforge.testing.event_log_contract import timer_event
 from .projects import ENVIRON, engine, run
 
 PROGRAM = """
-import asyncio, multiprocessing, sys, time
+import asyncio, multiprocessing, os, sys, time
 from pathlib import Path
 from agentforge import Engine
 from agentforge.testing import ScriptedProvider
 from agentforge.testing.scripted_provider import says
 
+def work():
+    # The worker itself says that it lives: by then it has closed its copy of the lease.
+    Path("worker.draft").write_text(str(os.getpid()))
+    Path("worker.draft").rename("worker")
+    time.sleep(300)
+
 class Forking(ScriptedProvider):
     async def execute(self, request):
-        worker = multiprocessing.get_context("fork").Process(target=time.sleep, args=(300,))
-        worker.start()
-        Path("worker.draft").write_text(str(worker.pid))
-        Path("worker.draft").rename("worker")
+        multiprocessing.get_context("fork").Process(target=work).start()
         await asyncio.sleep(300)
 
 async def main():
