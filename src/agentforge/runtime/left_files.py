@@ -67,6 +67,6 @@ def leave_file(folder: str, id: str, value: Struct) -> bool:
     """Write the file, durably; False if there is one with that id."""
     files.make_dir(folder)
     with files.storage(folder):
-        # Also of a folder that is there: whoever created it may have died before this.
+        # Even if the folder exists: its creator may have died before it synced the name.
         files.sync_directory(os.path.dirname(folder))
     return files.place(os.path.join(folder, f"{id}.json"), files.compact(value))
