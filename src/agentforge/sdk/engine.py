@@ -412,9 +412,8 @@ class Engine(HookDecorators):
 
     def list(self, count: int = 10) -> Sequence[RunRow]:
         """The latest runs of the project."""
-        for session in self.runs.sessions()[:count]:
-            self._context.leases.repair(session)
-        return self.runs.rows(count)
+        read = self._context.leases.repaired
+        return [self.runs.row(session, read) for session in self.runs.sessions()[:count]]
 
     def tail(self, session: str, after: Head | None = None) -> Tail:
         """A reader of the run's new events, from the start or after a known head."""

@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 
@@ -225,9 +225,10 @@ class Runs:
     def rows(self, count: int) -> list[RunRow]:
         return [self.row(session) for session in self.sessions()[:count]]
 
-    def row(self, session: str) -> RunRow:
+    def row(self, session: str, read: Callable[[str], RunInfo] | None = None) -> RunRow:
+        """One run in brief, "unknown" if it can't be read. `read`: used instead of `info`."""
         try:
-            info = self.info(session)
+            info = (read or self.info)(session)
         except AgentForgeError:
             # The log may have been removed in the meantime.
             found = files.about(self.layout(session).log)
