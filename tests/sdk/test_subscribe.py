@@ -177,3 +177,32 @@ def test_tail_of_a_run_that_awaits_approval_is_over(tmp_path: Path) -> None:
     tail = Tail(runs, "s")
     assert names(list(tail.news()))[-1] == "awaiting_approval"
     assert tail.is_over
+
+
+def test_tail_of_a_log_that_is_removed_and_restored_repeats_no_event(tmp_path: Path) -> None:
+    runs = Runs(tmp_path, {})
+    path = Path(runs.layout("s").log)
+    journal = Journal("s", JsonlLog(str(path)).open(), SystemClock())
+    journal.record(started(plan_of(stage())), Cursor("0", 0, 0))
+    journal.close()
+    tail = Tail(runs, "s")
+    assert names(list(tail.news())) == ["session_start"]
+    aside = path.rename(tmp_path / "aside")
+    assert list(tail.news()) == []
+    aside.rename(path)
+    assert list(tail.news()) == []
+
+
+def test_subscription_to_all_runs_continues_after_the_log_of_one_is_removed(tmp_path: Path) -> None:
+    async def main() -> None:
+        seen: list[Event] = []
+        async with engine(tmp_path) as sdk:
+            following = asyncio.create_task(collect(sdk, None, seen))
+            await sdk.run(pipeline(), session="first")
+            await eventually(lambda: names(seen)[-1:] == ["session_complete"])
+            Path(sdk.runs.layout("first").log).unlink()
+            await sdk.run(pipeline(), session="second")
+        await following
+        assert names([event for event in seen if event.session == "second"]) == types(tmp_path, "second")
+
+    run(main())

@@ -40,6 +40,8 @@ def test_removed_run_stops_with_its_log_restored(repository: Project, command: s
     done = run_until_stopped(repository, command)
     assert "events.jsonl was removed while the run was in progress" in done.err
     assert "run `agentforge recover` to continue" in done.err
+    assert "display" not in done.err
+    assert done.out.count("Session: s") == 1
     assert repository.types("s").count("iteration_complete") == 2
     assert ran(repository) == 3
     expect_recovery(repository)

@@ -43,8 +43,8 @@ class Follower:
                 news.clear()
                 last = self._closed or any(tail.is_over for tail in tails.values() if session)
                 if session is None:
-                    for name, head in self._started.items():
-                        tails.setdefault(name, Tail(self._runs, name, head))
+                    started = {name: head for name, head in self._started.items() if name not in tails}
+                    tails |= {name: Tail(self._runs, name, head) for name, head in started.items()}
                 for tail in list(tails.values()):
                     for event in tail.news():
                         yield event

@@ -369,6 +369,8 @@ class Tail:
         try:
             yield from self._read(reader)
         except LogConflict:
+            if not self._log.exists():
+                return  # Its engine restores a log that was removed.
             # The run was archived and started over under the same name: this is another log.
             self._head = None
             yield from self._read(reader)
