@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 from tests.engine.plans import plan_of, stage, started
-from tests.sdk.projects import Gate, engine, eventually, node, pipeline, run, types
+from tests.sdk.projects import Gate, engine, eventually, node, pipeline, run, run_dir, types
 
 from agentforge.adapters.host.clock import SystemClock
 from agentforge.adapters.log.jsonl_log import JsonlLog
@@ -200,7 +200,7 @@ def test_subscription_to_all_runs_continues_after_the_log_of_one_is_removed(tmp_
             following = asyncio.create_task(collect(sdk, None, seen))
             await sdk.run(pipeline(), session="first")
             await eventually(lambda: names(seen)[-1:] == ["session_complete"])
-            Path(sdk.runs.layout("first").log).unlink()
+            (run_dir(tmp_path, "first") / "events.jsonl").unlink()
             await sdk.run(pipeline(), session="second")
         await following
         assert names([event for event in seen if event.session == "second"]) == types(tmp_path, "second")

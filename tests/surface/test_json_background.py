@@ -1,12 +1,9 @@
 """docs/json-output.md: the keys of commands that start runs in tmux."""
 
 import json
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from signal import SIGKILL
 
-import pytest
 from tests.surface.json_agents import WAIT, stage, write_pipeline
 from tests.surface.json_calls import Calls, Examples
 from tests.surface.terminal import WRITE_RESULT, Project, wait_for
@@ -23,15 +20,6 @@ EXAMPLES: Examples = {
     ("inbox answer", "background run"): ["inbox", "answer", "asks-4", "approve", "--detach"],
 }
 SHOWN = ("background run", "detached recovery")
-
-
-@pytest.fixture
-def tmux(project: Project) -> Iterator[TmuxServer]:
-    with tempfile.TemporaryDirectory(prefix="af-tmux-") as folder:
-        server = TmuxServer(Path(folder))
-        project.env |= server.env
-        yield server
-        project.end_background(server)
 
 
 @needs_tmux

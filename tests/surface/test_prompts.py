@@ -2,9 +2,6 @@
 
 import shlex
 import sys
-import tempfile
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from tests.surface.terminal import WRITE_RESULT, Project, wait_for
@@ -49,11 +46,8 @@ class Pane:
 
 
 @pytest.fixture
-def pane(project: Project) -> Iterator[Pane]:
-    with tempfile.TemporaryDirectory(prefix="af-") as folder:
-        server = TmuxServer(Path(folder))
-        yield Pane(server, project)
-        project.end_background(server)
+def pane(project: Project, tmux: TmuxServer) -> Pane:
+    return Pane(tmux, project)
 
 
 def test_run_asks_in_place_until_the_result_is_approved(project: Project, pane: Pane) -> None:

@@ -4,8 +4,6 @@ import json
 import os
 import shutil
 import signal
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,16 +14,6 @@ pytestmark = needs_tmux
 
 WAIT = "touch up; while [ ! -e go ]; do sleep 0.02; done"
 PATIENT = f"{WAIT}; {WRITE_RESULT}"
-
-
-@pytest.fixture
-def tmux(project: Project) -> Iterator[TmuxServer]:
-    with tempfile.TemporaryDirectory(prefix="af-tmux-") as folder:
-        server = TmuxServer(Path(folder))
-        project.env |= server.env
-        yield server
-        (project.root / "go").touch()
-        project.end_background(server)
 
 
 def finish(project: Project, session: str) -> None:
