@@ -10,6 +10,7 @@ STAGE = "agentforge.engine.decide.stage"
 STATE = "agentforge.model.state"
 STAGE_AT = "agentforge.engine.decide.stage_at"
 EVOLVE = "agentforge.engine.evolve.run"
+OF_SESSION = "agentforge.engine.evolve.session"
 OF_ATTEMPT = "agentforge.engine.evolve.attempt"
 OF_BLOCK = "agentforge.engine.evolve.block"
 OF_STAGE = "agentforge.engine.evolve.stage"
@@ -187,13 +188,13 @@ BUGS = (
         "at.path == cursor.node_path:",
     ),
     Bug(
-        EVOLVE,
+        OF_SESSION,
         "a pause revokes a cancel",
         "            if state.stop and state.stop.cancel:\n                stop = state.stop\n",
         "",
     ),
     Bug(
-        EVOLVE,
+        OF_SESSION,
         "a resume revokes a cancel",
         "stop=state.stop if state.stop and state.stop.cancel else None,",
         "stop=None,",
@@ -205,16 +206,19 @@ BUGS = (
         "controls=(control,)",
     ),
     Bug(
-        EVOLVE,
+        OF_SESSION,
         "time spent waiting for a person counts as runtime",
         "clock_from=state.clock_from + waited,",
         "clock_from=state.clock_from,",
     ),
     Bug(
-        EVOLVE, "recoveries aren't counted", "recoveries=state.recoveries + 1", "recoveries=state.recoveries"
+        OF_SESSION,
+        "recoveries aren't counted",
+        "recoveries=state.recoveries + 1",
+        "recoveries=state.recoveries",
     ),
     Bug(
-        EVOLVE,
+        OF_SESSION,
         "open requests outlive the run",
         "replace(ended, stop=None, requests=())",
         "replace(ended, stop=None)",

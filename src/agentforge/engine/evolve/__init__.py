@@ -1,1 +1,2 @@
-"""The state after an event. `run` is the entry point; stages, blocks and attempts have a module each."""
+"""The state after an event. `run` is the entry point; sessions, requests, stages, blocks and attempts have a
+module each."""

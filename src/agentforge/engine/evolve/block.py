@@ -4,8 +4,9 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from agentforge.engine.evolve.stage import StageFact, entered_again, evolve_stage, reentry_of
+from agentforge.engine.evolve.stage import StageFact, entered_again, evolve_stage, on_resume, reentry_of
 from agentforge.model import facts as f
+from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.state import (
@@ -13,6 +14,7 @@ from agentforge.model.state import (
     BlockState,
     BranchState,
     Reentry,
+    RunState,
     StageRecord,
     StageState,
     Transition,
@@ -106,3 +108,25 @@ def _stage(branch: BranchState, event: Event) -> StageState:
     assert event.cursor is not None
     at, path, run = branch.stage, event.cursor.node_path, event.cursor.node_run
     return at if at is not None and (at.path, at.run) == (path, run) else StageState(path, run)
+
+
+def with_stage(state: RunState, at: Cursor | None, stage: StageState) -> RunState:
+    """The run with another state of the stage at the cursor: of a branch, or of the node itself."""
+    if at is None or at.provider is None or state.block is None:
+        return replace(state, at=stage)
+    branches = (
+        replace(branch, stage=stage) if branch.provider == at.provider else branch
+        for branch in state.block.branches
+    )
+    return replace(state, at=replace(state.block, branches=tuple(branches)))
+
+
+def with_fresh_stages(state: RunState) -> RunState:
+    """Earlier failures no longer count, in any stage."""
+    match state.at:
+        case StageState() as stage:
+            return replace(state, at=on_resume(stage))
+        case BlockState() as block:
+            return replace(state, at=block.resumed(on_resume))
+        case _:
+            return state

@@ -1,10 +1,8 @@
 """Applies events to the state. Never decides and never rejects: facts are checked before they are recorded
 (see `legal`), so that a log always reads the same way, even with lines missing."""
 
-from datetime import timedelta
 from typing import assert_never, cast
 
-import msgspec
 from msgspec.structs import replace
 
 from agentforge.engine.evolve import checks, hooks
@@ -15,42 +13,34 @@ from agentforge.engine.evolve.block import (
     with_branch_stage,
 )
 from agentforge.engine.evolve.plan_change import apply_plan_change
+from agentforge.engine.evolve.requests import apply_request, with_request
+from agentforge.engine.evolve.session import apply_control, apply_session
 from agentforge.engine.evolve.stage import (
     StageFact,
-    answered,
     entered_again,
     evolve_stage,
-    excused,
-    on_resume,
     reentry_of,
 )
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.errors import LogCorrupt, LogTooOld
 from agentforge.model.event import Event
-from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.place import visits_key
-from agentforge.model.request import TIMER, Feedback, Request
+from agentforge.model.request import TIMER
 from agentforge.model.state import (
-    MACHINE_SHUTDOWN,
     MAX_REFUSED,
     Between,
     BlockState,
     BranchState,
-    LatestResume,
-    Note,
     Reentry,
     RefusedFile,
-    Restart,
     RunState,
     StageRecord,
     StageState,
-    Stop,
     Waiver,
     is_within,
-    latest_notes,
 )
-from agentforge.model.status import RunStatus, TaskStatus
+from agentforge.model.status import RunStatus
 
 MAX_CONTROLS = 32
 FIRST_FACTS = (f.SessionStarted, f.LogImported)
@@ -145,11 +135,11 @@ def _apply(state: RunState, event: Event) -> RunState:
         case f.ProviderStarted() | f.ProviderCompleted() | f.StageCompleted() | f.ManifestWritten():
             return _apply_block(state, event, fact)
         case f.RequestOpened() | f.RequestAnswered() | f.RequestResolved():
-            return _apply_request(state, event, fact)
+            return apply_request(state, event, fact)
         case f.CheckpointCleared() | f.CheckWaived():
             return _apply_permission(state, fact)
         case f.PauseRequested() | f.CancelRequested() | f.RestartRequested() | f.NoteAdded():
-            return _apply_control(_with_control(state, fact.control), fact)
+            return apply_control(_with_control(state, fact.control), fact)
         case f.DamageAccepted(lines=lines):
             return replace(state, accepted_damage=(*state.accepted_damage, *lines))
         case f.FileRefused(name=name, reason=reason, moved_to=moved_to):
@@ -169,7 +159,7 @@ def _apply(state: RunState, event: Event) -> RunState:
             | f.SessionAborted()
             | f.SessionRecovered()
         ):
-            return _apply_session(state, event, fact)
+            return apply_session(state, event, fact)
         case _:
             return _apply_task(state, event, fact)
 
@@ -236,7 +226,7 @@ def _fired(state: RunState, event: Event, timer: str) -> RunState:
     if timer.startswith(hooks.TIMER):
         return hooks.timer_fired(state, timer)
     if timer.startswith(TIMER):
-        return _with_request(state, timer.removeprefix(TIMER), overdue=True)
+        return with_request(state, timer.removeprefix(TIMER), overdue=True)
     if timer != "stop":
         return _apply_stage(state, event, f.TimerFired(timer))
     if state.stop and state.stop.due_at:
@@ -314,253 +304,9 @@ def _entered(event: Event, fact: f.NodeStarted) -> StageState | BlockState:
     return BlockState(at.path, at.run, at.folder, tuple(map(BranchState, fact.providers)))
 
 
-def _apply_request(
-    state: RunState, event: Event, fact: f.RequestOpened | f.RequestAnswered | f.RequestResolved
-) -> RunState:
-    match fact:
-        case f.RequestOpened():
-            fields = msgspec.structs.asdict(fact)
-            request = Request(**fields, opened_at=event.at, at=event.cursor)
-            return replace(state, requests=(*state.requests, request))
-        case f.RequestAnswered(id=id, answer=answer, by=by, text=text):
-            known = hooks.answered(state, id, by)
-            return _with_request(known, id, answer=answer, answered_by=by, text=text)
-        case f.RequestResolved(id=id):
-            closed = next((request for request in state.requests if request.id == id), None)
-            left = replace(state, requests=tuple(r for r in state.requests if r.id != id))
-            left = hooks.withdrawn(left, id)
-            return _resolved(left, event, fact, closed) if closed else left
-        case _:
-            assert_never(fact)
-
-
-def _resolved(state: RunState, event: Event, fact: f.RequestResolved, request: Request) -> RunState:
-    """The state after the effect of an answer."""
-    if request.kind == "escalation":
-        return _allow_escalated(state, event, fact, request)
-    if request.kind == "pause":
-        return hooks.request_resolved(state, request, fact.effect)
-    stage = state.stage_asking(request.at)
-    if stage is None:
-        return state
-    match fact.effect:
-        case "approved":
-            return _with_stage(state, request.at, replace(stage, approved=True))
-        case "rejected":
-            said = Feedback(request.text, request.answered_by)
-            return _with_stage(state, request.at, replace(stage, rejected=said))
-        case "answered":
-            return _with_stage(state, request.at, answered(stage, request))
-        case _:
-            return state
-
-
-def _with_request(state: RunState, id: str, **changes: object) -> RunState:
-    changed = (replace(r, **changes) if r.id == id else r for r in state.requests)
-    return replace(state, requests=tuple(changed))
-
-
-def _allow_escalated(state: RunState, event: Event, fact: f.RequestResolved, request: Request) -> RunState:
-    """Let the escalated work continue. Counters are kept, so a limit can be hit again, unless the answer
-    resets them."""
-    if fact.effect not in ("continue", "reset", "granted", "accepted"):
-        return state
-    if fact.effect == "reset" and request.reason not in checks.ROUTE_REASONS:
-        state = _reset(state, request)
-    if request.reason == "recoveries_without_progress":
-        return replace(state, recoveries_excused=state.recoveries)
-    if request.reason == "runtime_limit":
-        granted = float(fact.granted) if fact.effect == "granted" else None
-        state = _extend_runtime(replace(state, clock_from=event.at, runtime_granted=granted), request)
-    stage = state.stage_asking(request.at)
-    if stage is None:
-        return state
-    if request.reason in checks.ROUTE_REASONS or request.reason == "verdict":
-        changed = checks.answered(state, stage, request, fact)
-        return _with_stage(changed, request.at, checks.answered_stage(stage, request, fact))
-    if request.reason == "hook_restarts" and fact.effect == "accepted":
-        return hooks.request_resolved(state, request, "continue")
-    more = fact.granted if fact.effect == "granted" else 1 if fact.effect == "continue" else 0
-    match request.reason:
-        case "approval_rounds":
-            stage = replace(stage, rounds_granted=stage.rounds_granted + more)
-        case "question_rounds":
-            stage = replace(stage, asks_granted=stage.asks_granted + more)
-        case "check_lost":
-            check = replace(stage.check, excused=True, lost=0) if stage.check else None
-            stage = replace(stage, check=check)
-        case "hook_restarts":
-            stage = replace(stage, hook_restarts=max(0, stage.hook_restarts - more) if more else 0)
-        case _:
-            stage = excused(stage)
-    return _with_stage(state, request.at, stage)
-
-
-def _reset(state: RunState, request: Request) -> RunState:
-    """Earlier failures no longer count: in the stage that asked, or everywhere."""
-    if request.scope == "run":
-        return _with_fresh_stages(replace(state, recoveries=0, recoveries_excused=0))
-    stage = state.stage_asking(request.at)
-    return state if stage is None else _with_stage(state, request.at, on_resume(stage))
-
-
-def _extend_runtime(state: RunState, request: Request) -> RunState:
-    """One branch asks for all: other branches whose agents the limit stopped continue, too."""
-    if request.scope != "run":
-        return state
-    for provider, stage in tuple(state.under_way()):
-        attempt = stage.iteration.attempt if stage.iteration else None
-        failure = attempt.failure if attempt and attempt.status is TaskStatus.FAILED else None
-        if attempt and not attempt.once and failure and failure.kind is FailureKind.ITERATION_TIMEOUT:
-            state = _with_stage(state, Cursor(stage.path, stage.run, 0, provider), excused(stage))
-    return state
-
-
-def _with_stage(state: RunState, at: Cursor | None, stage: StageState) -> RunState:
-    if at is None or at.provider is None or state.block is None:
-        return replace(state, at=stage)
-    branches = (
-        replace(branch, stage=stage) if branch.provider == at.provider else branch
-        for branch in state.block.branches
-    )
-    return replace(state, at=replace(state.block, branches=tuple(branches)))
-
-
 def _with_control(state: RunState, control: str | None) -> RunState:
     """Remember the control, so that it isn't processed twice."""
     return replace(state, controls=(*state.controls, control)[-MAX_CONTROLS:]) if control else state
-
-
-def _apply_control(
-    state: RunState, fact: f.PauseRequested | f.CancelRequested | f.RestartRequested | f.NoteAdded
-) -> RunState:
-    match fact:
-        case f.PauseRequested() | f.CancelRequested():
-            return _stop_requested(state, fact)
-        case f.NoteAdded(text=text, by=by):
-            return replace(state, notes=latest_notes((*state.notes, Note(text, by))))
-        case f.RestartRequested(reason=reason, by=by, provider=provider, hook=hook):
-            stage = state.stage(provider)
-            if stage is None:
-                return state
-            count = stage.hook_restarts + bool(hook)
-            restarts = replace(stage, restart=Restart(reason, by), hook_restarts=count)
-            return _with_stage(state, Cursor(stage.path, stage.run, 0, provider), restarts)
-        case _:
-            assert_never(fact)
-
-
-def _stop_requested(state: RunState, fact: f.PauseRequested | f.CancelRequested) -> RunState:
-    match fact:
-        case f.CancelRequested():
-            stop = Stop(cancel=True, reason=fact.reason, now=True)
-        case f.PauseRequested():
-            # A shutdown stops what a person was about to stop: it stays the person's stop.
-            known = state.stop if fact.reason == MACHINE_SHUTDOWN else None
-            reason = known.reason if known else fact.reason
-            stop = Stop(cancel=False, reason=reason, now=fact.now, due_at=fact.due_at)
-            if state.stop and state.stop.cancel:
-                stop = state.stop
-        case _:
-            assert_never(fact)
-    return replace(state, stop=stop)
-
-
-def _apply_session(
-    state: RunState,
-    event: Event,
-    fact: f.SessionCompleted
-    | f.SessionFailed
-    | f.SessionPaused
-    | f.AwaitingApproval
-    | f.SessionContinued
-    | f.SessionResumed
-    | f.SessionAborted
-    | f.SessionRecovered,
-) -> RunState:
-    match fact:
-        case f.SessionCompleted(reason=reason):
-            return _ended(state, event, RunStatus.COMPLETED, reason)
-        case f.SessionFailed():
-            failure = Failure(fact.kind, fact.message)
-            return replace(state, status=RunStatus.FAILED, completed_at=event.at, failure=failure, stop=None)
-        case f.SessionPaused(reason=reason, requests=requests):
-            return _paused(state, event, RunStatus.PAUSED, reason, waits=bool(requests))
-        case f.AwaitingApproval():
-            return _paused(state, event, RunStatus.AWAITING_APPROVAL, "awaiting_approval", waits=True)
-        case f.SessionAborted(reason=reason):
-            return _ended(state, event, RunStatus.ABORTED, reason)
-        case f.SessionRecovered(by="recovery") if not state.is_stopped_by_shutdown:
-            is_over = state.stop is not None and state.stop.reason == MACHINE_SHUTDOWN
-            return replace(state, recoveries=state.recoveries + 1, stop=None if is_over else state.stop)
-        case f.SessionContinued() | f.SessionRecovered(by="recovery"):
-            return _continued(state, event)
-        case f.SessionRecovered() | f.SessionResumed():
-            known = state.settings
-            settings = replace(
-                known, record=known.record or fact.record, approve=known.approve or fact.approve
-            )
-            return _resumed(replace(state, settings=settings), event, fact)
-        case _:
-            assert_never(fact)
-
-
-def _ended(state: RunState, event: Event, status: RunStatus, reason: str) -> RunState:
-    """The run is over; open requests are dropped."""
-    ended = replace(state, status=status, completed_at=event.at, completion_reason=reason)
-    return replace(ended, stop=None, requests=())
-
-
-def _paused(state: RunState, event: Event, status: RunStatus, reason: str, *, waits: bool) -> RunState:
-    return replace(state, status=status, paused_at=event.at, pause_reason=reason, stop=None, waits=waits)
-
-
-def _continued(state: RunState, event: Event) -> RunState:
-    """A request was answered, or the machine is up again: the time in between doesn't count as runtime."""
-    waited = event.at - state.paused_at if state.paused_at else timedelta()
-    return replace(
-        state,
-        status=RunStatus.RUNNING,
-        clock_from=state.clock_from + waited,
-        paused_at=None,
-        pause_reason=None,
-        waits=False,
-    )
-
-
-def _resumed(state: RunState, event: Event, fact: f.SessionResumed | f.SessionRecovered) -> RunState:
-    """A person resumed the run: earlier failures no longer count."""
-    notes = state.notes
-    if fact.context:
-        notes = latest_notes((*notes, Note(fact.context, fact.by)))
-    fresh = replace(
-        state,
-        status=RunStatus.RUNNING,
-        clock_from=event.at,
-        resumed_at=event.at,
-        completed_at=None,
-        failure=None,
-        paused_at=None,
-        pause_reason=None,
-        waits=False,
-        stop=state.stop if state.stop and state.stop.cancel else None,
-        recoveries=0,
-        recoveries_excused=0,
-        runtime_granted=None,
-        notes=notes,
-        resumption=LatestResume(event.seq, fact.context or "", fact.by),
-    )
-    return _with_fresh_stages(hooks.resumed(fresh))
-
-
-def _with_fresh_stages(state: RunState) -> RunState:
-    match state.at:
-        case StageState() as stage:
-            return replace(state, at=on_resume(stage))
-        case BlockState() as block:
-            return replace(state, at=block.resumed(on_resume))
-        case _:
-            return state
 
 
 def _node(state: RunState, event: Event) -> StageState:
