@@ -81,7 +81,28 @@ def test_payload_is_durable_before_the_line_that_names_it(log: JsonlLog, disk: F
         writer.sync()
     folder = ["make_directory", "sync_directory"]
     payload = ["open", "write", "sync", "rename", "sync_directory"]
-    assert disk.calls == [*folder, *payload, "write", "sync"]
+    above = ["sync_directory"]
+    assert disk.calls == [*above, *folder, *payload, "write", "sync"]
+
+
+def test_name_of_a_folder_of_payloads_is_synced_once_although_it_exists(
+    path: Path, log: JsonlLog, disk: FailingDisk
+) -> None:
+    """An engine that was killed may have created it."""
+    path.with_name("payloads").mkdir(parents=True)
+    with log.open() as writer:
+        disk.calls.clear()
+        writer.append(large_event(1))
+        writer.append(large_event(2))
+    payload = ["open", "write", "sync", "rename", "sync_directory"]
+    assert disk.calls[: 2 * len(payload) + 1] == ["sync_directory", *payload, *payload]
+
+
+def test_name_of_a_log_is_synced_although_it_has_events(path: Path, log: JsonlLog, disk: FailingDisk) -> None:
+    """An engine that restored it may have been killed before it synced the name."""
+    path.write_bytes(lines_of(timer_events(2)))
+    with log.open():
+        assert disk.calls == ["sync_directory", "open", "sync_directory"]
 
 
 @pytest.mark.parametrize("room", range(0, 400, 7))
@@ -261,7 +282,8 @@ def test_torn_line_is_saved_durably_before_it_is_cut_off(
     path.write_bytes(whole[:-5])
     offset = len(lines_of(timer_events(1)))
     with log.open() as writer:
-        assert disk.calls == ["open", "open", "write", "sync", "sync_directory", "truncate", "sync"]
+        names = ["sync_directory", "open", "sync_directory"]
+        assert disk.calls == [*names, "open", "write", "sync", "sync_directory", "truncate", "sync"]
         assert writer.repaired is not None
         assert writer.repaired.kept == f"{path}.torn-{offset}"
     assert Path(f"{path}.torn-{offset}").read_bytes() == whole[offset:-5]

@@ -18,12 +18,17 @@ SHOWN = Scenario(
 PLAYED = {**SCENARIOS, "large": LARGE, "shown": SHOWN}
 
 
-def recorded(base: Path, case: str, source: Path | None = None) -> CrashRun:
-    """Play a case, with another source than the installed one if it is given."""
+def recorded(base: Path, case: str, source: Path | None = None, *, has_earlier_run: bool = False) -> CrashRun:
+    """Play a case, with another source than the installed one if it is given, and in a project that has the
+    folder of an earlier run if asked."""
     played = Case.parse(case)
     run = CrashRun(base, PLAYED[played.scenario])
     if source is not None:
         run.also = {"PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"}
+    if has_earlier_run:
+        earlier = run.story.log.parent.parent
+        earlier.mkdir(parents=True)
+        (earlier / ".gitignore").write_text("*\n")
     run.play(played.planned_kills)
     return run
 

@@ -111,8 +111,6 @@ class Disk:
     """Paths of files that were created and never synced."""
     unsynced_names: set[str] = field(default_factory=set)
     """Paths that appeared in their folder after it was last synced."""
-    makers: dict[str, int] = field(default_factory=dict)
-    """By folder: the process that made it."""
     removed: set[str] = field(default_factory=set)
     """Paths of files that were removed."""
 
@@ -143,7 +141,6 @@ class Disk:
                 self.removed.add(call["path"])
             case "mkdir" if call["is_new"]:
                 self.unsynced_names.add(call["path"])
-                self.makers[call["path"]] = call["pid"]
             case "create" if call["is_new"]:
                 self.unsynced_names.add(call["path"])
                 self.files.pop(call["path"], None)
@@ -153,11 +150,9 @@ class Disk:
                 self.unsynced_names.add(call["path"])
                 self.files[call["path"]] = self.files.get(call["source"], -1)
 
-    def unsynced_folder(self, path: str, by: int | None = None) -> str:
-        """The first folder of the path, of those that this process made if it is given, whose own name isn't
-        synced, or ""."""
-        found = (str(folder) for folder in Path(path).parents if str(folder) in self.unsynced_names)
-        return next((folder for folder in found if by is None or self.makers[folder] == by), "")
+    def unsynced_folder(self, path: str) -> str:
+        """The first folder of the path whose own name isn't synced, whichever process made it, or ""."""
+        return next((str(above) for above in Path(path).parents if str(above) in self.unsynced_names), "")
 
     def holds(self, path: str, text: str) -> bool:
         """Whether all of the file's content was synced under this name."""
@@ -179,6 +174,12 @@ class Judge:
         """By file that shows a request: whether it is answered."""
         self.owed: dict[int, str] = {}
         """By process: what it placed and whose folder it has yet to sync."""
+
+    def see_folders(self, trace: list[Call]) -> None:
+        """Note which folders outside of the run's were made before it, and whose names were synced."""
+        for call in trace:
+            if call["call"] in ("mkdir", "sync") and not f"{call['path']}/".startswith(f"{self.run}/"):
+                self.disk.see(call)
 
     def complaints(self, trace: list[Call]) -> Iterator[str]:
         for number, call in enumerate(trace, 1):
@@ -222,6 +223,8 @@ class Judge:
                 yield f"{type} of {attempt} isn't synced"
             if self.disk.log in self.disk.unsynced_names:
                 yield "the log's own name isn't synced"
+            elif folder := self.disk.unsynced_folder(self.disk.log):
+                yield f"the folder {os.path.basename(folder)} of the log isn't synced"
         if call["call"] == "hook" and not self.is_durable("hook_start", **call["of"]):
             yield "the intent to call its function isn't synced"
         if call["call"] == "kill" and call["role"] == "engine" and call["target"] in self.claimed:
@@ -357,7 +360,7 @@ class Judge:
         found = [path for path in self.disk.files if PROOF.search(path)]
         if not any(self._is_kept(path) for path in found):
             yield "the proof that the run was started here isn't synced"
-        elif any(folder := self.disk.unsynced_folder(path, by=call["pid"]) for path in found):
+        elif any(folder := self.disk.unsynced_folder(path) for path in found):
             yield f"the folder {os.path.basename(folder)} of the proof isn't synced"
 
     def line(self, call: Call) -> Iterator[str]:
@@ -369,8 +372,12 @@ class Judge:
             self.writers.add(call["pid"])
             for event in self.events:
                 payload = f"{self.run}/payloads/{event.payload}.json"
-                if event.payload and event.end <= call["size"] and not self._is_kept(payload):
+                if not event.payload or event.end > call["size"]:
+                    continue
+                if not self._is_kept(payload):
                     yield f"its payload {event.payload[:12]} isn't synced"
+                elif folder := self.disk.unsynced_folder(payload):
+                    yield f"the folder {os.path.basename(folder)} of its payload isn't synced"
         # Whoever has written takes back its own line; others find one.
         if call["call"] == "truncate" and call["pid"] not in self.writers:
             kept = f"{self.run}/events.jsonl.torn-{call['size']}"
@@ -407,5 +414,7 @@ def _number(text: str, key: str) -> object:
 def complaints(trace: list[Call], log: Path, events: list[Event] | None = None) -> list[str]:
     """What the recorded calls do in the wrong order, since an earlier run of that name was moved aside."""
     moved = [n for n, call in enumerate(trace) if call.get("source") == str(log.parent)]
-    trace = trace[moved[-1] + 1 :] if moved else trace
-    return list(Judge(log, read_log(log) if events is None else events).complaints(trace))
+    begin = moved[-1] + 1 if moved else 0
+    judge = Judge(log, read_log(log) if events is None else events)
+    judge.see_folders(trace[:begin])
+    return list(judge.complaints(trace[begin:]))

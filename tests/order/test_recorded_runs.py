@@ -55,6 +55,29 @@ def test_order_is_kept_when_an_end_that_was_written_and_not_synced_is_put_right(
     assert judged(run) == []
 
 
+@pytest.mark.parametrize(
+    ("folder", "number", "has_earlier_run"),
+    [
+        ("pipeline-runs", 1, False),
+        ("night", 1, True),
+        ("state", 5, True),
+        ("agentforge", 6, True),
+        ("runs", 7, True),
+    ],
+)
+def test_name_of_a_folder_is_synced_although_its_creator_was_killed(
+    folder: str, number: int, has_earlier_run: bool, tmp_path: Path
+) -> None:
+    case = f"stage engine:mkdir:{number}:after:engine"
+    run = recorded(tmp_path / "run", case, has_earlier_run=has_earlier_run)
+    made = [call for call in read_trace(run.story.trace) if call["call"] == "mkdir"]
+    first = [call["path"] for call in made if call["pid"] == made[0]["pid"]]
+    assert first[-1].endswith(f"/{folder}"), "the last folder before the kill"
+    assert run.story.commands == ["loop", "loop"]
+    assert run.story.status() == "completed"
+    assert judged(run) == []
+
+
 def test_name_of_a_removed_run_is_synced_before_its_proof_is_forgotten(tmp_path: Path) -> None:
     """Otherwise it could be there again after a power failure, as a run of somebody else."""
     run = recorded(tmp_path / "run", "stage")

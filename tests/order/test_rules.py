@@ -71,7 +71,8 @@ PROVED = [
     engine("rename", PROOF, source=f"{PROOF}.tmp", text="012345678"),
     engine("sync", f"{STATE}/runs", size=0),
 ]
-NEW_LOG = [engine("create", LOG, is_new=True), engine("sync", RUN, size=0), *PROVED]
+NEW_RUN = [engine("mkdir", RUN, is_new=True), engine("sync", RUN.parent, size=0)]
+NEW_LOG = [*NEW_RUN, engine("create", LOG, is_new=True), engine("sync", RUN, size=0), *PROVED]
 STARTED = [
     engine("write", LOG, size=200),
     engine("sync", LOG, size=200),
@@ -97,6 +98,7 @@ ENDED = [
     supervisor("exit"),
 ]
 PAYLOAD_DRAFT = f"{RUN}/payloads/{PAYLOAD}.json.tmp"
+PAYLOADS = [engine("mkdir", f"{RUN}/payloads", is_new=True), engine("sync", RUN, size=0)]
 KEPT = [
     engine("sync", PAYLOAD_DRAFT, size=9),
     engine("rename", f"{RUN}/payloads/{PAYLOAD}.json", source=PAYLOAD_DRAFT, text=""),
@@ -106,7 +108,7 @@ KEPT = [
     view(600),
     head(600),
 ]
-GOOD = [*NEW_LOG, *STARTED, *CLAIMED, *FIRST, *ASKED, *TAKEN, *KILLED, *ENDED, *KEPT]
+GOOD = [*NEW_LOG, *STARTED, *CLAIMED, *FIRST, *ASKED, *TAKEN, *KILLED, *ENDED, *PAYLOADS, *KEPT]
 
 
 def told(trace: list[Call]) -> str:
@@ -130,7 +132,7 @@ def test_a_run_in_order_is_found_good() -> None:
 BROKEN = {
     "an intent that isn't synced": (without(STARTED[1]), "the intent of ('attempt', '0', 1, 1) isn't synced"),
     "an act before its intent is synced": (swapped(STARTED[1], STARTED[2]), "the intent of"),
-    "a log whose name isn't synced": (without(NEW_LOG[1]), "the log's own name"),
+    "a log whose name isn't synced": (without(NEW_LOG[3]), "the log's own name"),
     "a proof that isn't synced": (without(PROVED[2]), "the proof that the run was started here isn't synced"),
     "a proof whose name isn't synced": (without(PROVED[4]), "the proof that the run was started here isn't"),
     "a proof in a folder whose name isn't synced": (without(PROVED[1]), "the folder agentforge of the proof"),
@@ -158,6 +160,14 @@ BROKEN = {
     "an exit record whose name isn't synced": (without(ENDED[6]), "the name of exit.json isn't synced"),
     "output that isn't synced": (without(ENDED[1]), "before output.log is synced"),
     "errors that aren't synced": (without(ENDED[3]), "before errors.log is synced"),
+    "a run whose folder's name isn't synced": (
+        without(NEW_RUN[1]),
+        "the folder night of the log isn't synced",
+    ),
+    "a payload whose folder's name isn't synced": (
+        without(PAYLOADS[1]),
+        "the folder payloads of its payload",
+    ),
     "a payload that isn't synced": (without(KEPT[0]), "isn't synced"),
     "a payload whose name isn't synced": (without(KEPT[2]), "its payload aaaaaaaaaaaa isn't synced"),
     "a line before its payload": (swapped(KEPT[1], KEPT[3]), "its payload aaaaaaaaaaaa isn't synced"),
@@ -305,9 +315,24 @@ def test_write_ahead_file_leaves_out_nothing() -> None:
     assert "leaves out a part" in told([*trace, record(201, 50, at=116)])
 
 
+MOVED = engine("rename", f"{RUN}.old", source=str(RUN), text="")
+
+
 def test_only_the_run_that_has_the_name_now_is_judged() -> None:
-    moved = engine("rename", f"{RUN}.old", source=str(RUN), text="")
-    assert told([*without(STARTED[1]), moved, *GOOD]) == ""
+    assert told([*without(STARTED[1]), MOVED, *GOOD]) == ""
+
+
+@pytest.mark.parametrize(
+    ("folder", "words"),
+    [(RUN.parent, "folder pipeline-runs of the log"), (STATE, "folder agentforge of the")],
+)
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_name_of_a_folder_that_a_killed_process_made_is_synced(folder: object, words: str, when: str) -> None:
+    made = [{**engine("mkdir", folder, is_new=True), "pid": 9}]
+    before = [*made, MOVED] if when == "before" else [MOVED, *made]
+    again = [call for call in GOOD if call not in (PROVED[0], PROVED[1])]
+    assert words in told([*before, *again])
+    assert told([*before, engine("sync", Path(folder).parent, size=0), *again]) == ""
 
 
 HOOK = {"delivery": DELIVERY, "attempt": 1}

@@ -58,4 +58,24 @@ def test_a_draft_that_could_not_be_written_is_removed_and_the_old_file_stays(tmp
 def test_new_folders_have_durable_names_from_the_top_down(tmp_path: Path) -> None:
     disk = SlowDisk()
     disk.make_directories(str(tmp_path / "a" / "b"))
-    assert disk.calls == ["make a", f"sync {tmp_path.name}", "make b", "sync a"]
+    above = tmp_path.parent.name
+    assert disk.calls == [f"sync {above}", "make a", f"sync {tmp_path.name}", "make b", "sync a"]
+
+
+def test_name_of_a_folder_that_exists_is_synced(tmp_path: Path) -> None:
+    """Its creator may have died before it did that."""
+    (tmp_path / "a").mkdir()
+    disk = SlowDisk()
+    disk.make_directories(str(tmp_path / "a"))
+    assert disk.calls == [f"sync {tmp_path.name}"]
+
+
+def test_folder_in_a_parent_that_cannot_be_read_is_used(tmp_path: Path) -> None:
+    class LockedDisk(SlowDisk):
+        def sync_directory(self, path: str) -> None:
+            raise PermissionError(errno.EACCES, "Permission denied")
+
+    (tmp_path / "a").mkdir()
+    LockedDisk().make_directories(str(tmp_path / "a"))
+    with pytest.raises(PermissionError):
+        LockedDisk().make_directories(str(tmp_path / "a" / "b"))

@@ -41,11 +41,16 @@ class StateFolder:
             return []
         return [f"{folder}/{name}" for name in names if name != mine and name.startswith(_digest(run_id))]
 
+    def has(self, kind: str) -> bool:
+        """Whether the folder of these files exists; its name may not be durable."""
+        return files.is_dir(os.path.join(self.root, kind))
+
     def make(self, kind: str) -> None:
-        """Create the folder of these files, durably."""
+        """Create the folder of these files, durably, also if it exists."""
         folder = os.path.join(self.root, kind)
         with files.storage(folder):
-            Disk().make_directories(self.root)
+            if not files.is_dir(self.root):
+                Disk().make_directories(self.root)
             Disk().make_directories(folder)
 
     def _problem(self, home: str) -> str:
@@ -84,7 +89,9 @@ class HeadKeeper:
         if not self._usable:
             return
         try:
-            self._folder.make(HEADS)
+            # The head itself isn't synced, so it doesn't need a folder with a durable name.
+            if not self._folder.has(HEADS):
+                self._folder.make(HEADS)
             files.replace(self._folder.path(HEADS, run_id), files.compact(KeptHead(run_id, head)))
         except StorageFailed as error:
             self._usable = False

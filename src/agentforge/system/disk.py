@@ -59,14 +59,21 @@ class Disk:
         files.sync_directory(path)
 
     def make_directories(self, path: str, mode: int = files.PRIVATE) -> None:
-        """Create a folder and its missing parents, durably. The parents get the default mode."""
-        if files.is_dir(path):
-            return
+        """Create a folder and its missing parents, durably. The parents get the default mode.
+
+        Of the folders that exist, the name of the lowest is synced, too: its creator may have died before it
+        did that. The names above are durable, since a folder is created after its parent's name is synced.
+        """
         parent = os.path.dirname(path)
+        if files.is_dir(path):
+            # A parent that can't be read is not one that an engine creates folders in.
+            with suppress(PermissionError):
+                self.sync_directory(parent)
+            return
         if parent != path:
             self.make_directories(parent, 0o777)
-        if self.make_directory(path, mode):
-            self.sync_directory(parent)
+        self.make_directory(path, mode)
+        self.sync_directory(parent)
 
     def fill(self, path: str, chunks: Iterable[bytes]) -> None:
         """Write a new file and wait for the disk; its name is durable only once its directory is synced

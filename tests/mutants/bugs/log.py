@@ -337,8 +337,20 @@ BUGS = (
     Bug(
         LOG,
         "the name of a new log isn't synced",
-        "            if file.length == 0:\n",
-        "            if False:\n",
+        "                self._disk.sync_directory(self._directory)\n",
+        "                pass\n",
+    ),
+    Bug(
+        LOG,
+        "the name of a log with events isn't synced",
+        "                self._disk.sync_directory(self._directory)\n",
+        "                if file.length == 0:\n                    self._disk.sync_directory(self._directory)\n",
+    ),
+    Bug(
+        FILE,
+        "the name of the folder of payloads isn't synced",
+        "            self._disk.make_directories(self._directory)\n",
+        "            files.make_dir(self._directory)\n",
     ),
     Bug(
         LOG,
@@ -373,9 +385,20 @@ BUGS = (
     ),
     Bug(
         DISK,
+        "the name of a folder that a killed process made isn't synced",
+        "                self.sync_directory(parent)\n            return\n",
+        "                pass\n            return\n",
+        (
+            "tests/order/test_recorded_runs.py::"
+            "test_name_of_a_folder_is_synced_although_its_creator_was_killed",
+            "tests/system/test_disk.py",
+        ),
+    ),
+    Bug(
+        DISK,
         "the name of a new folder isn't synced",
-        "            self.sync_directory(parent)\n",
-        "            pass\n",
+        "        self.make_directory(path, mode)\n        self.sync_directory(parent)\n",
+        "        self.make_directory(path, mode)\n",
     ),
     Bug(
         DISK,

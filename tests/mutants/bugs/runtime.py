@@ -242,6 +242,16 @@ BUGS = (
         ORDER,
     ),
     Bug(
+        HEAD,
+        "the name of the folder of proofs isn't durable if a killed process made it",
+        "            Disk().make_directories(folder)\n",
+        "            self.has(kind) or Disk().make_directories(folder)\n",
+        (
+            "tests/order/test_recorded_runs.py::"
+            "test_name_of_a_folder_is_synced_although_its_creator_was_killed",
+        ),
+    ),
+    Bug(
         LEFT,
         "the name of the folder of the first control isn't durable",
         "        files.sync_directory(os.path.dirname(folder))\n",

@@ -44,6 +44,8 @@ class PayloadStore:
         self._directory = directory
         self._disk = disk
         self._retry = retry
+        self._is_made = False
+        """Whether this object has made the name of its folder durable."""
 
     def save(self, data: bytes) -> Payload:
         if len(data) > MAX_PAYLOAD:
@@ -68,7 +70,9 @@ class PayloadStore:
             raise DamagedLine(f"its payload {payload.sha256[:12]} can't be read: {error.message}") from error
 
     def _write(self, payload: Payload, data: bytes) -> None:
-        self._disk.make_directories(self._directory)
+        if not self._is_made or not files.is_dir(self._directory):
+            self._disk.make_directories(self._directory)
+            self._is_made = True
         self._disk.replace(self._path(payload), data)
 
     def _path(self, payload: Payload) -> str:

@@ -76,9 +76,9 @@ class JsonlLog:
         lease = self._take_lease()
         try:
             file = JsonlFile(self.path, lease, self._disk, self._retry, self._payloads)
-            if file.length == 0:
-                with storage(f"can't make the new log {self.path} durable"):
-                    self._disk.sync_directory(self._directory)
+            # Even if the log has events: an engine that restored it may have died before it synced the name.
+            with storage(f"can't make the name of the log {self.path} durable"):
+                self._disk.sync_directory(self._directory)
             if file.restored:
                 self._buffering.on_warning(
                     f"restored the last {file.restored:,} bytes of the log {self.path}, which were missing, "
