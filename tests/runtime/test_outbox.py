@@ -1,12 +1,13 @@
 """The folder for the results of agents that refuse to write below `.claude`."""
 
+import asyncio
 import json
 import os
 from pathlib import Path
 
 import pytest
 from tests.adapters.fake_clis import put_cli
-from tests.sdk.projects import ENVIRON, engine, iteration_dir, load, node, pipeline, run
+from tests.sdk.projects import ENVIRON, engine, eventually, iteration_dir, load, node, pipeline, run
 
 from agentforge.model.layout import IterationLayout
 from agentforge.model.status import RunStatus
@@ -122,3 +123,29 @@ def test_a_cli_with_restricted_permissions_writes_there(
     assert expected in where
     assert (project / "seen").read_text().startswith(f"Write to {where}.")
     assert load(iteration_dir(project) / "result.json")["summary"] == "done"
+
+
+def test_what_a_cancelled_agent_wrote_there_is_moved_and_redacted(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    put_cli(tmp_path / "bin", "claude")
+    (tmp_path / "bin/claude").write_text(
+        '#!/bin/sh\ncat > seen\nprintf \'{"summary": "hunter2-hunter2"}\' > "$AGENTFORGE_RESULT"\n'
+        "touch written\nexec sleep 600\n"
+    )
+    settings = {"type": "claude", "permissions": ["--permission-mode", "acceptEdits"]}
+    path = f"{tmp_path}/bin:{ENVIRON['PATH']}"
+
+    async def main() -> None:
+        async with engine(
+            project, environ={**ENVIRON, "PATH": path, "DEPLOY_TOKEN": "hunter2-hunter2"}
+        ) as sdk:
+            going = asyncio.create_task(sdk.run(pipeline(node(provider=settings)), session="s"))
+            await eventually((project / "written").exists)
+            await sdk.cancel("s")
+            assert (await going).status is RunStatus.ABORTED
+
+    run(main())
+    assert [entry.name for entry in (project / ".agentforge-outbox").iterdir()] == [".gitignore"]
+    assert (iteration_dir(project) / "attempt-1/outbox").is_dir()
+    assert load(iteration_dir(project) / "result.json")["summary"] != "hunter2-hunter2"

@@ -60,6 +60,22 @@ def test_file_shows_the_request_and_later_its_answer(tmp_path: Path) -> None:
     run(main())
 
 
+def test_file_shows_what_a_resume_answers(tmp_path: Path) -> None:
+    """The answer is recorded before the run is driven."""
+
+    async def main() -> None:
+        async with engine(tmp_path, ScriptedProvider([crashes(), says("done")])) as sdk:
+            result = await sdk.run(pipeline(node(semantics="at_most_once"), **VIEW), session="s")
+            assert result.status is RunStatus.PAUSED
+            (opened,) = shown(tmp_path)
+            assert opened["status"] == "open"
+            assert (await sdk.resume("s", by="anna")).completed
+            (closed,) = shown(tmp_path)
+            assert (closed["status"], closed["answered_by"]) == ("resolved", "anna")
+
+    run(main())
+
+
 def test_run_without_the_view_writes_nothing_and_reads_no_resolution(tmp_path: Path) -> None:
     async def main() -> None:
         async with engine(tmp_path) as sdk:

@@ -1,5 +1,7 @@
-"""What a person's resume answers, and what it leaves open."""
+"""What a person's resume answers, what it leaves open, and when an engine looks for answers the last time."""
 
+import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,12 @@ from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.layout import RunLayout
 from agentforge.model.request import RequestKind
+from agentforge.model.status import RunStatus
+from agentforge.runtime.answers import Answer, give_answer
+from agentforge.runtime.driver import Driver, Performers
 from agentforge.runtime.journal import Journal
+from agentforge.runtime.state_folder import HeadKeeper
+from agentforge.system.disk import Disk
 
 AT = Cursor("0", 1, 1)
 
@@ -39,3 +46,33 @@ def test_a_resume_answers_escalations_that_offer_it_and_nothing_else(
     assert request.is_open is not answered
     assert request.answer == ("resume" if answered else None)
     journal.close()
+
+
+class BusyDisk(Disk):
+    """A person answers before the pause is written: their process sees a run that an engine drives."""
+
+    def __init__(self, answer: Callable[[], None]) -> None:
+        self._answer = answer
+
+    def write(self, fd: int, data: bytes) -> int:
+        if b"session_paused" in data:
+            self._answer()
+        return super().write(fd, data)
+
+
+def test_answer_to_a_run_whose_pause_is_not_written_yet_is_applied(tmp_path: Path) -> None:
+    layout = RunLayout.of(str(tmp_path), "s")
+
+    def answer() -> None:
+        state = journal.state
+        give_answer(layout, Answer("r-1", "cancel", "ada", state.run_id, state.updated_at))
+
+    log = JsonlLog(layout.log, disk=BusyDisk(answer))
+    journal = Journal("s", log.open(), SystemClock())
+    journal.record(started(plan_of(stage())), Cursor("0", 0, 0))
+    journal.record(f.RequestOpened("r-1", "escalation", "r-1", "why", "May it?", ("resume", "cancel")), AT)
+    journal.record(f.SessionPaused("why", ("r-1",)), AT)
+    driver = Driver(journal, layout, Performers({}, {}), keeper=HeadKeeper(layout.root, {}))
+    state = asyncio.run(driver.drive())
+    journal.close()
+    assert state.status is RunStatus.ABORTED

@@ -26,6 +26,8 @@ MANIFEST = "agentforge.runtime.tasks.manifest"
 PROOF = "agentforge.runtime.run_proof"
 RECORDING = "agentforge.runtime.recorder"
 REQUESTS = "agentforge.runtime.requests"
+RESUME = "agentforge.app.runs.resume"
+RUNNER = "agentforge.app.runs.runner"
 STATE = "agentforge.runtime.state_writer"
 
 LIVING = ("tests/surface/test_locks.py", "tests/runtime/test_living_programs.py")
@@ -122,6 +124,34 @@ BUGS = (
         "                    if not self._take_answers():\n",
         "                    if True:\n",
         ("tests/sdk/test_requests.py",),
+    ),
+    Bug(
+        DRIVER,
+        "answers are looked for the last time before the pause is written",
+        "                    await self._journal.sync()\n                    # A process that",
+        "                    # A process that",
+        ("tests/sdk/test_resumption.py",),
+    ),
+    Bug(
+        RESUME,
+        "what a resume is based on isn't durable before its answer counts",
+        "        await journal.sync()\n        record_resume",
+        "        record_resume",
+        ("tests/crash/test_kill_waivers.py",),
+    ),
+    Bug(
+        RUNNER,
+        "the view of requests lacks what was recorded before the run is driven",
+        "        journal.wait_for_disk()\n        writer = EscalationWriter",
+        "        writer = EscalationWriter",
+        ("tests/sdk/test_escalations.py",),
+    ),
+    Bug(
+        AGENT,
+        "what a cancelled agent wrote outside its run stays there",
+        "        empty_outbox(about.outbox, about.here, about.number, about.progress)\n        hide_secrets",
+        "        hide_secrets",
+        ("tests/runtime/test_outbox.py",),
     ),
     Bug(
         DRIVER,
