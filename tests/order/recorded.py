@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.crash.case import Case, CrashRun
-from tests.crash.scenarios import SCENARIOS, Scenario
+from tests.crash.scenarios import HOOKED, SCENARIOS, SCRIPT, Scenario
 
 from .rules import complaints, read_trace
 
@@ -15,7 +15,14 @@ SHOWN = Scenario(
     replies=(("approve",),),
 )
 """Its requests are shown in files outside its folder."""
-PLAYED = {**SCENARIOS, "large": LARGE, "shown": SHOWN}
+ONCE = Scenario("once", "  - {id: work, prompt: one, runs: 2, semantics: at_most_once}\n")
+PAUSED = Scenario(
+    "paused",
+    HOOKED,
+    hooks=f"  iteration_end: {SCRIPT.replace('{', '{on_lost: pause, ', 1)}\n",
+)
+"""A person is asked before its script is repeated."""
+PLAYED = {**SCENARIOS, "large": LARGE, "shown": SHOWN, "once": ONCE, "paused": PAUSED}
 
 
 def recorded(base: Path, case: str, source: Path | None = None, *, has_earlier_run: bool = False) -> CrashRun:

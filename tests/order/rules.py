@@ -411,6 +411,20 @@ def _number(text: str, key: str) -> object:
         return None
 
 
+def unsynced_claims(trace: list[Call], log: Path) -> dict[str, str]:
+    """By claim: the folder on its path whose name isn't synced when its agent or script is started, or "".
+    After a power failure, it would seem that it was never started."""
+    disk, claimed, found = Disk(str(log)), {}, {}
+    for call in trace:
+        if call["call"] == "link" and os.path.basename(call["path"]) == "claim":
+            claimed[call["pid"]] = call["path"]
+        if call["call"] == "fork" and call["role"] == "supervisor":
+            claim = claimed[call["pid"]]
+            found[claim] = disk.unsynced_folder(claim)
+        disk.see(call)
+    return found
+
+
 def complaints(trace: list[Call], log: Path, events: list[Event] | None = None) -> list[str]:
     """What the recorded calls do in the wrong order, since an earlier run of that name was moved aside."""
     moved = [n for n, call in enumerate(trace) if call.get("source") == str(log.parent)]

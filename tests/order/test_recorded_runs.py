@@ -10,7 +10,7 @@ from tests.crash.scenarios import SESSION
 from tests.sampling import one_in
 
 from .recorded import judged, recorded
-from .rules import PROOF, read_log, read_trace
+from .rules import PROOF, read_log, read_trace, unsynced_claims
 
 pytestmark = [
     pytest.mark.crash,
@@ -76,6 +76,16 @@ def test_name_of_a_folder_is_synced_although_its_creator_was_killed(
     assert run.story.commands == ["loop", "loop"]
     assert run.story.status() == "completed"
     assert judged(run) == []
+
+
+@pytest.mark.parametrize(("scenario", "folder"), [("once", "/iterations/"), ("paused", "/hooks/")])
+def test_names_of_the_folders_of_an_attempt_that_is_not_repeated_are_synced(
+    scenario: str, folder: str, tmp_path: Path
+) -> None:
+    run = recorded(tmp_path / "run", scenario)
+    assert run.story.status() == "completed"
+    claims = unsynced_claims(read_trace(run.story.trace), run.story.log)
+    assert [unsynced for claim, unsynced in claims.items() if folder in claim] == ["", ""]
 
 
 def test_name_of_a_removed_run_is_synced_before_its_proof_is_forgotten(tmp_path: Path) -> None:

@@ -143,6 +143,16 @@ def make_folder(attempt: AttemptLayout, refuse: Refuse) -> None:
     files.make_new_dir(attempt.root)
 
 
+def sync_names(attempt: AttemptLayout, run_dir: str) -> None:
+    """Make the names of the attempt's folder, and of those that it is in, durable: without them, a claim
+    would be lost in a power failure, and the attempt would count as one that was never started."""
+    folder = attempt.root
+    while folder.startswith(f"{run_dir}/"):
+        folder = os.path.dirname(folder)
+        with files.storage(folder):
+            files.sync_directory(folder)
+
+
 def is_foreign(attempt: AttemptLayout) -> bool:
     """Whether the folder of an attempt that was never started contains more than an engine left there."""
     names = [name for name in files.listing(attempt.root) if not name.startswith(f"{CLAIM}.")]

@@ -13,7 +13,9 @@ CONTROL = "agentforge.runtime.controls"
 DRIVER = "agentforge.runtime.driver"
 FILES = "agentforge.system.files"
 FOLDERS = "agentforge.system.folders"
+FOLDER = "agentforge.runtime.attempt_folder"
 HEAD = "agentforge.runtime.state_folder"
+HOOK = "agentforge.runtime.tasks.hook"
 HISTORY = "agentforge.views.history"
 IMPORT = "agentforge.legacy.import_run"
 ITERATIONS = "agentforge.runtime.iteration_files"
@@ -32,6 +34,10 @@ STATE = "agentforge.runtime.state_writer"
 
 LIVING = ("tests/surface/test_locks.py", "tests/runtime/test_living_programs.py")
 ORDER = ("tests/order/test_recorded_runs.py",)
+ONCE = (
+    "tests/order/test_recorded_runs.py::"
+    "test_names_of_the_folders_of_an_attempt_that_is_not_repeated_are_synced",
+)
 
 BUGS = (
     Bug(
@@ -145,6 +151,34 @@ BUGS = (
         "        journal.wait_for_disk()\n        writer = EscalationWriter",
         "        writer = EscalationWriter",
         ("tests/sdk/test_escalations.py",),
+    ),
+    Bug(
+        CALL,
+        "a power failure hides that an attempt was started which is not repeated",
+        "            if call.once:\n",
+        "            if False:\n",
+        ONCE,
+    ),
+    Bug(
+        AGENT,
+        "an agent that runs at most once is started in a folder without a durable name",
+        '            once=task.node.semantics == "at_most_once",\n',
+        "",
+        ONCE,
+    ),
+    Bug(
+        HOOK,
+        "a script that isn't repeated is started in a folder without a durable name",
+        '            once=hook.on_lost == "pause",\n',
+        "",
+        ONCE,
+    ),
+    Bug(
+        FOLDER,
+        "only the name of an attempt's own folder is synced",
+        '    while folder.startswith(f"{run_dir}/"):\n',
+        "    if folder:\n",
+        ONCE,
     ),
     Bug(
         AGENT,

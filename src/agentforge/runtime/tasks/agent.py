@@ -180,6 +180,7 @@ class AgentPerformer:
             scope=task.place.scope,
             writable=writable_in(about.here, about.progress),
             before=task.before,
+            once=task.node.semantics == "at_most_once",
         )
 
     def _request(self, task: AgentTask, about: Attempted) -> ExecuteRequest:

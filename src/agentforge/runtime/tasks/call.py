@@ -21,7 +21,7 @@ from agentforge.model.result import Usage
 from agentforge.model.secrets import Redactor, SecretReferences
 from agentforge.model.task import MARK
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult, ProcessProvider, Provider
-from agentforge.runtime.attempt_folder import KILLED, ExitRecord, exit_of, is_foreign, make_folder
+from agentforge.runtime.attempt_folder import KILLED, ExitRecord, exit_of, is_foreign, make_folder, sync_names
 from agentforge.runtime.confinement import Confiner
 from agentforge.runtime.left_files import Refuse
 from agentforge.runtime.outbox import make_outbox
@@ -73,6 +73,8 @@ class ProviderCall(Struct, frozen=True):
     """The directory of its branch, relative to the run directory; empty outside a block."""
     before: Usage | None = None
     """The usage of the agent session before it was resumed."""
+    once: bool = False
+    """Whether a person is asked before it is repeated: a power failure must not hide that it was started."""
 
 
 def script_request(context: TaskContext, call: ProviderCall, variables: Mapping[str, str]) -> ExecuteRequest:
@@ -165,6 +167,8 @@ class Calls:
     ) -> Finished | Lost | CallRefused:
         if is_program(provider):
             make_folder(call.place, self._refuse)
+            if call.once:
+                sync_names(call.place, self._run_dir)
         try:
             asked = request()
         except ProviderUnusable as error:

@@ -177,6 +177,7 @@ class HookPerformer:
             limits=AttemptLimits(hook.seconds),
             sandbox=task.sandbox,
             scope=task.place.scope,
+            once=hook.on_lost == "pause",
         )
 
     def _request(self, task: HookTask) -> ExecuteRequest:
