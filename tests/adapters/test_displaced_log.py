@@ -142,6 +142,16 @@ def test_copy_in_the_place_of_the_log_gets_what_it_lacks(path: Path, kept: int) 
     assert (path.read_bytes(), path.stat().st_ino) == (WRITTEN, copy)
 
 
+def test_what_a_copy_gets_is_synced(path: Path) -> None:
+    disk = FailingDisk()
+    writer = opened(path, disk=disk)
+    replace_by(path, WRITTEN[:-7])
+    disk.calls.clear()
+    refused(writer)
+    assert disk.calls[-2:] == ["write", "sync"]
+    writer.close()
+
+
 @pytest.mark.parametrize("other", [b"something else\n", lines_of([timer_event(1, "x")]), WRITTEN + b"more\n"])
 def test_another_file_is_never_changed_and_the_log_is_saved_beside_it(path: Path, other: bytes) -> None:
     writer = opened(path)

@@ -2,14 +2,19 @@
 
 import sys
 from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from tests.crash.case import CrashRun
 from tests.crash.points import baseline
 from tests.crash.scenarios import SESSION
 from tests.sampling import one_in
 
-from .recorded import judged, recorded
+from agentforge.model.layout import RunLayout
+from agentforge.runtime.answers import Answer, give_answer
+
+from .recorded import PLAYED, judged, recorded
 from .rules import PROOF, read_log, read_trace, unsynced_claims
 
 pytestmark = [
@@ -86,6 +91,17 @@ def test_names_of_the_folders_of_an_attempt_that_is_not_repeated_are_synced(
     assert run.story.status() == "completed"
     claims = unsynced_claims(read_trace(run.story.trace), run.story.log)
     assert [unsynced for claim, unsynced in claims.items() if folder in claim] == ["", ""]
+
+
+def test_answer_that_a_list_of_requests_records_is_synced_before_state_json_shows_it(tmp_path: Path) -> None:
+    run = CrashRun(tmp_path / "run", PLAYED["shown"])
+    run.turn(run.story.scenario.command)
+    ((request,), started) = run.story.open_requests(), run.story.events()[0]
+    answer = Answer(request["id"], "approve", "ada", started["trace_id"], datetime.now(UTC))
+    assert give_answer(RunLayout(str(run.story.run_dir), SESSION), answer) is None
+    run.turn(("inbox",))
+    assert run.story.events()[-1]["type"] == "request_answered"
+    assert judged(run) == []
 
 
 def test_name_of_a_removed_run_is_synced_before_its_proof_is_forgotten(tmp_path: Path) -> None:

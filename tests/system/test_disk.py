@@ -1,6 +1,9 @@
 """Files that become durable whole: short writes are continued, drafts of failed ones removed."""
 
 import errno
+import resource
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -45,6 +48,31 @@ def test_a_file_is_written_whole_however_little_is_taken_at_once(tmp_path: Path)
     disk.replace(str(tmp_path / "file"), b"0123456789")
     assert (tmp_path / "file").read_bytes() == b"0123456789"
     assert disk.calls == [*["write"] * 4, "sync", "rename", f"sync {tmp_path.name}"]
+
+
+OVERWRITE = """
+import os, sys
+from agentforge.system.disk import Disk
+fd = os.open(sys.argv[1], os.O_RDWR)
+try:
+    Disk().write_at(fd, b"0123456789", 0)
+except OSError as error:
+    sys.exit(error.strerror)
+"""
+
+
+def test_overwriting_as_much_as_fits_is_an_error(tmp_path: Path) -> None:
+    """The system writes a part, without an error, and refuses the rest."""
+    (tmp_path / "file").write_bytes(b"old")
+    child = subprocess.run(
+        [sys.executable, "-B", "-c", OVERWRITE, tmp_path / "file"],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (6, 6)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (tmp_path / "file").read_bytes() == b"012345"
+    assert child.stderr == "File too large\n"
 
 
 def test_a_draft_that_could_not_be_written_is_removed_and_the_old_file_stays(tmp_path: Path) -> None:

@@ -385,6 +385,20 @@ BUGS = (
     ),
     Bug(
         DISK,
+        "a part of a record that is overwritten is enough",
+        "        while data:\n            written = os.pwrite",
+        "        if data:\n            written = os.pwrite",
+        ("tests/system/test_disk.py",),
+    ),
+    Bug(
+        DISPLACEMENT,
+        "what a copy of the log lacked isn't synced",
+        "chunks_of(self._fd, size, self._length))\n        self._disk.sync(lease.fd)\n",
+        "chunks_of(self._fd, size, self._length))\n",
+        DISPLACED,
+    ),
+    Bug(
+        DISK,
         "the name of a folder that a killed process made isn't synced",
         "                self.sync_directory(parent)\n            return\n",
         "                pass\n            return\n",

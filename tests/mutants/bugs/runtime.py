@@ -146,6 +146,13 @@ BUGS = (
         ("tests/crash/test_kill_waivers.py",),
     ),
     Bug(
+        "agentforge.app.runs.answers",
+        "an answer is in state.json before its record is durable",
+        "        journal.wait_for_disk()\n        StateWriter",
+        "        StateWriter",
+        ORDER,
+    ),
+    Bug(
         RUNNER,
         "the view of requests lacks what was recorded before the run is driven",
         "        journal.wait_for_disk()\n        writer = EscalationWriter",
