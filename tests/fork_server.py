@@ -156,7 +156,10 @@ def _call_of_child(channel: socket.socket, listener: socket.socket) -> list[int]
                 continue
             if ready == listener.fileno():
                 launcher, _ = listener.accept()
-                _, files, _, _ = socket.recv_fds(launcher, MAX_ANSWER, 4)
+                content, files, _, _ = socket.recv_fds(launcher, MAX_ANSWER, 4)
+                if not content:  # It was killed before it asked.
+                    launcher.close()
+                    continue
                 connection = launcher.detach()
             else:
                 content, files, _, _ = socket.recv_fds(channel, MAX_ANSWER, 4)
@@ -169,7 +172,7 @@ def _call_of_child(channel: socket.socket, listener: socket.socket) -> list[int]
                 return files
             for file in files:
                 os.close(file)
-            os.write(connection, str(pid).encode())
+            _tell(connection, pid)
             descriptor = os.pidfd_open(pid)
             started[descriptor] = pid, connection
             waiting.register(descriptor, select.POLLIN)
@@ -177,10 +180,15 @@ def _call_of_child(channel: socket.socket, listener: socket.socket) -> list[int]
 
 def _report_exit(descriptor: int, pid: int, connection: int) -> None:
     _, status = os.waitpid(pid, 0)
-    with suppress(BrokenPipeError):  # It is no longer waited for.
-        os.write(connection, str(os.waitstatus_to_exitcode(status)).encode())
+    _tell(connection, os.waitstatus_to_exitcode(status))
     os.close(connection)
     os.close(descriptor)
+
+
+def _tell(connection: int, number: int) -> None:
+    # A launcher may be killed at any time: then nothing waits for the answer, or the last one wasn't read.
+    with suppress(BrokenPipeError, ConnectionResetError):
+        os.write(connection, str(number).encode())
 
 
 def _open_streams() -> None:

@@ -1,8 +1,12 @@
 """A forked process does what a new one does."""
 
+import json
+import os
 import re
+import select
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -73,3 +77,26 @@ def test_signal_to_a_launcher_reaches_its_process(project: Project, tmp_path: Pa
         wait_for((project.root / "started").exists, "the agent")
         started.signal(signal.SIGTERM)
         assert started.end().code == 143
+
+
+def call_by(name: str) -> int:
+    """A file with the call of a command, as a launcher sends it."""
+    call = {"argv": [name, "version"], "cwd": "/", "env": {}, "session": False}
+    file = os.memfd_create("call")
+    os.pwrite(file, json.dumps(call).encode(), 0)
+    return file
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="platform: forked programs need Linux")
+@pytest.mark.parametrize("killed", ["before it asks", "before it knows the pid", "before it reads the pid"])
+def test_launcher_that_is_killed_does_not_end_the_server(killed: str, project: Project) -> None:
+    server = warm_program()._server
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as launcher, open(os.devnull, "r+b") as null:
+        launcher.connect(server._address)
+        if killed != "before it asks":
+            call = call_by(project.env["HOME"])
+            socket.send_fds(launcher, [b"call"], [call, *(null.fileno(),) * 3])
+            os.close(call)
+        if killed == "before it reads the pid":
+            select.select([launcher], [], [])
+    assert [project.call("version").code for _ in range(3)] == [0, 0, 0]
