@@ -88,12 +88,16 @@ def test_a_terminal_that_can_not_draw_gets_plain_lines(project: Project) -> None
 
 
 def test_bars_remain_without_colours(project: Project) -> None:
-    file = project.pipeline(f"plan*2={AGENT}")
-    with on_a_terminal(project, "run", "-p", file, "-s", "auth", NO_COLOR="1") as screen:
+    # Each iteration waits until its bar was seen: the display isn't drawn at every event.
+    agent = f"while [ ! -e go-$MOCK_ITERATION ]; do sleep 0.05; done; {WRITE_RESULT}"
+    with on_a_terminal(
+        project, "run", "-p", project.pipeline(f"plan*2={agent}"), "-s", "auth", NO_COLOR="1"
+    ) as screen:
         screen.until(f"plan {'─' * 24} 0/2  iteration 1")
-        (project.root / "go").touch()
+        (project.root / "go-1").touch()
+        screen.until(f"plan {'━' * 12}{'─' * 12} 1/2  iteration 2")
+        (project.root / "go-2").touch()
         assert screen.end() == 0
-    assert f"plan {'━' * 12}{'─' * 12} 1/2" in screen.text
     assert f"plan {'━' * 24} 2/2" in screen.text
 
 
