@@ -11,7 +11,7 @@ import pytest
 from tests.sdk.projects import engine, iteration_dir, load, node, pipeline, run, types
 
 from agentforge.adapters.providers.command import CommandProvider
-from agentforge.ports.provider import Capabilities, ExecuteRequest, Provider
+from agentforge.ports.provider import Capabilities, ExecuteRequest, ExecuteResult, Provider
 from agentforge.testing import ScriptedProvider
 from agentforge.testing.scripted_provider import Act, says
 
@@ -23,6 +23,21 @@ ITERATIONS = 3
 def echo(request: ExecuteRequest) -> Act:
     """Says which run and iteration asked, as the request has it."""
     return says(f"{request.session} {request.iteration} {request.prompt}")
+
+
+class Crowd(ScriptedProvider):
+    """Its first calls wait for each other, however long each run takes to get there."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(echo)
+        self._absent, self._complete = size, asyncio.Event()
+
+    async def execute(self, request: ExecuteRequest) -> ExecuteResult:
+        self._absent -= 1
+        if self._absent <= 0:
+            self._complete.set()
+        await self._complete.wait()
+        return await super().execute(request)
 
 
 def all_at_once(
@@ -59,11 +74,11 @@ def assert_each_has_its_own(project: Path, iterations: int, names: Sequence[str]
 
 
 def test_fifty_runs_through_one_provider_inside_the_engine(tmp_path: Path) -> None:
-    provider = ScriptedProvider(echo, seconds=0.02)
+    provider = Crowd(RUNS)
     all_at_once(tmp_path, provider, ITERATIONS, seconds=240)
     assert_each_has_its_own(tmp_path, ITERATIONS)
     assert len(provider.calls) == RUNS * ITERATIONS
-    assert provider.max_concurrent_calls > 10
+    assert provider.max_concurrent_calls == RUNS
     assert provider.lifecycle == ["init", "validate", "shutdown"]
 
 

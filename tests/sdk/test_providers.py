@@ -8,6 +8,7 @@ from tests.sdk.projects import ENVIRON, Gate, engine, node, pipeline, run, types
 
 from agentforge.model.errors import DefinitionError, ProviderUnusable, UnknownProvider
 from agentforge.model.status import RunStatus
+from agentforge.ports.provider import ExecuteRequest, ExecuteResult
 from agentforge.sdk.sync import SyncEngine
 from agentforge.testing import ScriptedProvider
 from agentforge.testing.scripted_provider import raises, says
@@ -199,7 +200,16 @@ def test_iteration_that_takes_longer_than_its_timeout_is_ended(tmp_path: Path) -
 
 
 def test_engine_is_safe_for_concurrent_runs_with_different_sessions(tmp_path: Path) -> None:
-    provider = ScriptedProvider([says("x")], seconds=0.01)
+    together = asyncio.Barrier(20)
+
+    class Together(ScriptedProvider):
+        """The calls of the same iteration wait for each other."""
+
+        async def execute(self, request: ExecuteRequest) -> ExecuteResult:
+            await together.wait()
+            return await super().execute(request)
+
+    provider = Together([says("x")])
 
     async def main() -> None:
         async with engine(tmp_path, provider) as sdk:
@@ -211,7 +221,7 @@ def test_engine_is_safe_for_concurrent_runs_with_different_sessions(tmp_path: Pa
 
     run(main())
     assert provider.lifecycle == [*UP, "shutdown"], "set up once, however many runs began at once"
-    assert provider.max_concurrent_calls > 5
+    assert provider.max_concurrent_calls == 20
     one = types(tmp_path, "s0")
     assert all(types(tmp_path, f"s{number}") == one for number in range(20))
 
