@@ -21,7 +21,7 @@ class Got:
         return [json.loads(line) for line in lines]
 
 
-def ask(url: str, path: str, body: Any = None, method: str = "POST", seconds: float = 5.0) -> Got:
+def ask(url: str, path: str, body: Any = None, method: str = "POST", seconds: float = 60.0) -> Got:
     parts = urlsplit(url)
     connection = HTTPConnection(str(parts.hostname), parts.port, timeout=seconds)
     try:
