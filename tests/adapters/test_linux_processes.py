@@ -101,9 +101,10 @@ async def wait_and_let_go(
 
 
 def eventually_is(pid: int, program: str) -> None:
-    """Until the process has become this program: in the middle of exec, it shows no environment."""
-    until = time.monotonic() + 60
-    while Path(f"/proc/{pid}/comm").read_text() != f"{program}\n":
+    """Until the process has become this program: in the middle of exec, it shows no environment, although it
+    already has the name."""
+    comm, environ, until = Path(f"/proc/{pid}/comm"), Path(f"/proc/{pid}/environ"), time.monotonic() + 60
+    while comm.read_text() != f"{program}\n" or not environ.read_bytes():
         assert time.monotonic() < until, f"{pid} isn't {program} in time"
         time.sleep(0.002)
 
