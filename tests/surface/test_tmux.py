@@ -144,7 +144,7 @@ def test_tmux_stale_session_is_cleaned_up_with_an_event(project: Project, tmux: 
     wait_for(lambda: "session_complete" in project.types("auth"), "the end of the run")
     cleaned = next(event for event in project.events("auth") if event["type"] == "tmux_session_cleaned")
     assert cleaned["data"] == {"name": "pipeline-auth", "pid": 4_190_001}
-    assert not is_alive(shell)
+    wait_for(lambda: not is_alive(shell), "the end of the stale session's program")
 
 
 def test_tmux_session_of_a_killed_engine_is_stale_and_resumed(project: Project, tmux: TmuxServer) -> None:
