@@ -191,9 +191,9 @@ def test_signal_that_arrives_at_the_end_cancels_nothing_afterwards(tmp_path: Pat
 
 def test_forced_shutdown_double_sigint_ends_at_once(tmp_path: Path) -> None:
     async def main() -> None:
-        gate = Gate()
+        gate, clock = Gate(), FakeClock(hold=True)  # On which the second signal is in time.
         told: list[bool] = []
-        async with engine(tmp_path, gate) as sdk:
+        async with engine(tmp_path, gate, clock=clock) as sdk:
             with stop_on_signals(sdk, told.append):
                 going = asyncio.create_task(sdk.run(pipeline(), session="s"))
                 await gate.working.wait()
