@@ -31,7 +31,7 @@ def _import_share(session: pytest.Session) -> None:
     if worker and config.args == config.getini("testpaths"):
         files = sorted(path for name in config.args for path in config.rootpath.glob(f"{name}/**/test_*.py"))
         for path in files[int(worker.removeprefix("gw")) :: int(os.environ["PYTEST_XDIST_WORKER_COUNT"])]:
-            with suppress(Exception, pytest.skip.Exception):  # Whoever collects it reports what is wrong.
+            with suppress(Exception, pytest.skip.Exception):  # Its collection reports the error.
                 pytest.Module.from_parent(session, path=path).obj  # noqa: B018 - imports it.
 
 
