@@ -117,10 +117,14 @@ class Project:
         """End the supervisors that a test left running; each ends all that its agent started. They write to
         the project until they have ended."""
         left = []
-        for claim in self.root.rglob("claim"):
-            folder = str(claim.parent)
+        # An engine that is still running may remove folders: `os.walk` skips them, `rglob` raises.
+        for folder in [folder for folder, _, files in os.walk(self.root) if "claim" in files]:
+            try:
+                claim = Path(folder, "claim").read_text()
+            except FileNotFoundError:
+                continue
             # A claim that an engine took names no supervisor.
-            for pid in map(int, re.findall(r'"pid": ?(\d+)', claim.read_text())):
+            for pid in map(int, re.findall(r'"pid": ?(\d+)', claim)):
                 with suppress(ProcessLookupError):  # It may end meanwhile.
                     if folder in command_line(pid):
                         os.kill(pid, signal.SIGTERM)
