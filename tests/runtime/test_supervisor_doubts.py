@@ -16,8 +16,6 @@ from agentforge.runtime.supervisor import ExitRecordFile, Folder, Lease, Spec
 
 from .attempt_run import SUPERVISOR, AttemptRun, eventually, lives, nothing_left_behind, supervise_with
 
-pytestmark = pytest.mark.timeout(30)
-
 
 @pytest.fixture
 def attempt(tmp_path: Path) -> Iterator[AttemptRun]:
@@ -142,7 +140,7 @@ def limit():
 def limited(code: str, *arguments: object, cwd: Path | None = None) -> str:
     """Run the code where files have a limit of 10 bytes, which cuts a write short, as a full disk does."""
     argv = [sys.executable, "-c", LIMITED + code, str(SUPERVISOR), *map(str, arguments)]
-    return subprocess.run(argv, cwd=cwd, check=True, timeout=20, capture_output=True, text=True).stdout
+    return subprocess.run(argv, cwd=cwd, check=True, timeout=60, capture_output=True, text=True).stdout
 
 
 def test_an_exit_record_of_which_only_a_part_could_be_written_is_not_placed(tmp_path: Path) -> None:
