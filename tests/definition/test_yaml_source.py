@@ -147,6 +147,15 @@ class TestBothLoaders:
         assert diagnostic.place.line == line
         assert "\n" not in diagnostic.message
 
+    @pytest.mark.parametrize("text", ["prompt: Note: be brief\n", "prompt: @name\n"])
+    def test_a_value_that_needs_quotes_is_named(self, loader: Any, text: str) -> None:
+        _, report = parse(text, loader)
+        assert report.diagnostics[0].hint.startswith("put quotes around a value")
+
+    def test_syntax_error_names_the_start_of_its_construct(self, loader: Any) -> None:
+        _, report = parse("a:\n  - {b: 1\nc: 2\n", loader)
+        assert report.diagnostics[0].hint == "check the flow mapping that starts on line 2"
+
     def test_tab_indentation_is_named(self, loader: Any) -> None:
         _, report = parse("a:\n\tb: 1\n", loader)
         (diagnostic,) = report.diagnostics

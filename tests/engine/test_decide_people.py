@@ -624,7 +624,7 @@ def test_restart_keeps_the_feedback_of_the_visit() -> None:
 def test_restart_that_names_no_stage_is_refused_with_the_reason() -> None:
     running = play(plan_of(stage()), ONE)
     refuse_restart(state_of(running))
-    with pytest.raises(IllegalMove, match="provider 'codex' of it is not in a stage"):
+    with pytest.raises(IllegalMove, match="provider 'codex' is not in a stage"):
         refuse_restart(state_of(running), "codex")
     between = play(CHECKED, ONE)
     between.happens("completed")

@@ -1,7 +1,7 @@
 """Every exception has a unique code, a message and a next step."""
 
 from agentforge.model import errors
-from agentforge.model.diagnostic import Diagnostic, Severity, SourcePlace
+from agentforge.model.diagnostic import ARGUMENTS, Diagnostic, Severity, SourcePlace
 from agentforge.model.errors import AgentForgeError, DefinitionError, Execution
 
 
@@ -32,6 +32,14 @@ def test_definition_error_counts_errors_and_keeps_all_diagnostics() -> None:
     assert error.diagnostics == tuple(found)
     assert error.message == "1 error in the definition"
     assert DefinitionError([*found, _diagnostic("error")]).message == "2 errors in the definition"
+    assert "lint" in error.hint
+
+
+def test_definition_error_about_arguments_only_says_so() -> None:
+    argument = Diagnostic("unknown-pipeline", "error", "no", SourcePlace(ARGUMENTS, 1, 1))
+    error = DefinitionError([argument, _diagnostic("warning")])
+    assert (error.message, error.hint) == ("1 error in the arguments", "fix the arguments and retry")
+    assert DefinitionError([argument, _diagnostic("error")]).message == "2 errors in the definition"
 
 
 def test_str_of_a_definition_error_contains_the_diagnostics() -> None:

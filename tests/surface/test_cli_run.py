@@ -228,7 +228,7 @@ def test_inputs_and_overrides_reach_the_plan(project: Project) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("run",), "missing pipeline: agentforge run -p FILE"),
+        (("run",), "missing pipeline: pass a file or a name with -p"),
         (("run", "-p", "nosuch.yaml"), "no pipeline file `nosuch.yaml`"),
         (("run", "-p", "nosuch"), "no pipeline named `nosuch`"),
         (("run", "-p", "p.yaml", "--command", "test"), "got 'test'"),
@@ -240,7 +240,8 @@ def test_inputs_and_overrides_reach_the_plan(project: Project) -> None:
         (("pipeline", "p.yaml", "s", "--resume"), "no session 's'"),
         (("loop",), "Missing argument 'STAGE'"),
         (("loop", "nosuch"), "no stage named `nosuch`"),
-        (("loop", "work", "s", "many"), "'many' is not a valid integer"),
+        (("loop", "work", "s", "many"), "'many' is not a valid integer."),
+        (("dry-run", "nosuch"), "'nosuch' is neither a pipeline nor a stage"),
         (("nosuch",), "'nosuch' is neither a command nor a stage"),
         (("run", "--nosuch"), "No such option"),
     ],

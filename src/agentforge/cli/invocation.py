@@ -145,6 +145,14 @@ yes_option = click.option(
 json_option = click.option(
     "--json", "as_json", is_flag=True, callback=_keep, expose_value=False, help="Print JSON."
 )
+
+
+class WholeNumber(click.IntRange):
+    """Click's own messages call this type "integer range"."""
+
+    name = "integer"
+
+
 project_options = options_of(
     click.option(
         "-C",

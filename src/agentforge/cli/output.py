@@ -200,8 +200,8 @@ def show_executions(executes: "Sequence[Execution]") -> None:
 
 def show_usage_error(error: click.ClickException, *, as_json: bool, program: str = PROGRAM) -> int:
     context = getattr(error, "ctx", None)
-    hint = getattr(error, "hint", "") or (f"{context.command_path} --help" if context else "")
-    message = with_program(error.format_message(), program)
+    hint = getattr(error, "hint", "") or (f"see `{context.command_path} --help`" if context else "")
+    message, hint = with_program(error.format_message(), program), with_program(hint, program)
     _show({"code": "usage", "message": message, "hint": hint}, as_json=as_json)
     return exit_codes.USAGE
 

@@ -4,11 +4,8 @@ import re
 
 from msgspec.structs import replace
 
-from agentforge.model.diagnostic import Diagnostic, Severity, SourcePlace, by_place
+from agentforge.model.diagnostic import ARGUMENTS, ENVIRONMENT, Diagnostic, Severity, SourcePlace, by_place
 from agentforge.model.secrets import Redactor
-
-ARGUMENTS = "<arguments>"
-ENVIRONMENT = "<environment>"
 
 _LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 

@@ -7,7 +7,7 @@ from posixpath import basename, dirname, join
 from msgspec import Struct
 
 from agentforge.definition.read.file_keys import read_pipeline, read_stage
-from agentforge.definition.report import ARGUMENTS, Report
+from agentforge.definition.report import Report
 from agentforge.definition.specs import (
     NodeSpec,
     PipelineSpec,
@@ -23,7 +23,7 @@ from agentforge.definition.specs import (
 from agentforge.definition.yaml.parser import SourceText, absolute, parse_mapping, relative
 from agentforge.definition.yaml.tree import Scalar
 from agentforge.model.control_characters import control_character
-from agentforge.model.diagnostic import choice
+from agentforge.model.diagnostic import ARGUMENTS, choice
 from agentforge.model.errors import StorageFailed
 from agentforge.model.plan_limits import MAX_DEPTH, MAX_NODES
 from agentforge.ports.sources import Sources

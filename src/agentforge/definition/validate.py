@@ -125,7 +125,8 @@ def _stage_node(node: NodeSpec, what: str, report: Report) -> None:
             hint="use the name of the stage's folder, such as `plan`, without `.`, `..` or empty parts",
         )
     if not node.stage and not node.work.prompt:
-        report.error("missing-key", node.at, f"{what} needs `stage` or `prompt`", hint="add `stage: …`")
+        hint = "add `stage: NAME` or `prompt: TEXT`"
+        report.error("missing-key", node.at, f"{what} needs `stage` or `prompt`", hint)
 
 
 def _block(block: BlockSpec, report: Report) -> None:

@@ -236,7 +236,7 @@ def refuse_restart(state: RunState, provider: str | None = None) -> None:
             hint=f"name one with --provider: {running}" if running else "",
         )
     if state.stage(provider) is None:
-        where = f"provider {provider!r} of it" if provider else "it"
+        where = f"provider {provider!r}" if provider else "the run"
         raise IllegalMove(f"{name} can't restart a stage: {where} is not in a stage.")
 
 
@@ -245,7 +245,8 @@ def refuse_note(state: RunState) -> None:
     refuse_shell_run(state)
     if state.status in FINAL:
         raise IllegalMove(
-            f"Session {state.session!r} is {status_text(state.status)}: it has no further iterations."
+            f"Session {state.session!r} is {status_text(state.status)}: it has no further iterations.",
+            hint="start another run, with the text as --context",
         )
 
 
@@ -253,5 +254,6 @@ def refuse_cancel(state: RunState) -> None:
     refuse_shell_run(state)
     if RunStatus.ABORTED not in RUN_MOVES[state.status]:
         raise IllegalMove(
-            f"Session {state.session!r} is {status_text(state.status)} and cannot be cancelled."
+            f"Session {state.session!r} is {status_text(state.status)} and cannot be cancelled.",
+            hint=f"to delete it: `agentforge rm {session_argument(state.session)}`",
         )

@@ -17,6 +17,9 @@ _SIMILAR = 0.6
 _MISSPELLED = 0.72
 """Words below it are different ones: `termination` resembles `description` but isn't a misspelling of it."""
 
+ARGUMENTS = "<arguments>"
+ENVIRONMENT = "<environment>"
+
 
 class SourcePlace(Struct, frozen=True):
     """A position in a source text; lines and columns count from 1."""
@@ -55,9 +58,9 @@ def render(diagnostics: Iterable[Diagnostic]) -> str:
     return "\n\n".join(render_one(diagnostic) for diagnostic in by_place(diagnostics))
 
 
-def render_one(diagnostic: Diagnostic) -> str:
+def render_one(diagnostic: Diagnostic, *, marks_warnings: bool = True) -> str:
     place = diagnostic.place
-    suffix = "" if diagnostic.is_error else " (warning)"
+    suffix = " (warning)" if marks_warnings and not diagnostic.is_error else ""
     lines = [f"{place.text}: {diagnostic.code}: {diagnostic.message}{suffix}"]
     if diagnostic.text.strip():
         lines += _excerpt(diagnostic.text, place.col)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from msgspec import Struct, field
 
-from agentforge.model.diagnostic import Diagnostic, render
+from agentforge.model.diagnostic import ARGUMENTS, Diagnostic, render
 
 
 class AgentForgeError(Exception):
@@ -46,10 +46,14 @@ class DefinitionError(AgentForgeError):
 
     def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:
         self.diagnostics = tuple(diagnostics)
-        errors = sum(1 for diagnostic in diagnostics if diagnostic.is_error)
+        errors = [diagnostic for diagnostic in diagnostics if diagnostic.is_error]
+        files = {diagnostic.place.file for diagnostic in errors}
+        # Values that come from no file: `lint` doesn't see them.
+        where = "arguments" if files == {ARGUMENTS} else "definition"
+        lint = "; `agentforge lint` checks all stages and pipelines of the project"
         super().__init__(
-            f"{errors} error{'s' if errors != 1 else ''} in the definition",
-            hint="fix the errors and retry; `agentforge lint` checks all stages and pipelines of the project",
+            f"{len(errors)} error{'s' if len(errors) != 1 else ''} in the {where}",
+            hint=f"fix the {where} and retry{lint if where == 'definition' else ''}",
         )
 
     def __str__(self) -> str:

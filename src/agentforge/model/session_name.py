@@ -31,8 +31,10 @@ def session_name(text: str) -> str:
             hint="choose a shorter name",
         )
     if not _SESSION.fullmatch(name):
+        if name.startswith("."):
+            raise InvalidSession(f"Session name {name!r} must not start with '.'", hint="remove it")
         raise InvalidSession(
-            f"Session name {name!r} must contain only letters, digits, '-', '_' and '.' (not first)",
+            f"Session name {name!r} must contain only letters, digits, '-', '_' and '.'",
             hint="replace other characters, for example with '-'",
         )
     return name

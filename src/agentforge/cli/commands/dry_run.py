@@ -64,7 +64,15 @@ def _given(engine: "Engine", words: tuple[str, ...], options: dict[str, Any]) ->
 
 
 def _names_stage(engine: "Engine", name: str) -> bool:
-    """Whether the word names a stage and nothing else."""
-    definitions = engine.definitions
-    is_file = "/" in name or name.endswith((".yaml", ".yml"))
-    return not is_file and name not in definitions.pipeline_names() and name in definitions.stage_names()
+    """Whether the word names a stage, and neither a pipeline nor a file. Raises if it names none of them."""
+    pipelines, stages = engine.definitions.pipeline_names(), engine.definitions.stage_names()
+    if "/" in name or name.endswith((".yaml", ".yml")) or name in pipelines:
+        return False
+    if name not in stages:
+        from agentforge.model.diagnostic import did_you_mean
+
+        error = click.UsageError(f"'{name}' is neither a pipeline nor a stage")
+        lists = "`agentforge pipelines` and `agentforge stages` list them"
+        error.hint = did_you_mean(name, [*pipelines, *stages]) or lists  # type: ignore[attr-defined]
+        raise error
+    return True

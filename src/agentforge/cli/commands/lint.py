@@ -85,7 +85,7 @@ def _print(linted: "LintResult", *, passed: bool) -> None:
         echo(*wrapped(f"    {line}", 9))
     for diagnostic in linted.diagnostics:
         level = styled("[ERROR]", "bad") if diagnostic.is_error else styled("[WARN]", "warn")
-        first, *rest = render_one(diagnostic).split("\n")
+        first, *rest = render_one(diagnostic, marks_warnings=False).split("\n")
         echo(*wrapped(f"    {level} {first}", 12))
         for line in rest:
             echo(*([f"    {line}"] if line.lstrip().startswith("|") else wrapped(f"    {line}", 12)))

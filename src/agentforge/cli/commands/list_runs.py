@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agentforge.cli.invocation import Invocation, invocation, note_others, project_options
+from agentforge.cli.invocation import Invocation, WholeNumber, invocation, note_others, project_options
 from agentforge.cli.output import echo, marked, note, print_json, styled, with_program, wrapped
 from agentforge.model.status import status_text
 from agentforge.views.lines.requests import waits_text
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command("list")
-@click.argument("count", type=click.IntRange(min=1), default=10)
+@click.argument("count", type=WholeNumber(min=1), default=10)
 @project_options
 def list_runs(count: int) -> None:
     """List runs, latest first. `runs` is an alias."""

@@ -59,5 +59,7 @@ def _print(name: str, report: "LogReport") -> None:
         echo_wrapped(
             f"  {report.torn.bytes} bytes of an incomplete last line, which the next engine archives"
         )
+    if report.damage:
+        echo_wrapped("  to continue without these lines, resume the run with --accept-damage")
     echo_wrapped(f"  head: event {report.head.seq}, {report.head.hash}")
     echo_wrapped(styled(LIMITS, "dim"))

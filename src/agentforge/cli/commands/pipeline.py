@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from agentforge.cli.invocation import engine_options
+from agentforge.cli.invocation import WholeNumber, engine_options
 from agentforge.cli.run_options import override_options
 from agentforge.cli.start import start_options, start_or_resume
 
@@ -12,7 +12,7 @@ from agentforge.cli.start import start_options, start_or_resume
 @click.command()
 @click.argument("file")
 @click.argument("session", required=False)
-@click.argument("runs", type=click.IntRange(min=1), required=False)
+@click.argument("runs", type=WholeNumber(min=1), required=False)
 @start_options
 @override_options
 @engine_options

@@ -36,7 +36,7 @@ def run(
     """
     if pipeline is None:
         raise click.UsageError(
-            "missing pipeline: agentforge run -p FILE (`agentforge pipelines` lists the named ones)"
+            "missing pipeline: pass a file or a name with -p (`agentforge pipelines` lists the named ones)"
         )
     skipped = skipped_checks(options)
     return start_attached(

@@ -4,7 +4,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agentforge.cli.invocation import Invocation, choose_session_to_show, invocation, project_options
+from agentforge.cli.invocation import (
+    Invocation,
+    WholeNumber,
+    choose_session_to_show,
+    invocation,
+    project_options,
+)
 from agentforge.cli.output import (
     columns,
     echo,
@@ -40,8 +46,8 @@ PARTS = "[--output | --prompt | --diff]"
 @click.command()
 @click.argument("session", required=False)
 @click.argument("stage", required=False)
-@click.argument("iteration", type=click.IntRange(1), required=False)
-@click.option("--visit", type=click.IntRange(1), help="Visit of the stage.  [default: the latest]")
+@click.argument("iteration", type=WholeNumber(1), required=False)
+@click.option("--visit", type=WholeNumber(1), help="Visit of the stage.  [default: the latest]")
 @click.option("--output", "part", flag_value="output", help="Print only the agent's output.")
 @click.option("--prompt", "part", flag_value="prompt", help="Print only the prompt.")
 @click.option("--diff", "part", flag_value="diff", help="Print only the change to the project's files.")

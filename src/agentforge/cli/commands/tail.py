@@ -13,6 +13,7 @@ from agentforge.cli.commands.status import local_zone
 from agentforge.cli.invocation import (
     ABANDONED_SECONDS,
     Invocation,
+    WholeNumber,
     choose_session_to_show,
     invocation,
     options_of,
@@ -43,9 +44,9 @@ TONES = {
 
 _options = options_of(
     click.argument("session", required=False),
-    click.argument("count", metavar="[LINES]", type=click.IntRange(min=0), required=False),
+    click.argument("count", metavar="[LINES]", type=WholeNumber(min=0), required=False),
     click.option(
-        "--lines", type=click.IntRange(min=0), help="Number of past events to show first.  [default: 50]"
+        "--lines", type=WholeNumber(min=0), help="Number of past events to show first.  [default: 50]"
     ),
     click.option(
         "--follow/--no-follow",

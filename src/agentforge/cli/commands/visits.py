@@ -38,6 +38,8 @@ def checks(session: str | None, failures: bool) -> None:
         print_json({**_head(info), "checks": found})
         return
     _show_head(info, counted(len(runs), "check run") if runs else "no checks ran")
+    if runs:
+        echo("")
     for visit, run in runs:
         _show(check_text(visit, run, info.run_dir, failures=failures))
 
@@ -59,6 +61,8 @@ def history(session: str | None, cycles: bool) -> None:
         print_json({**_head(info), "visits": visits})
         return
     _show_head(info, counted(len(visits), "visit"))
+    if visits:
+        echo("")
     for visit in visits:
         _show(visit_text(visit, cycles=cycles))
 
@@ -84,7 +88,6 @@ def _show_head(info: "RunInfo", number: str) -> None:
     for waiver in info.state.waivers:
         label = styled(padded("Waived:", LABEL), "dim")
         echo(*f"    {label} {hanging(waiver_text(waiver), LABEL + 5)}".split("\n"))
-    echo("")
 
 
 def _show(visit: VisitText) -> None:

@@ -47,6 +47,7 @@ _SCALAR_TAGS: dict[str, tuple[type, ...]] = {
 }
 # Characters that YAML doesn't allow, including surrogates, which represent bytes that aren't UTF-8.
 _NOT_ALLOWED = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_CONSTRUCT = re.compile("while (?:parsing|scanning) an? (.+)")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 FASTEST_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -288,6 +289,8 @@ def _syntax_error(source: SourceText, report: Report, error: yaml.MarkedYAMLErro
     hint = ""
     if report.line(at)[at.col - 1 : at.col] == "\t":
         problem, hint = "tabs are not allowed for indentation", "replace the tab with spaces"
-    elif error.context and error.problem:
-        hint = f"found {error.context}"
+    elif "mapping values are not allowed" in problem or "cannot start any token" in problem:
+        hint = "put quotes around a value that contains `: ` or starts with a special character"
+    elif error.context_mark and (construct := _CONSTRUCT.match(error.context or "")):
+        hint = f"check the {construct[1]} that starts on line {error.context_mark.line + 1}"
     report.error("syntax", at, f"not valid YAML: {problem}", hint)
