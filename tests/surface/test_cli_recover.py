@@ -78,6 +78,30 @@ def test_recover_ignores_archived_runs(project: Project) -> None:
     assert project.call("recover").out.startswith("Nothing to recover")
 
 
+def test_recover_does_not_continue_a_renamed_run(project: Project) -> None:
+    project.pipeline(f"plan={AGENT}")
+    pid = killed(project)
+    (project.root / "go").touch()
+    wait_for(lambda: not is_alive(pid), "the agent's end")
+    runs = project.root / ".claude" / "pipeline-runs"
+    (runs / "auth").rename(runs / "old")
+    done = project.call("recover", "old")
+    assert done.out.startswith("Session 'old' was renamed from 'auth'; run `agentforge")
+    assert "resume old` to resume it." in done.out
+
+
+def test_an_archived_run_is_shown_with_its_own_name(project: Project) -> None:
+    project.pipeline("plan=exit 3")
+    for _ in range(2):
+        assert project.call("run", "-p", "p.yaml", "-s", "auth", "--force").code == 1
+    (archived,) = (row["session"] for row in project.call("list", "--json").json if row["archived_from"])
+    status = project.call("status", archived, "--json").json
+    assert status["session"] == archived
+    assert status["resume_command"].endswith(f"resume {archived}")
+    assert {row["session"] for row in project.call("top", "--json").json} == {"auth", archived}
+    assert project.call("resume", archived, "--json").json["session"] == archived
+
+
 def test_two_processes_on_one_session(project: Project) -> None:
     file = project.pipeline(f"plan={AGENT}")
     with project.started("run", "-p", file, "-s", "auth") as first:

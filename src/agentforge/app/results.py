@@ -69,7 +69,12 @@ class RunInfo(Struct, frozen=True):
     @property
     def result(self) -> RunResult:
         """How the run stopped; its status is `running` if it didn't."""
-        return result_of(self.state, self.summary, self.run_dir)
+        return result_of(self.session, self.state, self.summary, self.run_dir)
+
+    @property
+    def is_archived(self) -> bool:
+        """Whether the folder of the run was renamed: its log has the name that the run was started with."""
+        return self.session != self.state.session
 
 
 class OpenRequest(Struct, frozen=True):
@@ -107,10 +112,10 @@ class RunRow(Struct, frozen=True):
     """The check that a running run is running."""
 
 
-def result_of(state: RunState, summary: Summary, run_dir: str) -> RunResult:
+def result_of(session: str, state: RunState, summary: Summary, run_dir: str) -> RunResult:
     failure = state.failure
     return RunResult(
-        session=state.session,
+        session=session,
         status=state.status,
         reason=failure.message if failure else state.completion_reason or state.pause_reason or "",
         iterations=summary.iterations,

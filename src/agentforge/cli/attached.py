@@ -126,7 +126,7 @@ def show_answered(call: Invocation, reply: TargetAnswer) -> int:
 
 def _next_step(call: Invocation, session: str) -> str:
     info = call.runs.info(session)
-    command = resume_command_of(info.state, info.status, call.program)
+    command = resume_command_of(session, info.state, info.status, call.program)
     if info.driver_pid is not None:
         return f"Its engine (PID {info.driver_pid}) continues the run."
     if hooks := needed_hooks(info.plan, info.state):

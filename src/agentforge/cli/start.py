@@ -183,7 +183,7 @@ def resume_attached(
 
     trusted = ask_for_trust(call, session, given=trust)
     info = call.runs.info(session)
-    asks_only = resume_command_of(info.state, info.status) is None
+    asks_only = resume_command_of(session, info.state, info.status) is None
     is_continued = info.state.status not in FINAL and (not asks_only or restart_stage or approve)
 
     async def work(engine: "Engine") -> "RunResult":

@@ -168,6 +168,7 @@ def status_view(
     summary: Summary,
     health: Health,
     *,
+    session: str,
     status: str,
     run_dir: str,
     driver_pid: int | None,
@@ -181,7 +182,7 @@ def status_view(
     completed = here.completed if here else 0
     hooks = needed_hooks(plan, state) if status in RESUMABLE else ()
     return StatusView(
-        session=state.session,
+        session=session,
         status=status,
         mode=plan.mode,
         pipeline=plan.pipeline.name,
@@ -211,15 +212,15 @@ def status_view(
         completion_reason=state.completion_reason,
         failure=_failure(state, completed),
         pause=_pause(state),
-        resume_command=None if hooks else resume_command_of(state, status, program),
+        resume_command=None if hooks else resume_command_of(session, state, status, program),
         program_hooks=hooks,
         waiting=tuple(waiting(plan, state)) if state.status is RunStatus.RUNNING else (),
         hooks=tuple(hook_calls(plan, state)),
         resting=tuple(_resting(plan, state, now)),
         requests=state.open_requests,
         wake_at=state.wake_at,
-        answer_commands=tuple(answer_commands(state.session, state.open_requests, program)),
-        inspect_command=inspect_command(state.session, state.open_requests, program),
+        answer_commands=tuple(answer_commands(session, state.open_requests, program)),
+        inspect_command=inspect_command(session, state.open_requests, program),
         refused=state.refused,
         running_check=running_check(state),
         stopped=stopped,
@@ -283,13 +284,11 @@ def resume_command(
     return f"{program} {command} {session_argument(session)}"
 
 
-def resume_command_of(state: RunState, status: str, program: str = "agentforge") -> str | None:
-    """The same, of a run in that state."""
+def resume_command_of(session: str, state: RunState, status: str, program: str = "agentforge") -> str | None:
+    """The same, of a run in that state. Runs of the shell engine and archived ones are not recovered."""
     requests, reason = state.open_requests, state.pause_reason
-    by_person = not state.run_id
-    return resume_command(
-        state.session, status, program, by_person=by_person, requests=requests, reason=reason
-    )
+    by_person = not state.run_id or session != state.session
+    return resume_command(session, status, program, by_person=by_person, requests=requests, reason=reason)
 
 
 def _node(plan: Plan, state: RunState, step: Step) -> NodeView:

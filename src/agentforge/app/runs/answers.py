@@ -237,8 +237,8 @@ def open_requests(context: RunContext, session: str | None) -> list[OpenRequest]
 
 def _of_run(context: RunContext, session: str) -> Iterator[OpenRequest]:
     info = context.runs.info(session)
-    if info.session != session:
-        return  # Archived.
+    if info.is_archived:
+        return
     is_own = context.trust.is_own(session)
     if is_own and is_answered(info.plan, info.state, context.runs.layout(session), context.clock.now()):
         with suppress(AgentForgeError):

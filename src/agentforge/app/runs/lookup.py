@@ -186,9 +186,9 @@ class Runs:
         if is_shell_run(model.state):
             model.plan = reconstructed_plan(layout, log, model.plan, model.state)
             held = held or is_driven_by_shell_engine(self.project, session)
-        lock = read_lock(self.project, model.state.session) if held else None
+        lock = read_lock(self.project, session) if held else None
         return RunInfo(
-            session=model.state.session,
+            session=layout.session,
             status=shown_status(model.state, held=held),
             run_dir=layout.root,
             plan=model.plan,
@@ -205,7 +205,7 @@ class Runs:
     def is_outdated(self, session: str, info: RunInfo) -> bool:
         """Whether a stopped run has a lock file, or a state.json that isn't of its last event, because its
         engine died; `Engine.tidy` repairs both."""
-        if info.status in ("running", "interrupted") or is_shell_run(info.state) or info.session != session:
+        if info.status in ("running", "interrupted") or is_shell_run(info.state) or info.is_archived:
             return False
         return info.state_file_seq != info.state.seq or session in locked_sessions(self.project)
 
@@ -220,7 +220,7 @@ class Runs:
 
     def is_recoverable(self, session: str) -> bool:
         info = self.info(session)
-        return info.session == session and is_recoverable(info, self.layout(session), datetime.now(UTC))
+        return not info.is_archived and is_recoverable(info, self.layout(session), datetime.now(UTC))
 
     def rows(self, count: int) -> list[RunRow]:
         return [self.row(session) for session in self.sessions()[:count]]
@@ -243,7 +243,7 @@ class Runs:
             stage=step.node.id if step else "",
             iterations=info.summary.iterations,
             pipeline=plan.pipeline.name,
-            archived_from=state.session if state.session != session else None,
+            archived_from=state.session if info.is_archived else None,
             requests=state.open_requests,
             waiting=tuple(waiting(plan, state)) if info.status == "running" else (),
             check=running_check(state) if info.status == "running" else None,

@@ -185,7 +185,7 @@ class Runner:
             is_over = journal.state.status is not RunStatus.RUNNING
             self._leases.release(journal, keep_lock=is_over and not is_written)
             notifier.finish()
-        return result_of(journal.state, journal.model.summary, layout.root)
+        return result_of(session, journal.state, journal.model.summary, layout.root)
 
     def _write_last_files(self, journal: Journal, layout: RunLayout) -> None:
         for latest in journal.model.history.light.values():

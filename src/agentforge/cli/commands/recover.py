@@ -141,13 +141,15 @@ def _reason_not_to_recover(call: Invocation, session: str) -> str:
         return f"Session '{session}' was started by the shell engine; run `{command}` to import it."
     if call.runs.is_recoverable(session):
         return ""
+    if status == "interrupted" and info.is_archived:
+        return f"Session '{session}' was renamed from '{info.state.session}'; {_next_step(call, info)}."
     if status in ("running", "completed", "aborted"):
         return f"Session '{session}' is {status_text(status)}: nothing to recover."
     return f"Session '{session}' is {status_text(status)}, not interrupted; {_next_step(call, info)}."
 
 
 def _next_step(call: Invocation, info: "RunInfo") -> str:
-    command = resume_command_of(info.state, info.status, call.program)
+    command = resume_command_of(info.session, info.state, info.status, call.program)
     if command is None:
         return f"answer its request: `{call.program} inbox show {session_argument(info.session)}`"
     if hooks := needed_hooks(info.plan, info.state):

@@ -60,6 +60,7 @@ def status_of(info: "RunInfo", now: datetime, program: str) -> StatusView:
         info.state,
         info.summary,
         info.health,
+        session=info.session,
         status=info.status,
         run_dir=info.run_dir,
         driver_pid=info.driver_pid,

@@ -129,7 +129,7 @@ class Watch:
         info = call.runs.info(self._session)
         if hooks := needed_hooks(info.plan, info.state):
             return f"run {program_text(hooks)}"
-        command = resume_command_of(info.state, info.status, call.program)
+        command = resume_command_of(self._session, info.state, info.status, call.program)
         return f"run `{command}`"
 
     def _news(self) -> "Iterator[tuple[Event, Sequence[AgentAttempt]]]":
