@@ -628,7 +628,7 @@ def test_restart_that_names_no_stage_is_refused_with_the_reason() -> None:
         refuse_restart(state_of(running), "codex")
     between = play(CHECKED, ONE)
     between.happens("completed")
-    with pytest.raises(IllegalMove, match="it is not in a stage"):
+    with pytest.raises(IllegalMove, match="the run is not in a stage"):
         refuse_restart(state_of(between))
     with pytest.raises(IllegalMove, match="branches are restarted separately") as found:
         refuse_restart(state_of(play(DUEL, BOTH_DONE)))

@@ -174,7 +174,7 @@ def test_branches_are_restarted_by_their_provider(tmp_path: Path) -> None:
             with pytest.raises(IllegalMove, match="branches are restarted separately") as error:
                 await sdk.restart_stage("s")
             assert error.value.hint == "name one with --provider: claude, codex"
-            with pytest.raises(IllegalMove, match="provider 'gemini' of it is not in a stage"):
+            with pytest.raises(IllegalMove, match="provider 'gemini' is not in a stage"):
                 await sdk.restart_stage("s", provider="gemini")
             result = await sdk.restart_stage("s", provider="codex")
             assert result is not None
@@ -188,7 +188,7 @@ def test_branches_are_restarted_by_their_provider(tmp_path: Path) -> None:
     ("visit", "changes", "why"),
     [
         ("0/9", {}, "its stage has already ended"),
-        ("0/1", {"provider": "codex"}, "can't restart a stage: provider 'codex' of it is not in a stage"),
+        ("0/1", {"provider": "codex"}, "can't restart a stage: provider 'codex' is not in a stage"),
     ],
 )
 def test_restart_that_comes_too_late_is_refused_and_reported(
