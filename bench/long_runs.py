@@ -24,7 +24,7 @@ FLAT = 1.05
 
 
 class Stretch(Struct, frozen=True):
-    """Some consecutive iterations of the run, and how it stood at their end."""
+    """Some consecutive iterations of the run, and its measurements at their end."""
 
     to: int
     bytes_per_iteration: float

@@ -11,7 +11,7 @@ class Measure(Struct, frozen=True):
     unit: str
     value: float
     floor: str | None = None
-    """What the floor is, in words."""
+    """A description of the floor."""
     floor_value: float | None = None
     ratio: float | None = None
     aim: str | None = None

@@ -26,7 +26,7 @@ def class_of(reason: str) -> str:
 
 
 def error(reason: str, allowed: str | None = None) -> str:
-    """What is wrong with a skip; nothing if it is one that a reader accepts."""
+    """What is wrong with a skip; empty if a reader accepts it."""
     found = class_of(reason)
     if not found:
         return f"skipped without a known class of reason (tests/skips.py): {reason!r}"

@@ -1,4 +1,4 @@
-"""AgentForge: a stage of so many iterations, by an in-process provider or, with PROGRAM set, by a program."""
+"""AgentForge: one iteration per step, by an in-process provider or, with PROGRAM set, by a program."""
 
 import asyncio
 import os

@@ -37,7 +37,7 @@ class CannotMount(Exception):
 def prepared(
     parent: Path, kinds: Sequence[str], batches: int = aging.BATCHES
 ) -> Iterator[tuple[list[Place], list[str]]]:
-    """The places, and what was skipped and why. An aged one has seen so many batches of files."""
+    """The places, and what was skipped and why. An aged one has held earlier batches of files."""
     parent.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         root = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=parent, prefix="peers-")))

@@ -52,7 +52,7 @@ class Told(Struct, frozen=True):
     """Of the whole run, its start and end included."""
     turn_steps: int
     turns: list[float]
-    """Seconds of each full turn of so many steps."""
+    """Seconds of each complete turn of steps."""
     apparent_bytes: int
     allocated_bytes: int
 
@@ -65,7 +65,7 @@ class Sample(Struct, frozen=True):
 
 
 class Phase(Struct, frozen=True):
-    """So many rounds, in each of which all of the systems run so many steps at each place."""
+    """Rounds, in each of which all systems run their steps at each place."""
 
     systems: tuple[System, ...]
     steps: int

@@ -33,7 +33,7 @@ def task(server: ModelServer, script: Script, format: str, folder: Path, **chang
 
 
 def files(folder: Path) -> Files:
-    """Made if they aren't there: a workspace, and an iteration's folder beside it."""
+    """Created if missing: a workspace, and an iteration's folder beside it."""
     for name in ("work", "iteration"):
         (folder / name).mkdir(exist_ok=True)
     here = folder / "iteration"

@@ -61,7 +61,7 @@ class DyingDisk(Disk):
 
 
 def restore(path: Path) -> None:
-    """Write three events, remove the log, and die during its restoration, after so many calls."""
+    """Write three events, remove the log, and die during its restoration, after a given number of calls."""
     disk = DyingDisk()
     writer = JsonlLog(path, disk=disk, sleep=lambda _: None).open()
     for event in timer_events(3):

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.runtime.attempt_run import AttemptRun, eventually, lives, nothing_left_behind
+from tests.runtime.attempt_run import AttemptRun, eventually, lives, no_leftover_processes
 
 from agentforge.adapters.sandboxes.bwrap import BwrapSandbox
 from agentforge.app.wiring import sandboxes
@@ -318,7 +318,7 @@ def test_an_agent_can_write_its_result_and_the_progress(world: World, run_files:
 
 @pytest.fixture
 def attempt(world: World, tmp_path: Path) -> Iterator[AttemptRun]:
-    with nothing_left_behind():
+    with no_leftover_processes():
         run = AttemptRun(tmp_path)
         yield run
         run.close()

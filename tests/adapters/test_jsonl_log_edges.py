@@ -1,4 +1,4 @@
-"""What is durable when a log is closed, whose log a reader goes on with, who holds it, and where payloads
+"""What is durable when a log is closed, which log a reader continues with, who holds it, and where payloads
 may lie."""
 
 import fcntl

@@ -89,7 +89,7 @@ def test_supervisor_is_started_and_identified(tmp_path: Path) -> None:
     identity = asyncio.run(processes.start_supervisor(str(tmp_path), b"{}"))
     assert identity == Identity(identity.pid, START, BOOT, os.uname().nodename)
     os.waitid(os.P_PID, identity.pid, os.WEXITED | os.WNOWAIT)
-    processes.identify(identity.pid)  # Whoever looks reaps.
+    processes.identify(identity.pid)  # Looking at it reaps it.
     with pytest.raises(ChildProcessError):
         os.waitpid(identity.pid, 0)
 

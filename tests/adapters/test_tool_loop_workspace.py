@@ -178,7 +178,7 @@ def test_files_of_git_and_of_the_pipeline_are_not_written(root: Path) -> None:
 
 @contextmanager
 def again_and_again(step: Callable[[], None]) -> Iterator[None]:
-    """Somebody else does it all the time, at whatever moment."""
+    """Repeat the step in another thread all the time."""
     done = threading.Event()
 
     def keep_on() -> None:

@@ -215,7 +215,7 @@ def test_agent_outlives_its_engine_and_is_reattached_to(
     script = shell("echo $$ >> runs; while [ ! -e go ]; do sleep 0.02; done; echo went")
     # Without a key: the engine that is killed has no environment but its own.
     stage = node(server, script, any_format, config={"model": "m", "api": any_format, "api_key_env": ""})
-    EngineProcess(project, stage).kill_at_work()
+    EngineProcess(project, stage).kill_while_running()
 
     async def main() -> None:
         async with engine(project) as sdk:

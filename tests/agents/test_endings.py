@@ -44,7 +44,7 @@ def has_saved(trial: Trial, text: str) -> bool:
 
 
 def assert_nothing_comes_late(trial: Trial) -> None:
-    """What would have written isn't there any more."""
+    """The processes that would have written have ended."""
     assert trial.processes() == []
     assert not lives(int((trial.project / "started.txt").read_text())), "the tool's shell"
     assert not trial.has("late.txt")

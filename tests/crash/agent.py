@@ -19,7 +19,7 @@ EXIT_OF_THE_CRASH = 7
 MAX_WAIT = 60.0
 REATTACHED = b'"type":"attempt_reattached"'
 UNSAID = 3.0
-"""Seconds that a new engine has to find an agent at work, where it doesn't say so: a judge or a script."""
+"""Seconds that a new engine has to find a running agent, where it doesn't say so: a judge or a script."""
 LIMITS = 2
 """So often a limit is met at a place: by each of two providers."""
 
@@ -73,7 +73,7 @@ def wait_for_an_engine() -> None:
 
 def owner() -> str:
     """The process that holds the lock on the log; empty if none does. The next engine may start so soon that
-    nobody sees the log without an owner."""
+    the log is never seen without an owner."""
     inode = str(os.stat(os.environ["CRASH_LOG"]).st_ino)
     with open("/proc/locks", encoding="utf-8") as locks:
         held = (line.split() for line in locks if " FLOCK " in line and "->" not in line)
@@ -81,7 +81,7 @@ def owner() -> str:
 
 
 def reattached() -> int:
-    """How often an engine said that it found an agent at work."""
+    """How often an engine said that it found a running agent."""
     with open(os.environ["CRASH_LOG"], "rb") as log:
         return log.read().count(REATTACHED)
 

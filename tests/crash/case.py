@@ -166,7 +166,7 @@ class CrashRun:
                 return ("recover", SESSION)
 
     def _reply(self) -> tuple[str, ...]:
-        """What the person decides who is asked; after a timeout, nobody does."""
+        """What the person who is asked decides; after a timeout, no person does."""
         story = self.story
         if not (asked := story.open_requests()):
             return ("recover", SESSION)
@@ -193,7 +193,7 @@ class CrashRun:
                 killed = True
             if engine.poll() is None and self._is_time_for_control(senders):
                 control = self.story.scenario.control
-                # Whoever was killed before the request was placed asks again, unharmed.
+                # A sender that was killed before it placed the request sends it again, unharmed.
                 given = self.environment(self.turns) if senders else env
                 senders.append(self.start("sender", (control.command, SESSION, *control.options), given))
             if time.monotonic() - began > LAUNCH_SECONDS:

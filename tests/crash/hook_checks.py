@@ -11,7 +11,7 @@ OUTCOMES = ("hook_complete", "hook_failed", "hook_timeout", "hook_lost")
 CLOSED = ("effect_done", "effect_reconciled")
 ANSWERS = ("hook_complete", "hook_skipped")
 MAX_LOST = 3
-"""So many calls may be lost in a row before a person is asked in any case."""
+"""Number of calls that may be lost in a row before a person is asked in any case."""
 OF_HOOKS = "hook/"
 """How the notes of scripts and functions begin in the ledger."""
 

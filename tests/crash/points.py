@@ -115,7 +115,7 @@ def every_case(scenarios: Iterable[str] = SCENARIOS) -> list[Case]:
 
 
 def spread(cases: list[Case], count: int, dice: random.Random) -> list[Case]:
-    """So many of them, evenly over the whole list, which ones by the dice."""
+    """`count` of them, spread evenly over the whole list and chosen by the dice."""
     if count >= len(cases):
         return cases
     step = len(cases) / count

@@ -167,9 +167,9 @@ def cut_everywhere(nodes: tuple[Node, ...], lengths: Callable[[bytes], Iterable[
                 taken_up.add((lines, torn))
                 # Torn or not, with the files of the whole run or with none: one of these after each line.
                 if EVERYWHERE or SOAKS or (lines % 4) == (0 if torn else 1):
-                    take_up(run, whole[:length], lines, files)
+                    recover_cut_log(run, whole[:length], lines, files)
                 if EVERYWHERE or SOAKS or (lines % 4) == (2 if torn else 3):
-                    take_up(run, whole[:length], lines, None)
+                    recover_cut_log(run, whole[:length], lines, None)
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_engine_that_dies_twice_in_one_run_reaches_the_same_end(nodes: tuple[Nod
             shutil.copytree(run.run_dir, files)
             longer = run.log.read_bytes().splitlines(keepends=True)
             again = chosen.randint(lines + 1, len(longer))
-            take_up(run, b"".join(longer[:again]), again, files)
+            recover_cut_log(run, b"".join(longer[:again]), again, files)
             shutil.rmtree(files)
 
 
@@ -215,8 +215,8 @@ def open_cut_log(folder: Path, content: bytes, whole: bytes) -> int:
     return lines
 
 
-def take_up(run: ScriptedRun, content: bytes, lines: int, files: Path | None) -> None:
-    """Put the run back to the cut log, let an engine take it up, and compare it with the oracle."""
+def recover_cut_log(run: ScriptedRun, content: bytes, lines: int, files: Path | None) -> None:
+    """Put the run back to the cut log, let an engine recover it, and compare it with the oracle."""
     run.cut(content, files)
     end = expected(run.nodes)
     known = [event for event in run.events() if "hash" in event] if content.endswith(b"\n") else None

@@ -55,7 +55,7 @@ def expect_sound(run: CrashRun) -> None:
 
 @contextmanager
 def innocent() -> Iterator[subprocess.Popen[bytes]]:
-    """Somebody else's process, which must not be touched."""
+    """A process of another program, which must not be touched."""
     process = subprocess.Popen(["sleep", "60"])
     try:
         yield process

@@ -26,7 +26,7 @@ pytestmark = [
 PLAIN = SCENARIOS["plain"]
 
 
-def at_work(tmp_path: Path, **agent: str) -> tuple[CrashRun, subprocess.Popen[bytes]]:
+def attempt_in_flight(tmp_path: Path, **agent: str) -> tuple[CrashRun, subprocess.Popen[bytes]]:
     """A run whose agent works, on a machine that is shutting down."""
     run = CrashRun(tmp_path / "run", PLAIN)
     systemctl = run.story.base / "bin" / "systemctl"
@@ -58,7 +58,7 @@ def recovered(run: CrashRun) -> list[str]:
 
 
 def test_the_agent_may_finish_its_iteration_and_recovery_continues_with_the_next(tmp_path: Path) -> None:
-    run, engine = at_work(tmp_path, AGENT_UNTIL="0/1:pause_requested")
+    run, engine = attempt_in_flight(tmp_path, AGENT_UNTIL="0/1:pause_requested")
     terminate(run, "engine")
     assert engine.wait(60) == 128 + signal.SIGTERM
     state = json.loads((run.story.run_dir / "state.json").read_text())
@@ -69,7 +69,7 @@ def test_the_agent_may_finish_its_iteration_and_recovery_continues_with_the_next
 
 
 def test_an_agent_that_the_shutdown_ended_is_not_an_error_and_is_repeated(tmp_path: Path) -> None:
-    run, engine = at_work(tmp_path, AGENT_SECONDS="60")
+    run, engine = attempt_in_flight(tmp_path, AGENT_SECONDS="60")
     terminate(run, "engine", "supervisor", "agent", "tool")
     assert engine.wait(60) == 128 + signal.SIGTERM
     assert run.story.status() == "paused"
@@ -79,7 +79,7 @@ def test_an_agent_that_the_shutdown_ended_is_not_an_error_and_is_repeated(tmp_pa
 
 
 def test_what_is_killed_before_it_has_stopped_is_interrupted_and_recovered(tmp_path: Path) -> None:
-    run, engine = at_work(tmp_path, AGENT_SECONDS="60")
+    run, engine = attempt_in_flight(tmp_path, AGENT_SECONDS="60")
     terminate(run, "engine")
     until = time.monotonic() + 60
     while "pause_requested" not in [e["type"] for e in run.story.events()] and time.monotonic() < until:
@@ -95,7 +95,7 @@ def test_what_is_killed_before_it_has_stopped_is_interrupted_and_recovered(tmp_p
 
 
 def test_a_run_that_a_person_stopped_stays_stopped_after_the_boot(tmp_path: Path) -> None:
-    run, engine = at_work(tmp_path, AGENT_UNTIL="0/1:pause_requested")
+    run, engine = attempt_in_flight(tmp_path, AGENT_UNTIL="0/1:pause_requested")
     os.kill(engine.pid, signal.SIGINT)
     assert engine.wait(60) == 128 + signal.SIGINT
     before = run.story.events()

@@ -1,4 +1,4 @@
-"""Golden plans of agent-pipelines' own compiler: the same definitions must come to the same plan.json.
+"""Golden plans of the shell engine's compiler: the same definitions must compile to the same plan.json.
 
 Ours may hold more. Where it differs, the difference is listed here with the rule that explains it.
 """

@@ -1,4 +1,4 @@
-"""What of a definition means something else than it meant to agent-pipelines' own engine, place by place."""
+"""The parts of a definition that mean something else than they meant to the shell engine, place by place."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Where stages, prompts and pipelines are looked for, and what is said when they aren't there."""
+"""Where stages, prompts and pipelines are searched, and the errors if they are missing."""
 
 import pytest
 

@@ -244,7 +244,7 @@ class _World:
             self.record(asked, self.state.cursor)
 
     def _people(self) -> bool:
-        """Somebody answers something; False if there is nothing to answer."""
+        """Answer an open request; False if no request is open."""
         open_requests = [request for request in self.state.open_requests if not request.is_overdue]
         if not open_requests:
             return False

@@ -119,7 +119,7 @@ def test_should_create_checkpoint() -> None:
 
 
 def test_should_revert_on_failure() -> None:
-    """A transition that isn't recorded has not happened: the run is where it was, and makes it again."""
+    """A transition that isn't recorded has not happened: the run is where it was, and repeats it."""
     whole = run(*FAILED)
     before = from_verdict_to_visit(whole)[0]
     state = replayed(whole, before)

@@ -1,4 +1,4 @@
-"""Playbooks of engines that die: agents reattached to, attempts lost, recoveries that come to nothing."""
+"""Playbooks of engines that die: agents reattached to, attempts lost, recoveries that fail."""
 
 from tests.engine.plans import plan_of, stage
 from tests.engine.playbook import play

@@ -613,7 +613,7 @@ def test_cancel_answer_to_a_paused_run_takes_effect_on_resume() -> None:
     )
 
 
-# -- tasks of every kind that come to nothing
+# -- failing tasks of every kind
 
 
 KINDS: dict[str, tuple[Plan, str]] = {

@@ -1,4 +1,4 @@
-"""Playbooks of failures: what is tried again, how often, when, and what ends the run."""
+"""Playbooks of failures: what is retried, how often, when, and what ends the run."""
 
 import pytest
 from tests.engine.plans import plan_of, stage

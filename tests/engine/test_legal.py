@@ -54,7 +54,7 @@ ATTEMPT_TURNS: dict[TaskStatus, f.AnyFact] = {
 }
 
 
-def at_work(status: TaskStatus) -> RunState:
+def attempt_in_flight(status: TaskStatus) -> RunState:
     attempt = AttemptState(1, status, NOON)
     iteration = IterationState(1, IterationStatus.STARTED, NOON, attempt=attempt, attempts=1)
     return replace(RUNNING, at=StageState("0", 1, iteration=iteration))
@@ -79,14 +79,14 @@ def test_session_moves_are_those_of_the_table(status: RunStatus, target: RunStat
 @pytest.mark.parametrize("target", ATTEMPT_TURNS)
 def test_attempt_moves_are_those_of_the_table(status: TaskStatus, target: TaskStatus) -> None:
     legal = target in TASK_MOVES[status]
-    assert is_refused(at_work(status), ATTEMPT_TURNS[target]) != legal
+    assert is_refused(attempt_in_flight(status), ATTEMPT_TURNS[target]) != legal
 
 
 @pytest.mark.parametrize("status", TaskStatus)
 def test_attempt_starts_only_after_the_previous_one_ended(status: TaskStatus) -> None:
     makes_way = status in (TaskStatus.DUE, TaskStatus.LOST, TaskStatus.CANCELLED)
     begins = f.AttemptStarted(2, 2, "claude", "opus")
-    assert is_refused(at_work(status), begins) != makes_way
+    assert is_refused(attempt_in_flight(status), begins) != makes_way
 
 
 def test_node_starts_once_and_ends_only_after_its_start() -> None:
@@ -99,7 +99,7 @@ def test_node_starts_once_and_ends_only_after_its_start() -> None:
 
 def test_iteration_starts_only_after_the_previous_one_ended() -> None:
     begins = f.IterationStarted("plan", "plan", "claude", "opus", "0" * 64)
-    assert is_refused(at_work(TaskStatus.RUNNING), begins)
+    assert is_refused(attempt_in_flight(TaskStatus.RUNNING), begins)
     assert not is_refused(replace(RUNNING, at=StageState("0", 1)), begins)
 
 
@@ -109,14 +109,14 @@ def test_outcome_of_an_attempt_whose_beginning_a_damaged_log_lost_counts() -> No
 
 
 def test_other_timers_and_remarks_are_not_moves() -> None:
-    state = at_work(TaskStatus.RUNNING)
+    state = attempt_in_flight(TaskStatus.RUNNING)
     due = NOON + timedelta(seconds=1)
     remarks = (f.TimerFired("delay"), f.AttemptReattached(1, 7), f.PauseRequested("x", due_at=due))
     assert [fact for fact in remarks if is_refused(state, fact)] == []
 
 
 def test_move_is_judged_by_the_branch_that_it_is_about() -> None:
-    claude = BranchState("claude", NodeStatus.RUNNING, at_work(TaskStatus.RUNNING).node)
+    claude = BranchState("claude", NodeStatus.RUNNING, attempt_in_flight(TaskStatus.RUNNING).node)
     block = BlockState("0", 1, "", (claude, BranchState("codex", NodeStatus.RUNNING)))
     state = replace(RUNNING, at=block)
     begins = f.AttemptStarted(2, 2, "claude", "opus")

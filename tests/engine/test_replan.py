@@ -39,7 +39,7 @@ def place_in(new: Plan, old: Plan, state: RunState) -> str | None:
     return at.path if at else None
 
 
-def at_work(path: str, provider: str | None = None) -> list[tuple[f.AnyFact, Cursor]]:
+def attempt_in_flight(path: str, provider: str | None = None) -> list[tuple[f.AnyFact, Cursor]]:
     cursor = Cursor(path, 1, 1, provider)
     return [
         (f.IterationStarted("x", "x", "claude", "opus", "0"), cursor),
@@ -105,7 +105,7 @@ def test_replan_keeps_to_the_pass_and_the_nested_pipeline() -> None:
     ],
 )
 def test_replan_while_the_agent_may_be_running_keeps_its_provider(new: Plan, refused: bool) -> None:
-    busy = state_after(OLD, entered("plan", "0"), *at_work("0"))
+    busy = state_after(OLD, entered("plan", "0"), *attempt_in_flight("0"))
     if not refused:
         moved = evolve(busy, event(9, plan_change(new, OLD, busy)))
         assert moved.node is not None
@@ -136,7 +136,7 @@ BLOCK = plan_of(block("claude codex", stage("ideas"), stage("rate")))
     ],
 )
 def test_replan_of_a_running_block_keeps_its_providers_and_started_stages(new: Plan, message: str) -> None:
-    busy = state_after(BLOCK, duel("claude", "codex"), *at_work("0.0", "claude"))
+    busy = state_after(BLOCK, duel("claude", "codex"), *attempt_in_flight("0.0", "claude"))
     if not message:
         assert place_in(new, BLOCK, busy) == "0"
         return
@@ -149,7 +149,7 @@ def test_replanned_block_has_its_new_paths() -> None:
     completed = f.IterationCompleted(
         "ideas", 1, Decision.CONTINUE, "", "/r", Result(summary="x"), duration_ms=1
     )
-    said = [*at_work("0.0", "claude"), (completed, Cursor("0.0", 1, 1, "claude"))]
+    said = [*attempt_in_flight("0.0", "claude"), (completed, Cursor("0.0", 1, 1, "claude"))]
     quiet = state_after(BLOCK, duel("claude", "codex"), *said)
     changed = evolve(quiet, event(9, plan_change(new, BLOCK, quiet)))
     assert changed.block is not None
@@ -195,7 +195,7 @@ def test_replan_drops_the_session_and_unavailable_providers_because_the_chain_ma
     here = Cursor(path, 1, 1, branch)
     failed = f.ErrorOccurred(FailureKind.PROVIDER_AUTH, "log in", "plan", 1, agent_session="abc")
     gave_way = f.ProviderChanged(1, "claude", 0, "codex", 1, "log in")
-    state = state_after(plan, begun, *at_work(path, branch), (failed, here), (gave_way, here))
+    state = state_after(plan, begun, *attempt_in_flight(path, branch), (failed, here), (gave_way, here))
     moved = evolve(state, event(9, plan_change(plan, plan, state)))
     now = moved.stage(branch)
     assert now is not None
@@ -208,7 +208,7 @@ def test_replan_keeps_the_session_of_a_running_agent() -> None:
     here = Cursor("0", 1, 1)
     lost = f.AttemptLost(1, "died", started=True, agent_session="abc")
     again = f.AttemptStarted(2, 2, "claude", "opus", resume="abc")
-    state = state_after(OLD, entered("plan", "0"), *at_work("0"), (lost, here), (again, here))
+    state = state_after(OLD, entered("plan", "0"), *attempt_in_flight("0"), (lost, here), (again, here))
     moved = evolve(state, event(9, plan_change(OLD, OLD, state)))
     assert moved.iteration is not None
     assert moved.iteration.agent == AgentSession("abc", 0, 1)

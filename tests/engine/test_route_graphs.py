@@ -32,7 +32,7 @@ Path = tuple[int, ...]
 
 
 class Stop(Struct, frozen=True):
-    """A stage, or a node that contains stages: where it stands."""
+    """The position of a stage, or of a node that contains stages."""
 
     path: Path
     branch: str | None = None
@@ -220,7 +220,7 @@ def _report(plan: Plan, work: Work, number: int, luck: Random) -> str:
 
 
 def _answered(conversation: Play, answers: Answers, luck: Random) -> bool:
-    """Answer a question, and note what that allows; False: nobody does."""
+    """Answer a question, and note what that allows; False if it stays open."""
     assert conversation.state is not None
     request = luck.choice(conversation.state.open_requests)
     offered = [option for option in request.options if option != "cancel"]

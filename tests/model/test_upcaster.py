@@ -1,4 +1,4 @@
-"""Log lines of agent-pipelines' own engine become events of ours, whatever is on them."""
+"""Log lines of the shell engine become events, whatever they contain."""
 
 import json
 from contextlib import suppress

@@ -18,7 +18,7 @@ import sys
 
 SMALL = 1 << 20
 
-# Not those of `os`, which somebody else may have wrapped before us.
+# Not those of `os`, which other code may have wrapped already.
 _open, _write, _plain_open = posix.open, posix.write, io.open
 
 

@@ -167,7 +167,7 @@ class Judge:
         self.claimed: dict[int, str] = {}
         """The folder of the attempt that a supervisor claimed."""
         self.resumed_by: set[int] = set()
-        """Processes in which a person has the run go on: pauses that nobody heard no longer count."""
+        """Processes in which a person resumes the run: pauses that no engine recorded no longer count."""
         self.writers: set[int] = set()
         """Processes that wrote to the log."""
         self.shown: dict[str, bool] = {}
@@ -261,8 +261,8 @@ class Judge:
             yield "it isn't placed by a link, which no second one can replace"
 
     def acknowledged(self, call: Call) -> Iterator[str]:
-        """Its name is synced before whoever placed it does anything else, such as telling of it, and that of
-        its folder before; that of an exit record, too."""
+        """Its name is synced before the process that placed it does anything else, such as acknowledging it,
+        and that of its folder before; that of an exit record, too."""
         owed = self.owed.get(call["pid"])
         if owed and call["call"] == "sync" and call["path"] == os.path.dirname(owed):
             del self.owed[call["pid"]]
@@ -364,7 +364,7 @@ class Judge:
             yield f"the folder {os.path.basename(folder)} of the proof isn't synced"
 
     def line(self, call: Call) -> Iterator[str]:
-        """Data that a line of the log names is durable before the line is written; a torn line is kept aside,
+        """Data that a line of the log names is durable before the line is written; a torn line is archived,
         durably, before it is cut off."""
         if call["path"] != self.disk.log:
             return
@@ -378,7 +378,7 @@ class Judge:
                     yield f"its payload {event.payload[:12]} isn't synced"
                 elif folder := self.disk.unsynced_folder(payload):
                     yield f"the folder {os.path.basename(folder)} of its payload isn't synced"
-        # Whoever has written takes back its own line; others find one.
+        # A writer truncates its own incomplete line; other processes find one.
         if call["call"] == "truncate" and call["pid"] not in self.writers:
             kept = f"{self.run}/events.jsonl.torn-{call['size']}"
             if not any(path.startswith(kept) and self._is_kept(path) for path in self.disk.files):

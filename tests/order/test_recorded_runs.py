@@ -105,7 +105,7 @@ def test_answer_that_a_list_of_requests_records_is_synced_before_state_json_show
 
 
 def test_name_of_a_removed_run_is_synced_before_its_proof_is_forgotten(tmp_path: Path) -> None:
-    """Otherwise it could be there again after a power failure, as a run of somebody else."""
+    """Otherwise it could exist again after a power failure, as a foreign run."""
     run = recorded(tmp_path / "run", "stage")
     log = run.story.log
     run.turn(("rm", SESSION, "--yes"))

@@ -62,7 +62,7 @@ class Placeholders:
 
 
 def load(path: Path, names: Placeholders) -> Any:
-    """A JSON file with placeholders; nothing if it is missing or no JSON."""
+    """A JSON file with placeholders, or None if it is missing or not JSON."""
     try:
         return json.loads(names.put(path.read_text("utf-8")))
     except (OSError, ValueError):

@@ -19,7 +19,7 @@ Rejoin = Callable[[Steps, Steps, int], tuple[Steps, Steps] | None]
 class Divergence:
     rule: str
     rejoin: Rejoin
-    """What is left to compare once both are at the same place again; nothing if they never are."""
+    """What is left to compare once both are at the same place again, or None if they never are."""
 
 
 def _never(recorded: Steps, ours: Steps, at: int) -> None:

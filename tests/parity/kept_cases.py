@@ -29,7 +29,7 @@ NOT_KEPT = re.compile(
 )
 FIXTURE = re.compile(r"^fixtures/iteration-\w+\.txt$")
 TORN = 9
-"""How much is kept of a line that is no event."""
+"""How many bytes are kept of a line that is not an event."""
 
 _unpacked = tempfile.TemporaryDirectory(prefix="agentforge-parity-")
 

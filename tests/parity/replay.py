@@ -75,7 +75,7 @@ class Played:
         return self.project / RUNS / session
 
     def keep(self) -> None:
-        """Remember how every session stands now."""
+        """Remember the current status of every session."""
         for session in self.sessions():
             state = self.run_dir(session) / "state.json"
             if state.is_file():

@@ -72,7 +72,7 @@ class EngineProcess:
             start_new_session=True,
         )
 
-    def kill_at_work(self) -> int:
+    def kill_while_running(self) -> int:
         """Kill the engine while its agent works; the agent's pid."""
         eventually(lambda: agents(self.project))
         self.kill()

@@ -116,7 +116,7 @@ def descendants() -> set[int]:
 
 
 @contextmanager
-def nothing_left_behind() -> Iterator[None]:
+def no_leftover_processes() -> Iterator[None]:
     """Whatever escapes its supervisor becomes our child, so that none can hide."""
     prctl = ctypes.CDLL(None).prctl
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)

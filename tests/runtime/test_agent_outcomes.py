@@ -68,7 +68,7 @@ def test_a_model_without_its_key_needs_a_login(project: Path) -> None:
 
 
 def test_what_an_agent_had_done_when_it_was_cancelled_counts(project: Path) -> None:
-    EngineProcess(project, shell(PATIENT, runs=2)).kill_at_work()
+    EngineProcess(project, shell(PATIENT, runs=2)).kill_while_running()
     (project / "go").touch()
     eventually((iteration_dir(project) / "attempt-1" / "exit.json").exists)
 

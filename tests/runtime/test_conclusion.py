@@ -149,7 +149,7 @@ def test_an_output_path_that_leads_elsewhere_is_a_failure_of_the_attempt(
     leads: Callable[[Path, Path], None],
     found: str,
 ) -> None:
-    """An agent can put anything on the path: the engine fails the attempt, and goes on."""
+    """An agent can put anything on the path: the engine fails the attempt, and continues."""
     outside = tmp_path_factory.mktemp("outside")
     leads(tmp_path, outside)
     about = attempted(here, output_path=str(tmp_path / "docs" / "report.md"))

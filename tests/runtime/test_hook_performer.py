@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from tests.runtime.attempt_run import ManualClock, lives, nothing_left_behind
+from tests.runtime.attempt_run import ManualClock, lives, no_leftover_processes
 from tests.runtime.hook_tasks import DELIVERY, HookEngine, hook, task_of
 from tests.sdk.projects import eventually as soon
 from tests.webhook_server import Reply, serving
@@ -20,7 +20,7 @@ NAMED = ("iteration_end-1", "iteration_end", DELIVERY, 1)
 
 
 def perform(engine: HookEngine, task: HookTask, *, fresh: bool = True) -> f.AnyFact:
-    with nothing_left_behind():
+    with no_leftover_processes():
         return asyncio.run(engine.perform(task, fresh=fresh))
 
 
@@ -202,7 +202,7 @@ def test_a_script_that_takes_too_long_is_ended_with_its_descendants(tmp_path: Pa
         clock.advance(5)
         return await going
 
-    with nothing_left_behind():
+    with no_leftover_processes():
         assert isinstance(asyncio.run(main()), f.HookTimedOut)
     assert not lives(int(child.read_text()))
 
@@ -228,7 +228,7 @@ def test_the_next_engine_reattaches_to_a_script(tmp_path: Path) -> None:
         (tmp_path / "go").touch()
         return await again
 
-    with nothing_left_behind():
+    with no_leftover_processes():
         assert completed(asyncio.run(main())).context == "done"
     assert (tmp_path / "runs").read_text() == "run\n"
 
@@ -241,7 +241,7 @@ def test_the_next_engine_ends_a_script(tmp_path: Path) -> None:
         ending = task_of(task.hook, ending=True)
         return await HookEngine(tmp_path).perform(ending, fresh=False)
 
-    with nothing_left_behind():
+    with no_leftover_processes():
         assert asyncio.run(main()) == f.HookLost(*NAMED)
     assert not lives(int((tmp_path / "child").read_text()))
 
@@ -263,7 +263,7 @@ def test_a_script_whose_supervisor_died_is_lost(tmp_path: Path) -> None:
         os.kill(claim.pid, signal.SIGKILL)
         return await going
 
-    with nothing_left_behind():
+    with no_leftover_processes():
         assert asyncio.run(main()) == f.HookLost(*NAMED)
 
 

@@ -1,4 +1,4 @@
-"""What a run of the original engine left: complete iterations stay as they are, all others are set aside."""
+"""Files of a run of the shell engine: complete iterations stay as they are, all others are archived."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Whether a program of an earlier engine is at work: by its claim, its exit record and its process."""
+"""Whether a program of an earlier engine is running: by its claim, its exit record and its process."""
 
 import json
 from pathlib import Path
@@ -46,7 +46,7 @@ def place(layout: RunLayout) -> AttemptLayout:
     return found
 
 
-def at_work(status: TaskStatus = TaskStatus.RUNNING) -> RunState:
+def attempt_in_flight(status: TaskStatus = TaskStatus.RUNNING) -> RunState:
     attempt = AttemptState(1, status, NOON)
     iteration = IterationState(1, IterationStatus.STARTED, NOON, attempt=attempt, attempts=1)
     return replace(RUN, at=StageState("0", 1, "stage-00-plan", iteration=iteration))
@@ -54,41 +54,41 @@ def at_work(status: TaskStatus = TaskStatus.RUNNING) -> RunState:
 
 def test_agent_whose_supervisor_lives_is_running(layout: RunLayout, place: AttemptLayout) -> None:
     claimed(place, mark=MARK)
-    assert has_living_program(PLAN, at_work(), layout, FakeProcesses(place))
+    assert has_living_program(PLAN, attempt_in_flight(), layout, FakeProcesses(place))
 
 
 def test_agent_of_the_project_that_this_one_was_copied_from_is_not(
     layout: RunLayout, place: AttemptLayout
 ) -> None:
     claimed(place, mark=MARK, place={"path": "/the/original/attempt-1", "device": 1, "inode": 2})
-    assert not has_living_program(PLAN, at_work(), layout, FakeProcesses(place))
+    assert not has_living_program(PLAN, attempt_in_flight(), layout, FakeProcesses(place))
 
 
 def test_agent_of_another_attempt_is_not(layout: RunLayout, place: AttemptLayout) -> None:
     claimed(place)
-    assert not has_living_program(PLAN, at_work(), layout, FakeProcesses(place))
+    assert not has_living_program(PLAN, attempt_in_flight(), layout, FakeProcesses(place))
 
 
 def test_agent_without_a_claim_is_not(layout: RunLayout, place: AttemptLayout) -> None:
-    assert not has_living_program(PLAN, at_work(), layout, FakeProcesses(place))
+    assert not has_living_program(PLAN, attempt_in_flight(), layout, FakeProcesses(place))
 
 
 def test_agent_that_ended_is_not(layout: RunLayout, place: AttemptLayout) -> None:
     claimed(place, mark=MARK)
     ended(place, mark=MARK)
-    assert not has_living_program(PLAN, at_work(), layout, FakeProcesses(place))
+    assert not has_living_program(PLAN, attempt_in_flight(), layout, FakeProcesses(place))
 
 
 def test_agent_whose_supervisor_died_is_not(layout: RunLayout, place: AttemptLayout) -> None:
     claimed(place, mark=MARK)
     processes = FakeProcesses(place)
     processes.alive = False
-    assert not has_living_program(PLAN, at_work(), layout, processes)
+    assert not has_living_program(PLAN, attempt_in_flight(), layout, processes)
 
 
 def test_agent_that_the_log_knows_to_be_over_is_not(layout: RunLayout, place: AttemptLayout) -> None:
     claimed(place, mark=MARK)
-    assert not has_living_program(PLAN, at_work(TaskStatus.LOST), layout, FakeProcesses(place))
+    assert not has_living_program(PLAN, attempt_in_flight(TaskStatus.LOST), layout, FakeProcesses(place))
 
 
 @pytest.mark.parametrize("kind", ["judge", "check"])

@@ -32,7 +32,7 @@ def facts(project: Path, kind: str) -> list[dict[str, Any]]:
 
 
 def test_running_agent_is_reattached_and_not_run_twice(project: Path) -> None:
-    pid = EngineProcess(project, shell(PATIENT)).kill_at_work()
+    pid = EngineProcess(project, shell(PATIENT)).kill_while_running()
     assert lives(pid), "the agent outlives its engine"
 
     async def main() -> None:
@@ -54,7 +54,7 @@ def test_running_agent_is_reattached_and_not_run_twice(project: Path) -> None:
 
 
 def test_third_engine_reattaches_to_the_agent_again(project: Path) -> None:
-    pid = EngineProcess(project, shell(PATIENT)).kill_at_work()
+    pid = EngineProcess(project, shell(PATIENT)).kill_while_running()
 
     async def look_and_leave() -> None:
         async with engine(project) as sdk:
@@ -84,7 +84,7 @@ def test_third_engine_reattaches_to_the_agent_again(project: Path) -> None:
 
 
 def test_exit_record_of_an_agent_that_finished_without_an_engine_counts(project: Path) -> None:
-    pid = EngineProcess(project, shell(PATIENT)).kill_at_work()
+    pid = EngineProcess(project, shell(PATIENT)).kill_while_running()
     (project / "go").touch()
     eventually((iteration_dir(project) / "attempt-1" / "exit.json").exists)
 
@@ -102,7 +102,7 @@ def test_exit_record_of_an_agent_that_finished_without_an_engine_counts(project:
 
 def test_failure_of_an_agent_without_an_engine_counts_as_its_failure(project: Path) -> None:
     script = PATIENT + "\nrm go; exit 3"
-    EngineProcess(project, shell(script, retry={"max_attempts": 1})).kill_at_work()
+    EngineProcess(project, shell(script, retry={"max_attempts": 1})).kill_while_running()
     (project / "go").touch()
     eventually((iteration_dir(project) / "attempt-1" / "exit.json").exists)
 
@@ -118,7 +118,7 @@ def test_failure_of_an_agent_without_an_engine_counts_as_its_failure(project: Pa
 
 def test_agent_whose_supervisor_was_killed_is_ended_and_its_attempt_lost(project: Path) -> None:
     """Engine and supervisor die; the agent is unsupervised, so it must not run beside the next attempt."""
-    first = EngineProcess(project, shell(PATIENT)).kill_at_work()
+    first = EngineProcess(project, shell(PATIENT)).kill_while_running()
     os.kill(supervisor(project), signal.SIGKILL)
 
     async def main() -> None:
@@ -170,7 +170,7 @@ def test_supervisor_ended_by_another_process_loses_the_attempt(project: Path) ->
 
 
 def test_orphaned_agent_is_ended_and_its_attempt_lost(project: Path) -> None:
-    pid = EngineProcess(project, shell(PATIENT), orphan_grace=0.2).kill_at_work()
+    pid = EngineProcess(project, shell(PATIENT), orphan_grace=0.2).kill_while_running()
     exit_record = iteration_dir(project) / "attempt-1" / "exit.json"
     eventually(exit_record.exists)
     assert load(exit_record)["status"] == "orphaned"
@@ -233,7 +233,7 @@ def test_three_attempts_lost_in_a_row_ask_a_person(project: Path) -> None:
 
 
 def test_cancel_of_an_interrupted_run_ends_the_agent_that_still_works(project: Path) -> None:
-    pid = EngineProcess(project, shell(PATIENT)).kill_at_work()
+    pid = EngineProcess(project, shell(PATIENT)).kill_while_running()
 
     async def main() -> None:
         async with engine(project) as sdk:
@@ -250,7 +250,7 @@ def test_cancel_of_an_interrupted_run_ends_the_agent_that_still_works(project: P
 
 
 def test_force_ends_the_agent_of_the_interrupted_run_that_it_archives(project: Path) -> None:
-    first = EngineProcess(project, shell(PATIENT)).kill_at_work()
+    first = EngineProcess(project, shell(PATIENT)).kill_while_running()
 
     async def main() -> None:
         async with engine(project) as sdk:

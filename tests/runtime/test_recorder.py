@@ -65,7 +65,7 @@ class FakeWorkspace:
 
 
 class Kept:
-    """A recorded run, as an engine sees it; another one may take it up."""
+    """A recorded run, as an engine sees it; another one may recover it."""
 
     def __init__(self, root: Path) -> None:
         self.layout = RunLayout.of(str(root), "s")

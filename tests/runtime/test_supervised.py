@@ -21,7 +21,7 @@ from agentforge.runtime.left_files import leave
 from agentforge.runtime.supervision import AttemptLimits, Supervised, SupervisedExit, SupervisorLimits
 from agentforge.system import files
 
-from .attempt_run import ENV, SUPERVISOR, ManualClock, eventually, lives, nothing_left_behind, waits
+from .attempt_run import ENV, SUPERVISOR, ManualClock, eventually, lives, no_leftover_processes, waits
 
 KEY = 'sk-"quoted"-0123'
 DEAF = "trap '' TERM; while :; do echo; sleep 0.02; done"
@@ -45,7 +45,7 @@ class Engine:
     ) -> SupervisedExit:
         command = Command(("sh", "-c", script), ENV, **asked)  # type: ignore[arg-type]
         make_folder(self.place, leave)
-        with nothing_left_behind():
+        with no_leftover_processes():
             return asyncio.run(
                 self.supervised.run(self.place, command, self.mark, limits or AttemptLimits(), cleanup)
             )
@@ -140,7 +140,7 @@ def test_no_file_of_the_attempt_keeps_a_secret(engine: Engine) -> None:
 
 
 def killed_supervisor(engine: Engine, script: str, cleanup: tuple[str, ...]) -> None:
-    """Start an agent and kill its supervisor when the agent is up; the engine then takes it up."""
+    """Start an agent and kill its supervisor; the engine then counts the attempt as lost."""
 
     async def play() -> SupervisedExit:
         command = Command(("sh", "-c", script), ENV)
@@ -154,7 +154,7 @@ def killed_supervisor(engine: Engine, script: str, cleanup: tuple[str, ...]) -> 
         os.kill(claim.pid, signal.SIGKILL)
         return await running
 
-    with nothing_left_behind():
+    with no_leftover_processes():
         assert asyncio.run(play()).lost == "its supervisor died"
 
 
@@ -203,7 +203,7 @@ def test_a_waiting_engine_that_is_cancelled_during_the_handover_starts_nothing(e
         with contextlib.suppress(asyncio.CancelledError):
             await running
 
-    with nothing_left_behind():
+    with no_leftover_processes():
         asyncio.run(play())
     assert list(Path(engine.place.root).iterdir()) == []
     left = asyncio.run(engine.supervised.reattach(engine.place, engine.mark, lambda _: None))
@@ -228,7 +228,7 @@ def test_an_agent_whose_claim_was_removed_is_ended_but_not_by_a_copy(
     engine = Engine(tmp_path / "project")
     cleanup = ("sh", "-c", f"echo ran >> {tmp_path}/after")
 
-    async def take_up(place: AttemptLayout) -> SupervisedExit:
+    async def reattach_or_end(place: AttemptLayout) -> SupervisedExit:
         if act == "end":
             return await engine.supervised.end(place, engine.mark, cleanup)
         return await engine.supervised.reattach(place, engine.mark, lambda _: None, cleanup)
@@ -243,16 +243,16 @@ def test_an_agent_whose_claim_was_removed_is_ended_but_not_by_a_copy(
         agent = json.loads(files.read_bytes(engine.place.agent) or b"")["pid"]
         change(Path(engine.place.claim))
         shutil.copytree(tmp_path / "project", tmp_path / "copy")
-        copied = await take_up(AttemptLayout(str(tmp_path / "copy" / "attempt-1")))
+        copied = await reattach_or_end(AttemptLayout(str(tmp_path / "copy" / "attempt-1")))
         assert (copied.record, copied.started) == (None, False)
         assert lives(agent)
         assert not (tmp_path / "after").exists()
         (tmp_path / "project").rename(tmp_path / "moved")
-        moved = await take_up(AttemptLayout(str(tmp_path / "moved" / "attempt-1")))
+        moved = await reattach_or_end(AttemptLayout(str(tmp_path / "moved" / "attempt-1")))
         assert (moved.lost, moved.started) == ("its claim was removed while it was running", True)
         assert not lives(agent)
         assert (tmp_path / "after").read_text() == "ran\n"
         await running
 
-    with nothing_left_behind():
+    with no_leftover_processes():
         asyncio.run(play())

@@ -212,7 +212,7 @@ def test_records_of_another_attempt_do_not_count(
     claimed(place, mark=FOREIGN)
     ended(place, mark=FOREIGN)
     processes.alive = alive
-    left = asyncio.run(take_up(supervised, place, act))
+    left = asyncio.run(reattach_or_end(supervised, place, act))
     assert (left.record, left.started) == (None, False)
     assert not {"terminate", "wait", "end AGENTFORGE_ATTEMPT=m"} & set(processes.asked)
 
@@ -224,7 +224,7 @@ def test_exit_record_counts_if_the_claim_was_removed(
     claimed(place)
     Path(place.claim).unlink()
     ended(place)
-    left = asyncio.run(take_up(supervised, place, act))
+    left = asyncio.run(reattach_or_end(supervised, place, act))
     assert left.record is not None
     assert processes.asked == []
 
@@ -252,7 +252,7 @@ def test_a_copy_leaves_the_agent_of_the_original_alone(
     supervised: Supervised, processes: FakeProcesses, place: AttemptLayout, act: str
 ) -> None:
     claimed(place, place={"path": "/the/original/attempt-1", "device": 1, "inode": 2})
-    left = asyncio.run(take_up(supervised, place, act))
+    left = asyncio.run(reattach_or_end(supervised, place, act))
     assert (left.lost, left.started) == (
         "it belongs to another copy of the project: /the/original/attempt-1",
         True,
@@ -266,7 +266,7 @@ def test_a_copy_has_the_outcome_that_was_copied(
 ) -> None:
     claimed(place, place={"path": "/the/original/attempt-1", "device": 1, "inode": 2})
     ended(place)
-    left = asyncio.run(take_up(supervised, place, act))
+    left = asyncio.run(reattach_or_end(supervised, place, act))
     assert left.record is not None
     assert processes.asked == []
 
@@ -284,7 +284,7 @@ def test_a_moved_or_restored_folder_keeps_its_agent(
     assert processes.asked == ["wait"]
 
 
-async def take_up(supervised: Supervised, place: AttemptLayout, act: str) -> SupervisedExit:
+async def reattach_or_end(supervised: Supervised, place: AttemptLayout, act: str) -> SupervisedExit:
     if act == "end":
         return await supervised.end(place, "m")
     return await supervised.reattach(place, "m", lambda _: None)

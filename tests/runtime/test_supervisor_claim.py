@@ -18,7 +18,7 @@ from .attempt_run import (
     AttemptRun,
     ManualClock,
     eventually,
-    nothing_left_behind,
+    no_leftover_processes,
     stat,
     supervise_with,
 )
@@ -26,7 +26,7 @@ from .attempt_run import (
 
 @pytest.fixture
 def attempt(tmp_path: Path) -> Iterator[AttemptRun]:
-    with nothing_left_behind():
+    with no_leftover_processes():
         (tmp_path / "attempt").mkdir()
         run = AttemptRun(tmp_path / "attempt")
         yield run

@@ -11,12 +11,12 @@ import pytest
 
 from agentforge.runtime.supervision import run_cleanup
 
-from .attempt_run import ENV, AttemptRun, ManualClock, eventually, lives, nothing_left_behind, waits
+from .attempt_run import ENV, AttemptRun, ManualClock, eventually, lives, no_leftover_processes, waits
 
 
 @pytest.fixture
 def attempt(tmp_path: Path) -> Iterator[AttemptRun]:
-    with nothing_left_behind():
+    with no_leftover_processes():
         run = AttemptRun(tmp_path)
         yield run
         run.close()
@@ -135,6 +135,6 @@ def test_an_attempt_without_one_has_nothing_to_run(caplog: pytest.LogCaptureFixt
 def test_the_engine_continues_after_a_failed_cleanup(
     caplog: pytest.LogCaptureFixture, argv: tuple[str, ...], says: str
 ) -> None:
-    with caplog.at_level(logging.WARNING), nothing_left_behind():
+    with caplog.at_level(logging.WARNING), no_leftover_processes():
         asyncio.run(run_cleanup(argv, 0.2))
     assert says in caplog.text

@@ -14,12 +14,12 @@ import pytest
 
 from agentforge.runtime.supervisor import ExitRecordFile, Folder, Lease, Spec
 
-from .attempt_run import SUPERVISOR, AttemptRun, eventually, lives, nothing_left_behind, supervise_with
+from .attempt_run import SUPERVISOR, AttemptRun, eventually, lives, no_leftover_processes, supervise_with
 
 
 @pytest.fixture
 def attempt(tmp_path: Path) -> Iterator[AttemptRun]:
-    with nothing_left_behind():
+    with no_leftover_processes():
         run = AttemptRun(tmp_path)
         yield run
         run.close()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from .attempt_run import AttemptRun, ManualClock, eventually, lives, nothing_left_behind, python, stat
+from .attempt_run import AttemptRun, ManualClock, eventually, lives, no_leftover_processes, python, stat
 
 DAEMON = """
 import os, signal, sys, time
@@ -53,7 +53,7 @@ def read(path: Path) -> bytes:
 
 @pytest.fixture
 def attempt(tmp_path: Path) -> Iterator[AttemptRun]:
-    with nothing_left_behind():
+    with no_leftover_processes():
         run = AttemptRun(tmp_path)
         yield run
         run.close()

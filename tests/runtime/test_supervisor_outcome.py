@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from .attempt_run import ENV, SUPERVISOR, AttemptRun, eventually, nothing_left_behind, python, stat
+from .attempt_run import ENV, SUPERVISOR, AttemptRun, eventually, no_leftover_processes, python, stat
 
 
 @pytest.fixture
 def attempt(tmp_path: Path) -> Iterator[AttemptRun]:
-    with nothing_left_behind():
+    with no_leftover_processes():
         run = AttemptRun(tmp_path)
         yield run
         run.close()

@@ -20,7 +20,7 @@ from .attempt_run import (
     AttemptRun,
     ManualClock,
     eventually,
-    nothing_left_behind,
+    no_leftover_processes,
     python,
 )
 
@@ -30,7 +30,7 @@ PR_GET_DUMPABLE = 3
 
 @pytest.fixture
 def attempt(tmp_path: Path) -> Iterator[AttemptRun]:
-    with nothing_left_behind():
+    with no_leftover_processes():
         run = AttemptRun(tmp_path)
         yield run
         run.close()

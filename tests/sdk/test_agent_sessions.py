@@ -1,4 +1,4 @@
-"""Going on with an agent's own session after failures; and work that isn't done twice."""
+"""Agent sessions are resumed after failures, and work isn't done twice."""
 
 import json
 from pathlib import Path

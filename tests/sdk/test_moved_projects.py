@@ -1,4 +1,4 @@
-"""A run goes on in a project that was moved after an iteration was prepared: with paths that exist."""
+"""A run continues in a project that was moved after an iteration was prepared: with paths that exist."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""Files that an engine which died left are repaired by whoever looks at the run next."""
+"""Files that a dead engine left are repaired by the next command that reads the run."""
 
 import fcntl
 import shutil

@@ -23,7 +23,7 @@ def fine(name: str = "mine", **options: object) -> ScriptedProvider:
 
 
 class Slow(ScriptedProvider):
-    """Comes up, or goes down, only when it is let."""
+    """Initializes and shuts down only when the test allows it."""
 
     def __init__(self) -> None:
         super().__init__([says("done")])

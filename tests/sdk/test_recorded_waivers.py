@@ -1,4 +1,4 @@
-"""Recorded runs in which a person skipped a check, or in which a stage was tried again: a replay and a
+"""Recorded runs in which a person skipped a check, or in which a stage was retried: a replay and a
 comparison of the course do the same."""
 
 from pathlib import Path

@@ -62,7 +62,7 @@ def counted(project: Path, kind: str) -> int:
 
 
 def leave_answer(project: Path, request: str, answer: str, *, early: float = 0.0) -> None:
-    """As another process does; `early`: so many seconds before its time."""
+    """As another process does; `early`: seconds before its time."""
     run_id = next(iter(JsonlLog(layout_of(project).log).reader().events())).trace_id
     at = SystemClock().now() + timedelta(seconds=early)
     assert give_answer(layout_of(project), Answer(request, answer, "anna", run_id, at)) is None

@@ -138,7 +138,7 @@ def test_what_does_not_exist_is_answered_with_what_does(
 def test_a_foreign_run_is_compared_from_its_own_folder_without_its_settings(
     finished: Path, tmp_path: Path
 ) -> None:
-    """In a project that is no repository, with what could be taken for git's settings among the objects."""
+    """In a folder that is not a repository, with what could be taken for git's settings among the objects."""
     shutil.copytree(run_dir(finished), run_dir(tmp_path))
     trees = run_dir(tmp_path) / "trees"
     canary = tmp_path / "canary"

@@ -24,7 +24,7 @@ def git(folder: Path, *arguments: str) -> None:
 
 
 class Clone:
-    """A clone of a repository that holds a run of somebody else, with an environment full of tokens."""
+    """A clone of a repository that holds a run of another user, with an environment full of tokens."""
 
     def __init__(self, project: Project, tmp_path: Path) -> None:
         self.executed = project.temporary / "executed"
@@ -171,7 +171,7 @@ def test_trusted_run_is_cancelled_or_replaced(clone: Clone, command: str) -> Non
 
 
 def all_shown(controller: int) -> str:
-    """What was written to a terminal that nobody has open any more; one read may return a part of it."""
+    """What was written to a terminal that no process has open any more; one read may return a part of it."""
     shown = b""
     with suppress(OSError):  # At its end.
         while part := os.read(controller, 100_000):

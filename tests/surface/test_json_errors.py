@@ -39,7 +39,7 @@ def stopped(project: Project) -> list[str]:
 
 
 def another_user(project: Project) -> dict[str, str]:
-    """Whoever has another home didn't start the runs."""
+    """A user with another home folder, who didn't start the runs."""
     home = project.home / "another"
     home.mkdir(exist_ok=True)
     return {"HOME": str(home)}

@@ -1,7 +1,9 @@
-"""Phrases that string literals, docstrings, Markdown files and the names of tests must not contain."""
+"""Phrases that strings, docstrings, comments, Markdown files and names of tests must not contain."""
 
 import ast
+import io
 import re
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -55,6 +57,26 @@ def of_python(source: str) -> list[tuple[int, str]]:
     ]
 
 
+def of_docstrings(source: str) -> list[tuple[int, str]]:
+    """Those of modules, classes, functions and fields; other strings of a test are data."""
+    statements = (node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Expr))
+    return [
+        found
+        for node in statements
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        for found in violations(node.value, node.lineno)
+    ]
+
+
+def of_comments(source: str) -> list[tuple[int, str]]:
+    """Comments on consecutive lines are one text."""
+    lines = [""] * (source.count("\n") + 2)
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            lines[token.start[0] - 1] = token.string.lstrip("# ")
+    return list(violations("\n".join(line or "." for line in lines)))
+
+
 def report(path: Path, found: list[tuple[int, str]]) -> list[str]:
     return [f"{path.relative_to(REPOSITORY)}:{line}: {advice}" for line, advice in sorted(found)]
 
@@ -65,7 +87,18 @@ def modules() -> list[Path]:
 
 @pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_strings_of_the_package(path: Path) -> None:
-    assert report(path, of_python(path.read_text())) == []
+    source = path.read_text()
+    assert report(path, of_python(source) + of_comments(source)) == []
+
+
+@pytest.mark.parametrize("folder", ["tests", "tools", "bench", "examples"])
+def test_docstrings_and_comments_of_other_code(folder: str) -> None:
+    found = []
+    for path in sorted((REPOSITORY / folder).rglob("*.py")):
+        if path != Path(__file__).resolve():
+            source = path.read_text()
+            found += report(path, of_docstrings(source) + of_comments(source))
+    assert found == []
 
 
 def pages() -> list[Path]:
@@ -108,6 +141,8 @@ def test_names_of_tests() -> None:
     assert found == []
 
 
-def test_strings_and_docstrings_are_read_but_not_names_and_comments() -> None:
-    source = '"""Nobody."""\nnobody = f"{1} whoever"  # somebody\n'
+def test_strings_docstrings_and_comments_are_read_but_not_names() -> None:
+    source = '"""Nobody."""\nnobody = f"{1} whoever"  # somebody\n# It goes\n# on.\n'
     assert [line for line, _ in of_python(source)] == [1, 2]
+    assert [line for line, _ in of_docstrings(source)] == [1]
+    assert sorted(line for line, _ in of_comments(source)) == [2, 3]

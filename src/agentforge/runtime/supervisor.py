@@ -75,7 +75,7 @@ ALREADY_CLAIMED = 3
 NOT_HANDED_OVER = 4
 HANDOVER_SECONDS = 60.0
 CHUNK = 65536
-HIGH = 64  # Above all descriptors that a program is given.
+HIGH = 64  # Higher than every descriptor that a program is given.
 # Signals that an agent must not inherit as ignored: background jobs of a shell, nohup and Python ignore some.
 RESET_SIGNALS = (
     signal.SIGHUP,

@@ -123,7 +123,7 @@ def _call(here: HookSite, hook: Hook, before: HookCall | None = None) -> Ruling:
 def _calling(here: HookSite, call: HookCall) -> Ruling:
     hook = here.hook(call.hook)
     if hook is None:
-        # A recompiled plan has the hooks whose scripts are running: nothing goes on behind it.
+        # A recompiled plan keeps the hooks whose scripts are running, so nothing runs unnoticed.
         closed = _effect_closed(call, "skip") if call.effect else None
         return here.record(closed) if closed else _skip(here, call.hook, "the plan no longer has it")
     if call.in_flight:
