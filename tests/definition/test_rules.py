@@ -477,3 +477,7 @@ def test_unknown_variables_are_reported_in_inline_prompts_and_blocks() -> None:
     assert [where(diagnostic) for diagnostic in found(inline)] == ["unknown-variable 1:25"]
     block = "{id: b, parallel: {providers: [claude], stages: [{id: s, prompt: '${NOPE}'}]}}"
     assert [diagnostic.code for diagnostic in found(f"nodes: [{block}]")] == ["unknown-variable"]
+
+
+def test_a_pipeline_that_is_not_yaml_is_refused() -> None:
+    assert [where(diagnostic) for diagnostic in found("a: b: c\n")] == ["syntax 1:5"]

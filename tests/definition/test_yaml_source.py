@@ -156,6 +156,11 @@ class TestBothLoaders:
         _, report = parse("a:\n  - {b: 1\nc: 2\n", loader)
         assert report.diagnostics[0].hint == "check the flow mapping that starts on line 2"
 
+    def test_syntax_error_outside_of_any_construct_has_no_hint(self, loader: Any) -> None:
+        _, report = parse("{a: 1}\nb: 2\n", loader)
+        (diagnostic,) = report.diagnostics
+        assert (where(diagnostic), diagnostic.hint) == ("syntax 2:1", "")
+
     def test_tab_indentation_is_named(self, loader: Any) -> None:
         _, report = parse("a:\n\tb: 1\n", loader)
         (diagnostic,) = report.diagnostics

@@ -6,21 +6,35 @@ from hypothesis import strategies as st
 from msgspec.json import encode
 from msgspec.structs import replace
 from tests.engine.any_log import PLAN, any_fact, any_log
-from tests.engine.plans import NOON, block, event, plan_of, stage, started
+from tests.engine.plans import NOON, RUN_ID, block, event, plan_of, stage, started
 from tests.engine.playbook import play
 
 from agentforge.engine.decide.run import decide
 from agentforge.engine.evolve.attempt import after_failure
+from agentforge.engine.evolve.checks import checks_on_resume
+from agentforge.engine.evolve.hooks import resumed
 from agentforge.engine.evolve.run import MAX_CONTROLS, evolve
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.errors import LogCorrupt
 from agentforge.model.event import Event
 from agentforge.model.failure import FailureKind
+from agentforge.model.place import visits_key
 from agentforge.model.plan import Judgment
 from agentforge.model.result import Decision, Result, Usage
-from agentforge.model.state import MAX_REFUSED, RefusedFile, RunState, StageState
-from agentforge.model.status import NodeStatus, RunStatus
+from agentforge.model.state import (
+    MAX_REFUSED,
+    BlockState,
+    BranchState,
+    HookCall,
+    HookProgress,
+    RefusedFile,
+    RunState,
+    StageRecord,
+    StageState,
+    Verdict,
+)
+from agentforge.model.status import NodeStatus, RunStatus, TaskStatus
 from agentforge.model.task import PrepareTask
 
 WHOLE_RUN = """
@@ -286,6 +300,75 @@ def test_a_limit_whose_iteration_is_missing_counts_for_the_provider_only() -> No
     after = after_failure(StageState("0", 1), event(2, met, Cursor("0", 1, 1)), met)
     assert after.iteration is None
     assert [known.choice for known in after.unavailable] == [0]
+
+
+def test_a_change_of_provider_whose_iteration_is_missing_counts_for_the_provider_only() -> None:
+    changed = f.ProviderChanged(1, "claude", 0, "codex", 1, "not logged in")
+    after = after_failure(StageState("0", 1), event(2, changed, Cursor("0", 1, 1)), changed)
+    assert after.iteration is None
+    assert [(known.choice, known.limited) for known in after.unavailable] == [(0, False)]
+
+
+@pytest.mark.parametrize(
+    ("fact", "at"),
+    [
+        (f.StageCompleted("draft", "enough", 1), None),
+        (f.TimerFired("stop"), None),
+        (f.HookCompleted("h", "session_end", "d1"), None),
+        (f.EffectDone("d1", "webhook"), None),
+        (f.CheckLost("tests"), Cursor("0", 1, 1)),
+    ],
+    ids=["stage of a block", "stop", "hook", "effect", "check"],
+)
+def test_an_end_whose_beginning_is_missing_has_no_effect(fact: f.AnyFact, at: Cursor | None) -> None:
+    before = fold([event(1, started(PLAN)), event(2, f.NodeStarted("plan", "0", runs=3), Cursor("0", 1, 0))])
+    after = evolve(before, event(3, fact, at))
+    assert replace(after, seq=before.seq, cursor=before.cursor) == before
+
+
+def test_block_that_the_plan_does_not_have_fails_the_run_with_its_path() -> None:
+    state = replace(fold([event(1, started(PLAN))]), at=BlockState("x", 1))
+    (draft,) = decide(PLAN, state).facts
+    assert isinstance(draft.fact, f.SessionFailed)
+    assert draft.fact.message == "the plan has no node at 'x'"
+
+
+def test_first_event_must_start_the_session() -> None:
+    with pytest.raises(LogCorrupt, match="doesn't start with session_start"):
+        evolve(None, event(1, f.TimerFired("retry")))
+
+
+def test_imported_stage_counts_as_visited_once() -> None:
+    imported = f.LogImported(
+        3, "0" * 64, "pipeline", RUN_ID, PLAN, "1.0", NOON, StageState("0", 1), format=f.LOG_FORMAT
+    )
+    assert evolve(None, event(4, imported)).visits == {"0": 1}
+
+
+def test_imported_block_counts_the_stages_that_its_branches_completed() -> None:
+    record = StageRecord("draft", "0.0", 1, NOON, "enough")
+    at = BlockState("0", 1, branches=(BranchState("claude", stages=(record,)), BranchState("codex")))
+    imported = f.LogImported(3, "0" * 64, "pipeline", RUN_ID, PLAN, "1.0", NOON, at, format=f.LOG_FORMAT)
+    state = evolve(None, event(4, imported))
+    assert state.visits == {"0": 1, visits_key("0.0", "claude"): 1}
+    assert state.block == at
+
+
+@pytest.mark.parametrize("verdict", [Verdict("pass"), Verdict("fail", accepted_by="ada")])
+def test_a_settled_verdict_stays_when_the_run_is_resumed(verdict: Verdict) -> None:
+    at = StageState("0", 1, verdict=verdict)
+    assert checks_on_resume(at) == at
+
+
+@pytest.mark.parametrize(
+    "call",
+    [None, HookCall(hook="h", delivery="d", number=1, status=TaskStatus.SUCCEEDED, started_at=NOON)],
+    ids=["not called", "answered"],
+)
+def test_a_hook_without_a_failed_call_stays_when_the_run_is_resumed(call: HookCall | None) -> None:
+    hooks = (HookProgress("session_start", None, call=call),)
+    state = replace(fold([event(1, started(PLAN))]), hooks=hooks)
+    assert resumed(state).hooks == hooks
 
 
 def test_damage_that_a_person_accepted_is_remembered() -> None:

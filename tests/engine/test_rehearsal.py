@@ -40,6 +40,10 @@ def past(plan: Plan, script: str) -> list[Event]:
     return play(plan, script).events
 
 
+def test_events_without_a_plan_have_nothing_to_rehearse() -> None:
+    assert rehearse(THREE, [event(1, f.TimerFired("retry"))]) == Rehearsal((), ())
+
+
 def parted(rehearsal: Rehearsal) -> tuple[CourseStep, CourseStep | None]:
     assert rehearsal.difference is not None
     return rehearsal.difference.past, rehearsal.difference.now

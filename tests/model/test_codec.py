@@ -41,6 +41,28 @@ def _no_payload(payload: Payload) -> bytes:
     raise AssertionError(f"there is no payload: {payload}")
 
 
+_FIRED = Event(7, datetime(2026, 1, 15, tzinfo=UTC), "auth", "trace", TimerFired("retry"), Cursor("0", 1, 2))
+
+
+def test_line_holds_the_event_its_number_and_its_hash() -> None:
+    line, digest = codec.encode(_FIRED, codec.GENESIS)
+    assert codec.decode(line, _no_payload) == _FIRED
+    assert codec.chain(line, codec.GENESIS) == codec.computed_hash(line, codec.GENESIS) == digest
+    assert (codec.hash_of(line), codec.seq_of(line), codec.names_payload(line)) == (digest, 7, False)
+    damaged = b"x" + line[1:-3] + b"x"
+    assert (codec.hash_of(damaged), codec.seq_of(damaged), codec.chain(damaged, codec.GENESIS)) == (
+        "",
+        None,
+        "",
+    )
+
+
+def test_line_with_a_payload_holds_its_digest() -> None:
+    line, _ = codec.encode(_FIRED, codec.GENESIS, Payload("ab" * 32, 2))
+    assert codec.names_payload(line)
+    assert codec.decode(line, lambda payload: codec.encode_fact(_FIRED.fact)) == _FIRED
+
+
 @given(_events, _hashes)
 def test_event_round_trips_through_its_line(event: Event, previous: str) -> None:
     line, digest = codec.encode(event, previous)

@@ -43,6 +43,12 @@ def test_the_whole_text_can_be_required() -> None:
     assert matches("", "anything")
 
 
+@pytest.mark.parametrize(("pattern", "text"), [(r"1\.5", "1.5"), (r"[\d_]\]", "7]"), (r"[\]]", "]")])
+def test_an_escaped_character_is_itself_or_a_class(pattern: str, text: str) -> None:
+    assert matches(f"^{pattern}$", text)
+    assert not matches(f"^{pattern}$", "x" * len(text))
+
+
 @pytest.mark.parametrize(
     ("pattern", "message", "offset"),
     [

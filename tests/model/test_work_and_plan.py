@@ -12,6 +12,7 @@ from agentforge.model.place import Place
 from agentforge.model.plan import Judgment, ProviderChoice
 from agentforge.model.task import (
     AgentTask,
+    CheckTask,
     JudgeTask,
     ManifestTask,
     PrepareTask,
@@ -25,12 +26,15 @@ HERE, NODE, BY = Place("0", 1, "stage-00-plan"), stage(), ProviderChoice("claude
 def test_ids_of_work_name_node_run_iteration_attempt_and_kind() -> None:
     agent = AgentTask(HERE, "plan", 3, 2, node=NODE, by=BY, started_at=NOON)
     judge = JudgeTask(HERE, "plan", 3, 1, node=NODE, by=BY, started_at=NOON)
+    check = CheckTask(HERE, "plan", 3, 1, node=NODE, check=Check("tests", "make test"), started_at=NOON)
     works = (
         PrepareTask(HERE, "plan", 3, node=NODE),
         agent,
         replace(agent, ending=True),
         judge,
         replace(judge, ending=True),
+        check,
+        replace(check, ending=True),
         QueueTask(HERE, "plan", 3),
         ManifestTask(HERE, "duel"),
         Wait("stop", NOON),
@@ -41,6 +45,8 @@ def test_ids_of_work_name_node_run_iteration_attempt_and_kind() -> None:
         "0/1/3/2/agent/end",
         "0/1/3/1/judge",
         "0/1/3/1/judge/end",
+        "0/1/3/1/check/tests",
+        "0/1/3/1/check/tests/end",
         "0/1/3/0/queue",
         "0/1/0/0/manifest",
         "wait/stop",

@@ -14,6 +14,7 @@ from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
 from agentforge.model.failure import FailureKind
 from agentforge.model.result import Decision, Result, Signals, WorkReport
+from agentforge.model.state import Between
 from agentforge.ports.event_log import BufferHealth
 from agentforge.views.files.block import branch_file
 from agentforge.views.files.state import StateSnapshot, state_file
@@ -217,6 +218,15 @@ def test_reason_of_a_stage_is_why_it_ended() -> None:
     assert history.stage("0").reason == "max_iterations"
     assert history.stage("1.0", "claude").reason == "enough"
     assert history.stage("1.0", "codex").reason == ""
+
+
+def test_imported_run_starts_with_the_outputs_of_its_stages() -> None:
+    left = (f.ImportedStage("0", 3, ("2.md", "3.md"), omitted=1, reason="enough"),)
+    history = remember(
+        (f.LogImported(9, "0" * 64, "pipeline", "r", PLAN, "1.0", NOON, Between(None), left=left), None)
+    )
+    stage = history.stage("0")
+    assert (stage.paths, stage.omitted, stage.reason) == (["2.md", "3.md"], 1, "enough")
 
 
 def test_iteration_without_output_has_no_file() -> None:
