@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from agentforge.app.results import RunResult as RunResult
     from agentforge.app.results import RunRow as RunRow
     from agentforge.app.results import ShownStatus as ShownStatus
+    from agentforge.app.runs.caller import refuse_agent as refuse_agent
     from agentforge.app.runs.lookup import Runs as Runs
     from agentforge.app.runs.lookup import Tail as Tail
     from agentforge.app.runs.overview import Overview as Overview
@@ -188,6 +189,7 @@ _HOME = {
     "app.providers.logins": ("AgentLogin",),
     "app.providers.readiness": ("ProviderInfo", "Readiness"),
     "app.recording": ("Recording", "Replay"),
+    "app.runs.caller": ("refuse_agent",),
     "app.runs.replay": ("CourseComparison",),
     "app.redaction": ("RedactingFilter",),
     "app.results": ("OpenRequest", "Probe", "RunInfo", "RunResult", "RunRow", "ShownStatus"),

@@ -1,5 +1,6 @@
 """Answers through the SDK: what they do, who may give them, and which are refused."""
 
+import asyncio
 import re
 from datetime import timedelta
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 from tests.sdk import blocks
 from tests.sdk.approvals import awaited, events, started, with_approval
-from tests.sdk.projects import ENVIRON, cut_log, engine, node, pipeline, run, run_dir, types
+from tests.sdk.projects import ENVIRON, Gate, cut_log, engine, node, pipeline, run, run_dir, types
 
 from agentforge.app.results import RunResult
 from agentforge.model.errors import (
@@ -318,6 +319,8 @@ def test_value_of_a_secret_in_the_definition_is_not_stored(tmp_path: Path) -> No
 
 # -- who may answer
 
+ELSEWHERE = {**ENVIRON, "AGENTFORGE_ATTEMPT": "another/0/1/1/1"}
+
 
 def test_only_a_person_answers_unless_the_approval_accepts_agents(tmp_path: Path) -> None:
     async def main() -> None:
@@ -325,28 +328,31 @@ def test_only_a_person_answers_unless_the_approval_accepts_agents(tmp_path: Path
             await awaited(sdk)
             with pytest.raises(NotPermitted, match="must be answered by a person"):
                 await sdk.answer("s", "approve", as_agent=True)
-        elsewhere = {**ENVIRON, "AGENTFORGE_ATTEMPT": "another/0/1/1/1"}
-        async with engine(tmp_path, environ=elsewhere) as agents:
+        async with engine(tmp_path, environ=ELSEWHERE) as agents:
             with pytest.raises(NotPermitted, match="must be answered by a person"):
                 await agents.answer("s", "approve")
-            await started(agents, Approval(by="agent"), force=True)
+        async with engine(tmp_path) as sdk:
+            await started(sdk, Approval(by="agent"), force=True)
+        async with engine(tmp_path, environ=ELSEWHERE) as agents:
             assert (await approved(agents)).completed
 
     run(main())
     assert events(tmp_path, "request_answered")[0].fact.by == "agent"
 
 
-VERBS: dict[str, Any] = {
-    "answer": lambda sdk: sdk.answer("s", "approve"),
-    "resume": lambda sdk: sdk.resume("s", approve=True),
-    "cancel": lambda sdk: sdk.cancel("s"),
-    "pause": lambda sdk: sdk.pause("s"),
-    "steer": lambda sdk: sdk.steer("s", "hello"),
-    "restart a stage of": lambda sdk: sdk.restart_stage("s"),
+OWN = "an agent of session 's' must not"
+CALLS: dict[str, tuple[str, Any]] = {
+    "answer": (OWN, lambda sdk: sdk.answer("s", "approve")),
+    "resume": (OWN, lambda sdk: sdk.resume("s")),
+    "approve": ("only a person may", lambda sdk: sdk.resume("s", approve=True)),
+    "cancel": ("only a person may", lambda sdk: sdk.cancel("s")),
+    "pause": ("only a person may", lambda sdk: sdk.pause("s")),
+    "steer": ("only a person may", lambda sdk: sdk.steer("s", "hello")),
+    "restart a stage": ("only a person may", lambda sdk: sdk.restart_stage("s")),
 }
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", CALLS)
 def test_agent_of_the_run_may_do_nothing_to_it(tmp_path: Path, verb: str) -> None:
     async def main() -> None:
         async with engine(tmp_path) as sdk:
@@ -354,12 +360,58 @@ def test_agent_of_the_run_may_do_nothing_to_it(tmp_path: Path, verb: str) -> Non
             run_id = sdk.status("s").state.run_id
         before = (run_dir(tmp_path) / "events.jsonl").read_bytes()
         own = {**ENVIRON, "AGENTFORGE_ATTEMPT": f"{run_id}/0/1/1/1"}
+        refused, call = CALLS[verb]
         async with engine(tmp_path, environ=own) as agents:
-            with pytest.raises(NotPermitted, match=f"an agent of session 's' must not {verb} it"):
-                await VERBS[verb](agents)
+            with pytest.raises(NotPermitted, match=f"{refused} {verb}"):
+                await call(agents)
         assert (run_dir(tmp_path) / "events.jsonl").read_bytes() == before
         assert not (run_dir(tmp_path) / "answers").exists()
         assert not (run_dir(tmp_path) / "control").exists()
+
+    run(main())
+
+
+# -- what agents of other runs may do
+
+
+def test_agent_starts_runs_and_resumes_one_that_waits_for_nobody(tmp_path: Path) -> None:
+    async def main() -> None:
+        provider = ScriptedProvider([says("tried", "error", reason="no idea"), says("done", "stop")])
+        async with engine(tmp_path, provider, environ=ELSEWHERE) as agents:
+            failed = await agents.run(pipeline(node(retry={"max_attempts": 1})), session="s")
+            assert failed.status is RunStatus.FAILED
+            assert (await agents.resume("s")).completed
+
+    run(main())
+    assert [event.fact.by for event in events(tmp_path, "session_resumed")] == ["agent"]
+
+
+def test_agent_resumes_an_interrupted_run_as_recovery_does(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with engine(tmp_path) as sdk:
+            await sdk.run(pipeline(node()), session="s")
+        cut_log(tmp_path, (run_dir(tmp_path) / "events.jsonl").read_bytes().splitlines(keepends=True)[:1])
+        async with engine(tmp_path, environ=ELSEWHERE) as agents:
+            assert (await agents.resume("s")).completed
+
+    run(main())
+    assert [event.fact.by for event in events(tmp_path, "session_recovered")] == ["recovery"]
+
+
+def test_agent_does_not_resume_what_a_person_paused(tmp_path: Path) -> None:
+    async def main() -> None:
+        gate = Gate()
+        async with engine(tmp_path, gate) as sdk:
+            running = asyncio.create_task(sdk.run(pipeline(node(runs=2)), session="s"))
+            await gate.working.wait()
+            await sdk.pause("s")
+            gate.finish.set()
+            assert (await running).status is RunStatus.PAUSED
+        async with engine(tmp_path, environ=ELSEWHERE) as agents:
+            with pytest.raises(NotPermitted, match="only a person may resume it"):
+                await agents.resume("s")
+            with pytest.raises(NotPermitted, match="only a person may resume it"):
+                agents.validate_resume("s")
 
     run(main())
 

@@ -102,6 +102,7 @@ FUNCTIONS = (
         "examine_project",
         "init_project",
         "protect_process",
+        "refuse_agent",
         "provider_settings",
         "schema",
         "stop_on_signals",

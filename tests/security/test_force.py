@@ -144,7 +144,7 @@ def test_agent_can_neither_stop_nor_replace_its_own_run(project: Project, comman
     done = project.call("run", "-p", file, "-s", "s")
     said = (project.root / "said").read_text()
     assert done.code == 0, done.err + said
-    assert "an agent of session 's' must not" in said
+    assert "and this process was started by an agent" in said
     assert said.splitlines()[-1] == "1"
     assert project.types("s").count("attempt_start") == 1
     assert archived(project) == []

@@ -121,6 +121,9 @@ def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> Non
 
 def _trust(context: click.Context, parameter: click.Parameter, value: bool) -> None:  # noqa: ARG001 - Click's
     if value:
+        from agentforge import refuse_agent
+
+        refuse_agent(os.environ, trust_project=True)
         # Also for an engine in the background.
         os.environ["AGENTFORGE_TRUST_PROJECT"] = "1"
 

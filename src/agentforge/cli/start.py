@@ -125,7 +125,9 @@ async def _validate(engine: "Engine", given: RunOptions, background: "Background
     compiled = compile_and_warn(given.compiled, engine)
     session = compiled.plan.session.name
     background.refuse(session, force=given.force)
-    await engine.validate_start(compiled, force=given.force, skip_checks=given.skip_checks)
+    await engine.validate_start(
+        compiled, force=given.force, approve=given.approve, skip_checks=given.skip_checks
+    )
     return session
 
 

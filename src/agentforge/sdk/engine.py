@@ -212,6 +212,7 @@ class Engine(HookDecorators):
         """Allow this user's engines to drive a run that was not started here, such as one that came with a
         repository: it can run any program that its log names. Everything else raises UntrustedRun for such
         a run, with what it would execute."""
+        self._context.caller.refuse_agent(trust=True)
         self._context.trust.allow(session)
 
     def refuse_untrusted(self, session: str) -> None:
@@ -268,11 +269,17 @@ class Engine(HookDecorators):
         *,
         force: bool = False,
         replay: Replay | None = None,
+        approve: bool = False,
         skip_checks: Mapping[str, str] | None = None,
     ) -> None:
         """Raise the errors of `start` without starting anything."""
         await validate_start(
-            self._context, compiled, force=force, replay=replay, skip_checks=skip_checks or {}
+            self._context,
+            compiled,
+            force=force,
+            replay=replay,
+            approve=approve,
+            skip_checks=skip_checks or {},
         )
 
     def validate_resume(
@@ -280,6 +287,7 @@ class Engine(HookDecorators):
         session: str,
         *,
         force: bool = False,
+        accept_damage: bool = False,
         recompile: Compiled | bool = False,
         restart_stage: bool = False,
         provider: str | None = None,
@@ -291,6 +299,7 @@ class Engine(HookDecorators):
             f.SessionResumed("person", approve=approve),
             f.RestartRequested("requested", "person", provider) if restart_stage else None,
             force=force,
+            accept_damage=accept_damage,
             skip_checks=skip_checks or {},
         )
         validate_resume(self._context, session, how, self._recompilation(session, recompile))

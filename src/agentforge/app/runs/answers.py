@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from agentforge.app.redaction import hidden_answers, stored_text
 from agentforge.app.results import OpenRequest, RunResult
-from agentforge.app.runs.context import RunContext, is_agent, recovered, refuse_own_agent, reopen
+from agentforge.app.runs.context import RunContext, recovered, reopen
 from agentforge.app.runs.lookup import Runs, is_answered
 from agentforge.app.runs.resume import reopen_to_work
 from agentforge.model import facts as f
@@ -20,7 +20,6 @@ from agentforge.model.errors import (
     ForeignRequest,
     InvalidAnswer,
     InvalidRequest,
-    NotPermitted,
     RequestClosed,
     RunActive,
     UnknownRequest,
@@ -61,7 +60,7 @@ async def respond(
 ) -> RunResult | None:
     info = context.runs.info(session)
     state = info.state
-    refuse_own_agent(context, state, "answer")
+    context.caller.refuse_own_agent(state, "answer")
     context.trust.refuse_untrusted(session)
     request = _request_to_answer(context.runs, session, state, response.request)
     given = _answer(context, state, request, response)
@@ -80,12 +79,9 @@ async def respond(
 
 def _answer(context: RunContext, state: RunState, request: Request, response: Response) -> Answer:
     """The answer as it is stored. Raises the reason why it isn't accepted."""
-    by_agent = response.as_agent or is_agent(context)
-    if by_agent and "agent" not in request.answerers:
-        raise NotPermitted(
-            f"request {request.id!r} of session {state.session!r} must be answered by a person",
-            hint="ask a person, or let agents answer with `by: agent` in the stage's `approve`",
-        )
+    by_agent = response.as_agent or context.caller.is_agent
+    if by_agent:
+        context.caller.refuse_answer(state.session, request)
     environ = context.runs.environ
     given = Answer(
         request.id,

@@ -1,5 +1,4 @@
-"""What all operations on runs share: their dependencies, reopening an existing run, and who calls: a person,
-an agent of some run, or an agent of the run itself."""
+"""What all operations on runs share: their dependencies, and reopening an existing run."""
 
 import os
 import socket
@@ -8,16 +7,15 @@ from typing import Literal
 
 from msgspec import Struct
 
+from agentforge.app.runs.caller import Caller
 from agentforge.app.runs.leases import Leases
 from agentforge.app.runs.lookup import Runs
 from agentforge.app.runs.runner import Runner
 from agentforge.app.runs.trust import Trust
 from agentforge.app.wiring import sources_of
 from agentforge.model import facts as f
-from agentforge.model.errors import LogCorrupt, NotPermitted
+from agentforge.model.errors import LogCorrupt
 from agentforge.model.session_name import session_argument
-from agentforge.model.state import RunState
-from agentforge.model.task import MARK
 from agentforge.ports.clock import Clock
 from agentforge.ports.event_log import Damage
 from agentforge.ports.process import Processes
@@ -37,6 +35,10 @@ class RunContext(Struct, frozen=True):
     @property
     def sources(self) -> Sources:
         return sources_of(self.runs.project, self.runs.environ, self.clock)
+
+    @property
+    def caller(self) -> Caller:
+        return Caller(self.runs.environ, self.processes)
 
 
 def recovered(
@@ -77,23 +79,3 @@ def _refuse_damage(session: str, damage: Sequence[Damage]) -> None:
             f"the log of session {session!r} is damaged: line {first.line}: {first.reason}",
             hint=f"{see}; --accept-damage continues without those lines",
         )
-
-
-def is_agent(context: RunContext) -> bool:
-    """Whether this process, or one that started it, is an agent of a run."""
-    return bool(_marks(context))
-
-
-def refuse_own_agent(context: RunContext, state: RunState, verb: str) -> None:
-    """A run's own agents must not act for a person."""
-    if any(mark.startswith(f"{state.run_id}/") for mark in _marks(context)):
-        raise NotPermitted(
-            f"an agent of session {state.session!r} must not {verb} it",
-            hint="run the command outside of the agent",
-        )
-
-
-def _marks(context: RunContext) -> frozenset[str]:
-    """The marks of agents in the environment of this process and of those that started it."""
-    marks = {context.runs.environ.get(MARK, ""), *context.processes.inherited(MARK)}
-    return frozenset(marks - {""})

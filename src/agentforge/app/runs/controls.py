@@ -4,7 +4,7 @@ import uuid
 
 from agentforge.app.redaction import stored_text
 from agentforge.app.results import RunResult
-from agentforge.app.runs.context import RunContext, refuse_own_agent, reopen
+from agentforge.app.runs.context import RunContext, reopen
 from agentforge.app.runs.resume import Resumption, refuse_long_note, resume_run
 from agentforge.engine.legal import refuse_cancel, refuse_note, refuse_pause, refuse_restart
 from agentforge.model import facts as f
@@ -13,15 +13,15 @@ from agentforge.runtime.controls import Control, ControlAction, send_control, vi
 
 
 def pause(context: RunContext, session: str, reason: str, *, now: bool) -> None:
+    context.caller.refuse_agent(pause=True)
     state = context.runs.info(session).state
-    refuse_own_agent(context, state, "pause")
     refuse_pause(state)
     _send(context, session, "pause", reason, now=now)
 
 
 async def cancel(context: RunContext, session: str, reason: str) -> RunResult | None:
+    context.caller.refuse_agent(cancel=True)
     state = context.runs.info(session).state
-    refuse_own_agent(context, state, "cancel")
     refuse_cancel(state)
     context.trust.refuse_untrusted(session)
     _send(context, session, "cancel", reason, now=True)
@@ -34,8 +34,8 @@ async def cancel(context: RunContext, session: str, reason: str) -> RunResult | 
 
 
 def steer(context: RunContext, session: str, text: str, *, by: str) -> None:
+    context.caller.refuse_agent(steer=True)
     state = context.runs.info(session).state
-    refuse_own_agent(context, state, "steer")
     refuse_note(state)
     context.trust.refuse_untrusted(session)
     if not text.strip():
@@ -48,8 +48,8 @@ def steer(context: RunContext, session: str, text: str, *, by: str) -> None:
 async def restart_stage(
     context: RunContext, session: str, reason: str, *, provider: str | None, by: str
 ) -> RunResult | None:
+    context.caller.refuse_agent(restart_stage=True)
     info = context.runs.info(session)
-    refuse_own_agent(context, info.state, "restart a stage of")
     refuse_restart(info.state, provider)
     if info.status == "running":
         _send_restart(context, session, reason, provider=provider, by=by)

@@ -54,6 +54,7 @@ def _ended(context: RunContext, session: str, before: datetime) -> RunRow | None
 def remove_run(context: RunContext, session: str, ended_before: datetime | None = None) -> bool:
     """Delete a run that isn't running. Raises RunActive if it is, or if its agent still is. `ended_before`:
     only if it ended before that time; otherwise returns False."""
+    context.caller.refuse_agent(remove=True)
     project, session = context.runs.project, session_name(session)
     remove_leftovers(context)
     log = context.runs.log_file(session)

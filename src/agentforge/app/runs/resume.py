@@ -6,13 +6,14 @@ A run keeps the plan that it started with unless it is recompiled.
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.app.redaction import hidden_answers, stored_text
 from agentforge.app.results import RunResult
-from agentforge.app.runs.context import RunContext, recovered, refuse_own_agent, reopen
+from agentforge.app.runs.context import RunContext, recovered, reopen
 from agentforge.app.runs.leases import active, stop_owner
 from agentforge.app.runs.lookup import is_answered, is_recoverable
 from agentforge.app.runs.start import run_settings, without_secrets, write_definition
@@ -60,25 +61,26 @@ async def resume_run(
     how: Resumption,
     recompile: Callable[[], Compiled | None] = lambda: None,
 ) -> RunResult:
+    _refuse_agent(context, how)
     context.trust.refuse_untrusted(session)
     environ = context.runs.environ
     how = replace(how, resumed=_stored(how.resumed, environ))
     context.leases.refuse_other_engine(session, force=how.force)
     _import_shell_run(context, session)
     compiled = recompile()
+    context.caller.refuse_agent(recompile=compiled)
     if compiled is not None:
         settings = context.runs.info(session).state.settings
         plan = await context.runner.make_ready(compiled.plan, settings, is_new=True)
         compiled = without_secrets(replace(compiled, plan=plan), environ)
     if how.force:
-        refuse_own_agent(context, context.runs.info(session).state, "resume")
         await stop_owner(context.runs, session, context.processes)
     journal = await reopen_to_work(
         context, session, accept_damage=how.accept_damage, is_recompiled=compiled is not None
     )
     layout = context.runs.layout(session)
     with context.leases.released_on_error(journal):
-        refuse_own_agent(context, journal.state, "resume")
+        context.caller.refuse_resume(journal.state)
         refuse_resume(journal.state, journal.plan)
         record_due(journal, layout, hidden_answers(environ))
         if compiled is None:
@@ -91,8 +93,21 @@ async def resume_run(
             journal.record(note, journal.state.cursor)
         # An answer counts as soon as its file exists; what it is based on must not be lost then.
         await journal.sync()
+        if context.caller.is_agent:
+            how = replace(how, resumed=replace(how.resumed, by="agent"))
         record_resume(journal, layout, how, hidden_answers(environ))
     return await context.runner.drive(journal)
+
+
+def _refuse_agent(context: RunContext, how: Resumption) -> None:
+    context.caller.refuse_agent(
+        force=how.force,
+        approve=how.resumed.approve,
+        accept_damage=how.accept_damage,
+        skip_checks=how.skip_checks,
+        restart_stage=how.restart,
+        steer=how.resumed.context,
+    )
 
 
 def _stored(resumed: f.SessionResumed, environ: Mapping[str, str]) -> f.SessionResumed:
@@ -125,7 +140,9 @@ def validate_resume(
     recompile: Callable[[], Compiled | None] = lambda: None,
 ) -> None:
     """Raise the errors of `resume` that can be found without opening the run."""
+    _refuse_agent(context, how)
     info = context.runs.info(session)
+    context.caller.refuse_resume(info.state)
     context.trust.refuse_untrusted(session)
     if not how.force:
         context.leases.refuse_other_engine(session, force=False)
@@ -135,6 +152,7 @@ def validate_resume(
     if how.restart is not None:
         refuse_restart(info.state, how.restart.provider)
     if (compiled := recompile()) is not None:
+        context.caller.refuse_agent(recompile=True)
         _plan_changed(compiled.plan, info.plan, info.state)
         waivers(context, compiled.plan, how.skip_checks)
         return
@@ -146,6 +164,7 @@ def validate_resume(
 
 async def recover_run(context: RunContext, session: str, *, accept_damage: bool) -> RunResult | None:
     """The result, or None if there is nothing to recover or another engine has recovered it."""
+    context.caller.refuse_agent(accept_damage=accept_damage)
     layout, now = context.runs.layout(session), context.clock.now()
     if not is_recoverable(context.runs.info(session), layout, now):
         return None
@@ -227,7 +246,9 @@ def record_resume(
 
 
 def _as_recovered(resumed: f.SessionResumed) -> f.SessionRecovered:
-    return recovered("person", resumed.context, record=resumed.record, approve=resumed.approve)
+    # Only a person resets the counters of a run whose engine died.
+    by: Literal["person", "recovery"] = "recovery" if resumed.by == "agent" else "person"
+    return recovered(by, resumed.context, record=resumed.record, approve=resumed.approve)
 
 
 def _warn_if_changed(plan: Plan, sources: Sources) -> None:

@@ -13,7 +13,7 @@ from agentforge.adapters.providers.mock import is_mock_mode, mock_delay
 from agentforge.app.recording import Replay
 from agentforge.app.redaction import environment_redactor, stored_text
 from agentforge.app.results import RunResult
-from agentforge.app.runs.context import RunContext, refuse_own_agent, reopen
+from agentforge.app.runs.context import RunContext, reopen
 from agentforge.app.runs.leases import stop_owner
 from agentforge.app.runs.replay import refuse_unsafe_replay
 from agentforge.app.runs.waivers import waivers
@@ -22,7 +22,7 @@ from agentforge.definition.yaml.parser import SourceText
 from agentforge.legacy.shell_run import is_shell_run
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
-from agentforge.model.errors import LogCorrupt, UnknownRun
+from agentforge.model.errors import LogCorrupt
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import Plan
 from agentforge.model.state import RunSettings, Waiver
@@ -43,6 +43,7 @@ async def start_run(
     approve: bool,
     skip_checks: Mapping[str, str],
 ) -> RunResult:
+    _refuse_agent(context, replay, force=force, approve=approve, skip_checks=skip_checks)
     session, leases = compiled.plan.session.name, context.leases
     environ = context.runs.environ
     compiled = without_secrets(compiled, environ)
@@ -91,9 +92,11 @@ async def validate_start(
     *,
     force: bool,
     replay: Replay | None,
+    approve: bool,
     skip_checks: Mapping[str, str],
 ) -> None:
     """Raise the errors of `start` without starting anything."""
+    _refuse_agent(context, replay, force=force, approve=approve, skip_checks=skip_checks)
     session = compiled.plan.session.name
     if replay is not None:
         refuse_unsafe_replay(replay, compiled.plan, context.runs.project, context.runs.environ)
@@ -106,6 +109,12 @@ async def validate_start(
         context.leases.refuse_taken(session)
     elif context.leases.is_taken(session):
         _refuse_untrusted(context, session)
+
+
+def _refuse_agent(context: RunContext, replay: Replay | None, **decided: object) -> None:
+    if replay is not None:
+        decided |= {"allow_commands": replay.allow_commands, "overwrite": replay.overwrite}
+    context.caller.refuse_agent(**decided)
 
 
 def run_settings(
@@ -143,7 +152,6 @@ async def _free_name(context: RunContext, session: str, *, force: bool) -> bool:
         context.leases.set_aside(session)
         return False
     _refuse_untrusted(context, session)
-    _refuse_own_agent(context, session)
     is_free = False
     while not is_free:
         await stop_owner(context.runs, session, context.processes)
@@ -156,11 +164,6 @@ def _refuse_untrusted(context: RunContext, session: str) -> None:
     # An unreadable log names nothing to execute: the run is only archived.
     with suppress(LogCorrupt):
         context.trust.refuse_untrusted(session)
-
-
-def _refuse_own_agent(context: RunContext, session: str) -> None:
-    with suppress(LogCorrupt, UnknownRun):
-        refuse_own_agent(context, context.runs.info(session).state, "replace")
 
 
 async def _cancel_interrupted(context: RunContext, session: str) -> None:

@@ -5,9 +5,9 @@ import pwd
 from collections.abc import Mapping
 
 from agentforge.app.redaction import stored_text
-from agentforge.app.runs.context import RunContext, is_agent
+from agentforge.app.runs.context import RunContext
 from agentforge.model.diagnostic import choice
-from agentforge.model.errors import InvalidRequest, NotPermitted
+from agentforge.model.errors import InvalidRequest
 from agentforge.model.plan import Plan
 from agentforge.model.state import Waiver
 
@@ -16,11 +16,7 @@ MAX_REASON_CHARS = 2_000
 
 def waivers(context: RunContext, plan: Plan, skipped: Mapping[str, str]) -> tuple[Waiver, ...]:
     """`skipped`: reasons, by the names of the checks. Raises why they can't be skipped."""
-    if skipped and is_agent(context):
-        raise NotPermitted(
-            "only a person may skip a check, and this process was started by an agent",
-            hint="ask a person to run the command",
-        )
+    context.caller.refuse_agent(skip_checks=skipped)
     names = {check.name for step in plan.steps for stage in step.stages for check in stage.checks}
     for name, reason in skipped.items():
         if name not in names:

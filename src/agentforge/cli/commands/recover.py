@@ -1,6 +1,7 @@
 """`agentforge recover`: recover interrupted runs."""
 
 import asyncio
+import os
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -48,12 +49,13 @@ def recover(session: str | None, accept_damage: bool, detach: bool) -> int:
     Runs that were not started by you on this machine are skipped: `agentforge resume SESSION --trust`
     continues one. Runs that need hook functions of another program are skipped, too; run that program.
     """
-    from agentforge import Engine
+    from agentforge import Engine, refuse_agent
     from agentforge.cli.attached import drive
     from agentforge.cli.log_output import set_up_logs
 
     call = invocation()
     set_up_logs(call)
+    refuse_agent(os.environ, accept_damage=accept_damage)
     Engine(call.root).tidy()
     names = [session] if session is not None else _interrupted(call)
     if session is not None and (refusal := _reason_not_to_recover(call, session)):

@@ -69,7 +69,8 @@ def resume(*, session: str | None, recompile: bool, detach: bool, trust: bool, *
     if not detach:
         return resume_attached(call, name, recompile=recompiled, trust=trust, **how)
     flags = background_flags(recompile=recompile, **how)
-    checked = {key: how[key] for key in ("force", "restart_stage", "provider", "approve", "skip_checks")}
+    names = ("force", "accept_damage", "restart_stage", "provider", "approve", "skip_checks")
+    checked = {name: how[name] for name in names}
     return resume_detached(call, name, flags, recompile=recompiled, trust=trust, **checked)
 
 
