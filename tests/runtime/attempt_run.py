@@ -54,6 +54,8 @@ class ManualClock:
     def __init__(self, path: Path, **constants: float) -> None:
         self._path = path
         path.touch()
+        # However much time passes at once, it doesn't look as if the supervisor had been stopped.
+        constants = {"STOPPED_SECONDS": 1e6, **constants}
         self._arguments = [str(SUPERVISOR), str(path), json.dumps(constants)]
         self.program = (sys.executable, "-I", "-S", "-c", CLOCKED, *self._arguments)
         """The command line of a supervisor with this clock and other constants."""

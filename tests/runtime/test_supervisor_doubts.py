@@ -28,14 +28,14 @@ def attempt(tmp_path: Path) -> Iterator[AttemptRun]:
 def test_a_lease_that_can_not_be_looked_at_counts_as_held(tmp_path: Path) -> None:
     """As when there is no descriptor left: an agent isn't ended on a doubt."""
     (tmp_path / "file").touch()
-    assert Lease(str(tmp_path / "file" / "events.jsonl"), grace=1.0).is_held()
-    assert not Lease(str(tmp_path / "missing" / "events.jsonl"), grace=1.0).is_held()
+    assert Lease(str(tmp_path / "file" / "events.jsonl"), grace=1.0, now=0.0).is_held()
+    assert not Lease(str(tmp_path / "missing" / "events.jsonl"), grace=1.0, now=0.0).is_held()
 
 
 def test_a_look_at_the_lease_does_not_keep_it(tmp_path: Path) -> None:
     log = tmp_path / "events.jsonl"
     log.touch()
-    lease = Lease(str(log), grace=1.0)
+    lease = Lease(str(log), grace=1.0, now=0.0)
     assert not lease.is_held()
     with log.open("a") as owner:
         fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -183,12 +183,13 @@ def test_time_in_which_the_supervisor_was_stopped_does_not_count_against_the_tim
     code = """
 import os
 from types import SimpleNamespace as Made
-clock = Made(now=0.0, stops=[100.0])
+clock = Made(now=0.0, stops=[100.0], waits=0.0)
 wake, _ = os.pipe()
 os.set_blocking(wake, False)
 
 def wait(_read, _write, _odd, seconds):
     clock.now += seconds + (clock.stops.pop() if clock.stops else 0.0)
+    clock.waits = max(clock.waits, seconds)
 
 class Lease:
     due = property(lambda self: clock.now + 2.0)
@@ -201,7 +202,8 @@ attempt.spec = Made(timeout=10.0, idle_timeout=None)
 attempt.signals = Made(terms=0, wake=wake)
 attempt.lease = Lease()
 attempt.outputs, attempt.code, attempt.agent = [], None, None
-attempt.started = attempt.stopped = attempt.last_output = 0.0
-print(attempt._follow(), clock.now)
+attempt.clock = supervisor.WorkClock()
+attempt.started = attempt.last_output = 0.0
+print(attempt._follow(), clock.now, clock.waits)
 """
-    assert limited(code) == "timeout 110.0\n"
+    assert limited(code) == "timeout 110.5 0.5\n"

@@ -121,12 +121,18 @@ def test_steady_output_keeps_an_agent_from_being_idle(attempt: AttemptRun) -> No
     assert record["duration_ms"] == 4800
 
 
-def test_supervisor_that_was_stopped_does_not_call_the_agent_idle(attempt: AttemptRun) -> None:
-    clock = ManualClock(attempt.folder / "clock")
+@pytest.mark.parametrize("limit", ["timeout", "idle_timeout", "orphan_grace"])
+def test_time_in_which_the_attempt_was_stopped_counts_towards_no_limit(
+    attempt: AttemptRun, limit: str
+) -> None:
+    """Also if its limit would have been reached in that time."""
+    clock = ManualClock(attempt.folder / "clock", STOPPED_SECONDS=1)
     silent = "echo up; while [ ! -e go ]; do sleep 0.02; done"
-    supervisor = attempt.start("sh", "-c", silent, program=clock.program, idle_timeout=5)
+    supervisor = attempt.start("sh", "-c", silent, program=clock.program, **{limit: 1.5})
     agent = attempt.agent_pid()
     eventually(lambda: attempt.output.read_text() and stat(supervisor.pid)[0] == "S")
+    clock.advance(5)
+    eventually(lambda: stat(supervisor.pid)[0] == "S")
     for pid in (supervisor.pid, agent):
         os.kill(pid, signal.SIGSTOP)
         eventually(lambda pid=pid: stat(pid)[0] == "T")
@@ -138,6 +144,28 @@ def test_supervisor_that_was_stopped_does_not_call_the_agent_idle(attempt: Attem
     (attempt.folder / "go").touch()
     record = attempt.outcome()
     assert (record["status"], record["exit_code"]) == ("exited", 0)
+    assert record["duration_ms"] <= 500
+
+
+def test_grace_is_the_agents_own_time(attempt: AttemptRun) -> None:
+    clock = ManualClock(attempt.folder / "clock", STOPPED_SECONDS=1)
+    stops = "echo heard; while [ ! -e go ]; do sleep 0.02; done; exit 7"
+    script = f"trap '{stops}' TERM; echo up; while :; do sleep 0.05; done"
+    supervisor = attempt.start("sh", "-c", script, program=clock.program, term_grace=0.8)
+    agent = attempt.agent_pid()
+    eventually(lambda: attempt.has_printed("up\n"))
+    supervisor.terminate()
+    eventually(lambda: attempt.has_printed("heard\n"))
+    for pid in (supervisor.pid, agent):
+        os.kill(pid, signal.SIGSTOP)
+        eventually(lambda pid=pid: stat(pid)[0] == "T")
+    clock.advance(100)
+    supervisor.send_signal(signal.SIGCONT)
+    eventually(lambda: not lives(supervisor.pid) or stat(supervisor.pid)[0] == "S")
+    os.kill(agent, signal.SIGCONT)
+    (attempt.folder / "go").touch()
+    record = attempt.outcome()
+    assert (record["status"], record["exit_code"], record["signal"]) == ("ended", 7, None)
 
 
 def test_term_to_the_supervisor_ends_everything(attempt: AttemptRun) -> None:

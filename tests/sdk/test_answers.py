@@ -374,7 +374,7 @@ def test_agent_of_the_run_may_do_nothing_to_it(tmp_path: Path, verb: str) -> Non
 # -- what agents of other runs may do
 
 
-def test_agent_starts_runs_and_resumes_one_that_waits_for_nobody(tmp_path: Path) -> None:
+def test_agent_starts_runs_and_resumes_one_without_requests(tmp_path: Path) -> None:
     async def main() -> None:
         provider = ScriptedProvider([says("tried", "error", reason="no idea"), says("done", "stop")])
         async with engine(tmp_path, provider, environ=ELSEWHERE) as agents:

@@ -3,7 +3,6 @@
 httpx is imported when a webhook is sent: few runs need it.
 """
 
-import asyncio
 import hmac
 import os
 import ssl
@@ -19,6 +18,7 @@ from agentforge.ports.webhook import (
     WebhookRefused,
     WebhookTimedOut,
 )
+from agentforge.system.work_limit import WorkLimit
 from agentforge.version import __version__
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class HttpxWebhooks:
         import httpx2
 
         try:
-            async with asyncio.timeout(seconds):
+            async with WorkLimit(seconds):
                 return await _post(message)
         except TimeoutError:
             return WebhookTimedOut()

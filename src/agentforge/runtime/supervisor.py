@@ -22,10 +22,13 @@ before the agent exists. So a claim always names a process that can be waited fo
 that nothing ran. A second claimant exits without side effects (exit status 3).
 
 *Following.* One loop waits for signals and for the agent's output. It enforces the deadline and the idle
-limit (monotonic: clock changes and machine sleep don't count) and probes the run's lease: if no engine holds
-it for the orphan grace, no engine will read this agent's results, and the agent is ended. Output beyond the
-cap is counted and dropped, so a flood costs neither memory nor disk. Secrets are redacted before they reach
-the file: bytes at the end of a read that may be the beginning of a secret are held back until the next read.
+limit and probes the run's lease: if no engine holds it for the orphan grace, no engine will read this agent's
+results, and the agent is ended. All of these count our own working time: no changes of the clock, no sleep of
+the machine, and no time in which we were stopped, as by SIGSTOP or a container's pause, since the agent
+probably was stopped with us. We never wait long, so two readings far apart show such a time. Output beyond
+the cap is counted and dropped, so a flood costs neither memory nor disk. Secrets are redacted before they
+reach the file: bytes at the end of a read that may be the beginning of a secret are held back until the next
+read.
 
 *Ending.* An agent's tools may start new sessions, double-fork, or clear their environment. On Linux we are a
 child subreaper: an orphaned process becomes our child, so everything that the attempt started is below us in
@@ -88,7 +91,8 @@ RESET_SIGNALS = (
 TAIL_BYTES = 262144  # The last lines show how an agent ended.
 CHUNKS_PER_TURN = 64  # A flood of output must not delay the checks of the limits.
 LEASE_PERIOD = 2.0
-STOPPED_SECONDS = 1.0  # We wake up in time, unless we were stopped for longer than this.
+LONGEST_WAIT = 0.5
+STOPPED_SECONDS = 1.0  # Between two readings of the clock: we were stopped, as we never wait that long.
 LEFTOVER_GRACE = 1.0  # For processes that are left over when an agent exits by itself.
 FREEZE_PASSES = 20
 QUICK_PASSES = 50
@@ -438,13 +442,27 @@ class Output:
             self.error = self.error or f"can't write the output: {exc.strerror}"
 
 
+class WorkClock:
+    """Monotonic seconds, without those in which we were stopped."""
+
+    def __init__(self) -> None:
+        self.read_at = time.monotonic()
+        self.stopped = 0.0
+
+    def now(self) -> float:
+        before, self.read_at = self.read_at, time.monotonic()
+        if self.read_at - before > STOPPED_SECONDS:
+            self.stopped += self.read_at - before
+        return self.read_at - self.stopped
+
+
 class Lease:
     """Whether an engine holds the lease of the run: a lock on its log."""
 
-    def __init__(self, path: str, grace: float) -> None:
+    def __init__(self, path: str, grace: float, now: float) -> None:
         self.path, self.grace = raw(path), grace
         self.period = min(LEASE_PERIOD, max(grace / 4, 0.02))
-        self.probed = time.monotonic()
+        self.probed = now
         self.unattended = 0.0
         try:
             # The log of the engine that started us, wherever it is moved.
@@ -459,10 +477,8 @@ class Lease:
     def abandoned(self, now: float) -> bool:
         if now < self.due:
             return False
-        # A longer gap means that we were stopped, so only two periods of it count.
-        gap = min(now - self.probed, 2 * self.period)
+        self.unattended = 0.0 if self.is_held() else self.unattended + now - self.probed
         self.probed = now
-        self.unattended = 0.0 if self.is_held() else self.unattended + gap
         return self.unattended >= self.grace
 
     def is_held(self) -> bool:
@@ -656,15 +672,15 @@ class Attempt:
         self.record = ExitRecordFile(folder)
         self.outputs: list[Output] = []
         """One for all output, or a second one for stderr."""
-        self.lease = Lease(spec.lease, spec.orphan_grace)
+        self.clock = WorkClock()
+        """Of all limits; read at least every `LONGEST_WAIT`."""
+        self.started_at, self.started = timestamp(), self.clock.now()
+        self.lease = Lease(spec.lease, spec.orphan_grace, self.started)
         self.agent: int | None = None
         self.code: int | None = None
         """The agent's exit status once it has exited; negative for a signal."""
         self.childless = False
         self.ended: set[int] = set()
-        self.started_at, self.started = timestamp(), time.monotonic()
-        self.stopped = 0.0
-        """Seconds in which we were stopped, and the agent probably with us: they don't count."""
         self.last_output = self.started
 
     def run(self) -> bool:
@@ -705,10 +721,9 @@ class Attempt:
         """Wait until the agent exits or must be ended; returns the status."""
         spec = self.spec
         while True:
-            now = time.monotonic()
-            begin, heard = self.started + self.stopped, self.last_output
-            deadline = begin + spec.timeout if spec.timeout is not None else now + 60
-            silence = heard + spec.idle_timeout if spec.idle_timeout is not None else now + 60
+            now = self.clock.now()
+            deadline = self.started + spec.timeout if spec.timeout is not None else now + 60
+            silence = self.last_output + spec.idle_timeout if spec.idle_timeout is not None else now + 60
             # At a shutdown the agent gets the signal, too, and may die first: that isn't its own failure.
             if self.code is not None and (self.code == 0 or not self.signals.terms):
                 return "exited" if self.code >= 0 else "signaled"
@@ -723,21 +738,17 @@ class Attempt:
             self._turn(min(deadline, silence, self.lease.due) - now)
 
     def _turn(self, seconds: float) -> None:
-        """Wait for a signal, output or the timeout; then process everything available."""
+        """Wait for a signal, output, the timeout or `LONGEST_WAIT`; then process everything available."""
         watched = [self.signals.wake, *(output.read_end for output in self.outputs if output.open)]
-        until = time.monotonic() + max(seconds, 0)
-        select.select(watched, [], [], max(seconds, 0))
-        late = time.monotonic() - until
-        if late > STOPPED_SECONDS:
-            self.stopped += late
-            self.last_output += late
+        select.select(watched, [], [], min(max(seconds, 0), LONGEST_WAIT))
+        now = self.clock.now()
         try:
             os.read(self.signals.wake, CHUNK)
         except BlockingIOError:
             pass
         for output in self.outputs:
             if output.drain():
-                self.last_output = time.monotonic()
+                self.last_output = now
         self._reap()
 
     def _reap(self) -> None:
@@ -762,12 +773,12 @@ class Attempt:
             # Signal the whole group at once, or a shell would see its child die and run the next line.
             send(-group, signal.SIGTERM)
             send(-group, signal.SIGCONT)  # A stopped process would not handle it.
-        until = time.monotonic() + grace
+        until = self.clock.now() + grace
         # Another SIGTERM skips the grace period.
-        while not self._all_gone() and self.signals.terms <= asked and (left := until - time.monotonic()) > 0:
+        while not self._all_gone() and self.signals.terms <= asked and (left := until - self.clock.now()) > 0:
             self._turn(left if LINUX else min(left, 0.1))
-        kill_until = time.monotonic() + KILL_TIMEOUT
-        while not self._all_gone() and time.monotonic() < kill_until:
+        kill_until = self.clock.now() + KILL_TIMEOUT
+        while not self._all_gone() and self.clock.now() < kill_until:
             for pid in self._freeze():
                 send(pid, signal.SIGKILL)
             self._kill_children(0.2)
@@ -785,8 +796,8 @@ class Attempt:
         except OSError as exc:
             return f"can't run cleanup program {self.spec.cleanup[0]}: {exc.strerror}"
         self.childless = False
-        until = time.monotonic() + CLEANUP_SECONDS
-        while not self.childless and (left := until - time.monotonic()) > 0:
+        until = self.clock.now() + CLEANUP_SECONDS
+        while not self.childless and (left := until - self.clock.now()) > 0:
             self._turn(left)
         if self.childless:
             return None
@@ -796,8 +807,8 @@ class Attempt:
     def _kill_children(self, seconds: float) -> None:
         """Kill our own children repeatedly. A process that constantly forks and exits is gone before a scan
         of the whole tree ends, but its orphans become our children, which can be listed quickly."""
-        until = time.monotonic() + seconds
-        while not self._all_gone() and time.monotonic() < until:
+        until = self.clock.now() + seconds
+        while not self._all_gone() and self.clock.now() < until:
             for _ in range(QUICK_PASSES):
                 self._reap()
                 for pid in own_children():
@@ -847,7 +858,7 @@ class Attempt:
             "signal": -code if code is not None and code < 0 else None,
             "started_at": self.started_at,
             "ended_at": timestamp(),
-            "duration_ms": int((time.monotonic() - self.started) * 1000),
+            "duration_ms": int((self.clock.now() - self.started) * 1000),
             "output_bytes": outputs[0].total if outputs else 0,
             "output_truncated": any(output.truncated for output in outputs),
             "killed": len(self.ended),

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
 
+from agentforge.system.work_limit import WorkLimit
+
 T = TypeVar("T")
 
 
@@ -34,5 +36,5 @@ async def call_within(seconds: float | None, function: Callable[[], T]) -> T:
             loop.call_soon_threadsafe(deliver, outcome)
 
     threading.Thread(target=work, name="deadline", daemon=True).start()
-    async with asyncio.timeout(seconds):
+    async with WorkLimit(seconds):
         return await result

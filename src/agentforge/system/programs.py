@@ -10,13 +10,14 @@ import signal
 import subprocess
 import tempfile
 import threading
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from enum import Enum
 from typing import IO
 
 from msgspec import Struct
+
+from agentforge.system.work_clock import WorkClock
 
 MAX_OUTPUT = 1 << 20
 _CHUNK = 1 << 16
@@ -191,9 +192,10 @@ def _ends_within(
     selector: selectors.BaseSelector,
     cancelled: threading.Event,
 ) -> bool:
-    deadline = time.monotonic() + seconds
+    clock = WorkClock()
+    deadline = clock.now() + seconds
     while process.poll() is None:
-        left = min(_STEP_SECONDS, deadline - time.monotonic())
+        left = min(_STEP_SECONDS, deadline - clock.now())
         if left <= 0 or cancelled.is_set():
             return False
         if selector.get_map():

@@ -28,6 +28,7 @@ from agentforge.ports.provider import (
     ProcessProvider,
 )
 from agentforge.system.programs import Program, run_async
+from agentforge.system.work_limit import WorkLimit
 
 # Linux accepts no single argument longer than this, whatever the total may be.
 MAX_ARGUMENT_BYTES = 128 * 1024 - 1
@@ -80,7 +81,7 @@ async def _clean_up(provider: CleansUp, command: Command, request: ExecuteReques
 
 async def _in_time(provider: ProcessProvider, command: Command, request: ExecuteRequest) -> ExecuteResult:
     try:
-        async with asyncio.timeout(command.timeout):
+        async with WorkLimit(command.timeout):
             exit = await run_once(command, request.workdir)
     except TimeoutError:
         message = f"the agent was ended after {command.timeout or 0:g} s"

@@ -19,6 +19,7 @@ from agentforge.ports.provider import (
     ShowsProgress,
 )
 from agentforge.runtime.tasks.call import is_program
+from agentforge.system.work_limit import WorkLimit
 
 log = logging.getLogger("agentforge.providers")
 INIT_SECONDS = 60.0
@@ -218,7 +219,7 @@ async def set_up(name: str, provider: Provider, seconds: float = INIT_SECONDS) -
 
 
 async def _init(name: str, provider: Provider, seconds: float) -> None:
-    limit = asyncio.timeout(seconds)
+    limit = WorkLimit(seconds)
     try:
         async with limit:
             await provider.init()
@@ -234,7 +235,7 @@ async def _init(name: str, provider: Provider, seconds: float) -> None:
 async def shut_down(name: str, provider: Provider) -> None:
     """Shut down the provider; a failure or timeout is only logged."""
     try:
-        async with asyncio.timeout(SHUTDOWN_SECONDS):
+        async with WorkLimit(SHUTDOWN_SECONDS):
             await provider.shutdown()
     except Exception:
         log.exception("provider %s failed to shut down", name)

@@ -29,7 +29,7 @@ DECISIONS = {
     "trust": "trust a run that was not started here",
     "trust_project": "trust the providers of a project",
 }
-"""What only a person may decide, in words, by the name of the argument or the method that decides it.
+"""What only a person may decide, by the name of the argument or the method that decides it.
 Answering a request is not among them: each request says who may answer it."""
 
 _STOPPED_BY_MACHINE = (MACHINE_SHUTDOWN, FailureKind.SIGNAL_INTERRUPT)

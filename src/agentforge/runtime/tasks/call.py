@@ -31,6 +31,7 @@ from agentforge.runtime.recorder import Recorder
 from agentforge.runtime.refusals import ensure_folder
 from agentforge.runtime.supervision import AttemptLimits, Supervised, SupervisedExit
 from agentforge.system.deadline import call_within
+from agentforge.system.work_limit import WorkLimit
 
 log = logging.getLogger("agentforge.run")
 
@@ -277,16 +278,13 @@ def is_program(provider: Provider) -> TypeGuard[ProcessProvider]:
 async def _execute(call: ProviderCall, provider: Provider, request: ExecuteRequest) -> Finished:
     """In the engine's own process."""
     began, seconds = monotonic(), call.limits.timeout
-    limit = None if seconds is None else asyncio.timeout(seconds)
+    limit = WorkLimit(seconds)
     try:
-        if limit is None:
+        async with limit:
             ended = await provider.execute(request)
-        else:
-            async with limit:
-                ended = await provider.execute(request)
     except Exception as error:
         failure = _raised(call, error)
-        if limit is not None and limit.expired():
+        if limit.expired():
             message = f"stage {call.stage!r} took longer than {seconds:g} s"
             failure = Failure(FailureKind.ITERATION_TIMEOUT, message)
         ended = ExecuteResult(duration_ms=int((monotonic() - began) * 1000), failure=failure)

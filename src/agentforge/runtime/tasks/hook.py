@@ -4,7 +4,6 @@ A webhook or a function that an earlier engine was calling is lost: whether it h
 script is reattached to. In a replay nothing is called: the recorded answers are played.
 """
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 
@@ -41,6 +40,7 @@ from agentforge.runtime.tasks.call import (
     script_request,
 )
 from agentforge.runtime.tasks.performer import TaskReport
+from agentforge.system.work_limit import WorkLimit
 from agentforge.views.history import History
 
 log = logging.getLogger("agentforge.run")
@@ -197,7 +197,7 @@ class HookPerformer:
         began, function = self._clock.monotonic(), self._calls.get(task.hook.id)
         if function is None:
             return self._failed(task, "this process has no such hook", began=began)
-        limit = asyncio.timeout(task.hook.seconds)
+        limit = WorkLimit(task.hook.seconds)
         try:
             async with limit:
                 returned = await function(task)
