@@ -228,13 +228,19 @@ def choose_session_to_show(call: Invocation, named: str | None) -> str:
 
 
 def note_others(call: Invocation) -> None:
-    """Report what is in the folder of the runs and isn't a run."""
-    others = call.runs.not_runs()
-    if not others:
-        return
+    """Report what is in the folder of the runs and isn't a run, and agents whose run has no log any more."""
     from agentforge.cli.output import note
     from agentforge.views.text import one_line
 
+    for session, pids in call.runs.lost_agents().items():
+        left = " ".join(pids)
+        note(
+            f"Agents of session '{one_line(session, 40)}', which has no log any more, are still running"
+            f" (PID {left}); `kill {left}` ends them."
+        )
+    others = call.runs.not_runs()
+    if not others:
+        return
     shown = [f"'{one_line(name, 40)}' ({reason})" for name, reason in list(others.items())[:MAX_OTHERS]]
     more = [f"{len(others) - MAX_OTHERS} more"] if len(others) > MAX_OTHERS else []
     note(f"Skipped in {RUNS}, not a run: {', '.join(shown + more)}")

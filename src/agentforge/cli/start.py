@@ -1,6 +1,7 @@
 """Start and resume runs, attached to the terminal or in the background: shared by several commands."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,6 +19,7 @@ from agentforge.cli.run_options import (
     skipped_checks,
 )
 from agentforge.cli.trust import ask_for_trust, trust_existing, trust_option
+from agentforge.model.errors import LogCorrupt
 from agentforge.model.status import FINAL
 from agentforge.views.lines.requests import request_lines
 from agentforge.views.stage_progress import current_step
@@ -58,7 +60,10 @@ def _is_trusted(call: Invocation, given: RunOptions) -> bool:
     name = given.session
     if name is None or not (given.force or given.is_resumed) or name not in call.runs.sessions():
         return given.trust
-    return ask_for_trust(call, name, given=given.trust)
+    # A log that can't be read names nothing to execute: --force archives the run.
+    with suppress(LogCorrupt):
+        return ask_for_trust(call, name, given=given.trust)
+    return given.trust
 
 
 start_options = options_of(

@@ -1,5 +1,6 @@
 """Processes that outlive the engine: identify them, check that they are alive, end their process trees."""
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from msgspec import Struct
@@ -34,6 +35,11 @@ class Processes(Protocol):
 
     def terminate(self, identity: Identity) -> None:
         """Send SIGTERM to exactly this process (a supervisor then ends its agent's whole process tree)."""
+        ...
+
+    def supervisors(self) -> Mapping[Identity, str]:
+        """The supervisors that are running, each with the folder of its attempt as it was named at the
+        start."""
         ...
 
     async def end_marked(self, mark: str, seconds: float = 5.0) -> int:

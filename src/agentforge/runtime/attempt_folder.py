@@ -81,8 +81,13 @@ def is_displaced(attempt: AttemptLayout, made: ClaimPlace, mark: str) -> bool:
 
 def read_claim(attempt: AttemptLayout, mark: str) -> Claim | None:
     """The supervisor's claim, or None if it is missing, or of another attempt or an engine."""
-    claim = _read(attempt.claim, Claim)
+    claim = any_claim(attempt)
     return claim if claim is not None and claim.mark == named(mark) else None
+
+
+def any_claim(attempt: AttemptLayout) -> Claim | None:
+    """A supervisor's claim, whichever attempt it is of."""
+    return _read(attempt.claim, Claim)
 
 
 def read_exit(attempt: AttemptLayout, mark: str) -> ExitRecord | None:

@@ -69,12 +69,12 @@ class WorkLimit:
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
+    ) -> None:
         if self._next is not None:
             self._next.cancel()
         if self._seconds is not None:
             _heartbeat.unwatch()
-        return await self._timeout.__aexit__(kind, error, trace)
+        await self._timeout.__aexit__(kind, error, trace)
 
     def _look(self) -> None:
         loop, left = asyncio.get_running_loop(), self._due - _clock.now()

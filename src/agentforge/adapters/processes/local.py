@@ -36,9 +36,13 @@ class _Detached(subprocess.Popen[bytes]):
             self.poll()
 
 
+ISOLATED = ("-I", "-S")
+
+
 class SupervisorStarter:
     def __init__(self, script: str) -> None:
         self._script = script
+        self.name = Path(script).stem
         self._program: str | None = None
         self._children: list[_Detached] = []
 
@@ -65,7 +69,7 @@ class SupervisorStarter:
 
     def _spawn(self, program: str, folder: str, stdin: socket.socket) -> _Detached:
         return _Detached(
-            [sys.executable, "-I", "-S", program, folder],
+            [sys.executable, *ISOLATED, program, folder],
             cwd=folder,
             env={name: os.environ[name] for name in LIBRARY_PATHS if name in os.environ},
             stdin=stdin.fileno(),
@@ -74,6 +78,10 @@ class SupervisorStarter:
             start_new_session=True,
             close_fds=True,
         )
+
+    def is_named(self, program: str) -> bool:
+        """Whether the program is a supervisor, of this installation or another."""
+        return os.path.basename(program).partition(".")[0] == self.name
 
     def reap(self) -> None:
         self._children = [child for child in self._children if child.poll() is None]
@@ -181,6 +189,18 @@ class LinuxProcesses:
         finally:
             os.close(descriptor)
 
+    def supervisors(self) -> dict[Identity, str]:
+        self._starter.reap()
+        found = {}
+        for pid in [int(name) for name in os.listdir("/proc") if name.isdigit()]:
+            _, *line = _entries(pid, "cmdline")[:-1] or [b""]
+            if tuple(map(os.fsdecode, line[:2])) == ISOLATED and len(line) == 4:
+                program, folder = map(os.fsdecode, line[2:])
+                identity = self.identify(pid) if self._starter.is_named(program) else None
+                if identity is not None:
+                    found[identity] = folder
+        return found
+
     async def end_marked(self, mark: str, seconds: float = 5.0) -> int:
         """`seconds` is the grace between TERM and KILL."""
         self._starter.reap()
@@ -237,8 +257,12 @@ def _carries(pid: int, mark: bytes) -> bool:
 
 
 def _environ(pid: int) -> list[bytes]:
+    return _entries(pid, "environ")
+
+
+def _entries(pid: int, name: str) -> list[bytes]:
     try:
-        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        return Path(f"/proc/{pid}/{name}").read_bytes().split(b"\0")
     except OSError:  # Exited, or owned by another user.
         return []
 
@@ -258,6 +282,7 @@ async def _readable(descriptor: int) -> None:
         loop.remove_reader(descriptor)
 
 
+COMMANDS = ("ps", "-axww", "-o", "pid=,lstart=,command=")
 LISTING = ("ps", "-axww", "-E", "-o", "pid=,ppid=,pgid=,stat=,lstart=,command=")
 
 Ask = Callable[[tuple[str, ...]], str]
@@ -309,6 +334,17 @@ class MacProcesses:
         if self.is_alive(identity):
             with suppress(ProcessLookupError):
                 os.kill(identity.pid, signal.SIGTERM)
+
+    def supervisors(self) -> dict[Identity, str]:
+        self._starter.reap()
+        found = {}
+        for line in self._ask(COMMANDS).splitlines():
+            before, isolated, after = line.partition(f" {' '.join(ISOLATED)} ")
+            program, _, folder = after.partition(" /")
+            pid, *words = before.split()
+            if isolated and folder and self._starter.is_named(program):
+                found[self._identity(int(pid), " ".join(words[:5]))] = f"/{folder}"
+        return found
 
     async def end_marked(self, mark: str, seconds: float = 5.0) -> int:
         """`seconds` is the grace between TERM and KILL."""

@@ -156,25 +156,23 @@ class Leases:
             raise RunActive(f"Session {session!r} is already running{by}", hint="use --force to override")
         log.warning("Overriding existing lock for session %r%s", session, by)
 
-    def archive(self, session: str) -> bool:
-        """Rename a finished or cancelled run while holding its lease, so that its name is free. Returns False
-        if the run is in progress again: another engine has continued it in the meantime."""
+    def archive(self, session: str) -> str | None:
+        """Rename a finished or cancelled run while holding its lease, so that its name is free, and return
+        its new folder. None if the run is in progress again: another engine has continued it in the
+        meantime."""
+        root = self._runs.layout(session).root
         try:
             with self._runs.log_file(session).hold():
-                if self._is_in_progress(session):
-                    return False
-                root, now = self._runs.layout(session).root, self._clock.now()
-                files.move(root, f"{root}.{now:%Y%m%d-%H%M%S}-{now.microsecond:06d}")
-                return True
+                return None if self._is_in_progress(session) else self._moved_aside(root)
         except RunActive:
             raise active(self._runs, session) from None
         except UnknownRun:
-            return True  # Another engine has archived it.
+            return root  # Another engine has archived it.
 
     def set_aside(self, session: str) -> None:
         """Move a folder that has the session's name but no log out of the way of a new run: what it contains
         is of another run."""
-        root, now = self._runs.layout(session).root, self._clock.now()
+        root = self._runs.layout(session).root
         begun = files.about(self._runs.layout(session).log)
         if begun is not None and begun.st_size:
             return  # A torn first line: the writer accepts it or cuts it off.
@@ -183,9 +181,14 @@ class Leases:
                 return
         except StorageFailed:
             return  # It is refused when the log is opened.
+        aside = self._moved_aside(root)
+        log.warning("%s has no log, so it is not a run: it was moved to %s", root, os.path.basename(aside))
+
+    def _moved_aside(self, root: str) -> str:
+        now = self._clock.now()
         aside = f"{root}.{now:%Y%m%d-%H%M%S}-{now.microsecond:06d}"
         files.move(root, aside)
-        log.warning("%s has no log, so it is not a run: it was moved to %s", root, os.path.basename(aside))
+        return aside
 
     def _is_in_progress(self, session: str) -> bool:
         try:

@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 
@@ -91,6 +91,7 @@ class Runs:
         log = self.log_file(session)
         if not log.exists():
             self._refuse_stopped(session)
+            self._refuse_lost(session)
             known = ", ".join(self.sessions()[:5])
             hint = "start one with `agentforge run -p FILE`, or give another project with -C DIR"
             raise UnknownRun(
@@ -98,6 +99,32 @@ class Runs:
                 hint=f"known sessions: {known} (see `agentforge list`)" if known else hint,
             )
         return log
+
+    def lost_agents(self) -> dict[str, list[str]]:
+        """The pids of supervisors whose run has no log any more, by session."""
+        folder = runs_dir(self.project)
+        names = {*locked_sessions(self.project), *files.subfolders(folder)}
+        lost = [name for name in names if not os.path.lexists(f"{folder}/{name}/events.jsonl")]
+        return self._supervisors(lost) if lost else {}
+
+    def _supervisors(self, sessions: Collection[str]) -> dict[str, list[str]]:
+        from agentforge.app.wiring import local_processes
+
+        folder = f"{runs_dir(self.project)}/"
+        found: dict[str, list[str]] = {}
+        for identity, attempt in local_processes().supervisors().items():
+            session = attempt.removeprefix(folder).partition("/")[0]
+            if attempt.startswith(folder) and session in sessions:
+                found.setdefault(session, []).append(str(identity.pid))
+        return found
+
+    def _refuse_lost(self, session: str) -> None:
+        """Raise UnknownRun if the run's log is gone, but its agents are still running."""
+        if left := " ".join(self._supervisors((session,)).get(session, ())):
+            raise UnknownRun(
+                f"session {session!r} has no log any more, but its agents are still running (PID {left})",
+                hint=f"end them with `kill {left}`, or start over with `agentforge run --force`",
+            )
 
     def _refuse_stopped(self, session: str) -> None:
         """Raise UnknownRun if the run was to start in the background, and failed."""
@@ -170,6 +197,16 @@ class Runs:
         return next((event.trace_id for event in self.events(session) if event.trace_id), "")
 
     def info(self, session: str, *, cached: bool = True) -> RunInfo:
+        try:
+            return self._info(session, cached=cached)
+        except LogCorrupt as error:
+            if left := " ".join(self._supervisors((session,)).get(session, ())):
+                error.hint = (
+                    f"{error.hint}; its agents are still running (PID {left}): `kill {left}` ends them"
+                )
+            raise
+
+    def _info(self, session: str, *, cached: bool) -> RunInfo:
         layout, log = self.layout(session), self.log(session)
         reader = log.reader()
         snapshot = _snapshot(layout)

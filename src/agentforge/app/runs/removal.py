@@ -18,6 +18,7 @@ from agentforge.model.errors import AgentForgeError, LogCorrupt, RunActive, Stor
 from agentforge.model.layout import RunLayout, runs_dir
 from agentforge.model.session_name import session_argument, session_name
 from agentforge.ports.event_log import EventLog
+from agentforge.runtime.left_agents import left_supervisors, pids_of
 from agentforge.runtime.run_proof import RunProof
 from agentforge.runtime.supervision import has_living_program
 from agentforge.system import files
@@ -130,14 +131,18 @@ def _run_id(log: EventLog) -> str:
 
 
 def _refuse_living_program(context: RunContext, session: str) -> None:
-    try:
+    layout, is_named = context.runs.layout(session), False
+    # A log that can't be read names no program.
+    with suppress(LogCorrupt, UnknownRun):
         info = context.runs.info(session, cached=False)
-    except (LogCorrupt, UnknownRun):
-        return  # A log that can't be read names no program.
-    if has_living_program(info.plan, info.state, context.runs.layout(session), context.processes):
+        is_named = has_living_program(info.plan, info.state, layout, context.processes)
+    pids = " ".join(pids_of(left_supervisors(layout.root, context.processes)))
+    if is_named or pids:
+        named = f" (PID {pids})" if pids else ""
+        stop = f"agentforge cancel {session_argument(session)}" if is_named else f"kill {pids}"
         raise RunActive(
-            f"a program of session {session!r} is still running, without an engine",
-            hint=f"stop it first: agentforge cancel {session_argument(session)}",
+            f"a program of session {session!r} is still running, without an engine{named}",
+            hint=f"stop it first: {stop}",
         )
 
 

@@ -22,10 +22,11 @@ from agentforge.definition.yaml.parser import SourceText
 from agentforge.legacy.shell_run import is_shell_run
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
-from agentforge.model.errors import LogCorrupt
+from agentforge.model.errors import LogCorrupt, RunActive
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import Plan
 from agentforge.model.state import RunSettings, Waiver
+from agentforge.runtime.left_agents import end_left, end_leftovers, left_supervisors, pids_of
 from agentforge.system import files
 from agentforge.version import __version__
 
@@ -58,6 +59,8 @@ async def start_run(
         waivers(context, plan, skip_checks) if replay is None else replay.recording.cassette.header.waivers
     )
     leases.refuse_other_engine(session, force=force)
+    if not force:
+        _refuse_left_agents(context, session)
     await leases.clean()
     leases.warn_about_others(session)
     if await _free_name(context, session, force=force):
@@ -106,6 +109,7 @@ async def validate_start(
     context.leases.warn_about_others(session)
     if not force:
         context.leases.refuse_other_engine(session, force=False)
+        _refuse_left_agents(context, session)
         context.leases.refuse_taken(session)
     elif context.leases.is_taken(session):
         _refuse_untrusted(context, session)
@@ -148,16 +152,43 @@ async def _free_name(context: RunContext, session: str, *, force: bool) -> bool:
     there was one."""
     if not force:
         context.leases.refuse_taken(session)
+    root = context.runs.layout(session).root
     if not context.leases.is_taken(session):
+        await _end_left_agents(context, session, root)
         context.leases.set_aside(session)
         return False
     _refuse_untrusted(context, session)
-    is_free = False
-    while not is_free:
+    aside = None
+    while aside is None:
         await stop_owner(context.runs, session, context.processes)
         await _cancel_interrupted(context, session)
-        is_free = context.leases.archive(session)
+        aside = context.leases.archive(session)
+    # Those of a log that can't be read: no engine can continue them now.
+    await _end_left_agents(context, session, aside)
     return True
+
+
+def _refuse_left_agents(context: RunContext, session: str) -> None:
+    """Raise if agents of an earlier run of that name are running whose log is lost: two agents must not work
+    in the same folder, and only `force` says that the old one is to be ended."""
+    if context.leases.is_taken(session):
+        return
+    if left := left_supervisors(context.runs.layout(session).root, context.processes):
+        pids = " ".join(pids_of(left))
+        raise RunActive(
+            f"agents of an earlier session {session!r}, which has no log, are still running (PID {pids})",
+            hint=f"end them with `kill {pids}`, or use --force to end them and start over",
+        )
+
+
+async def _end_left_agents(context: RunContext, session: str, run_dir: str) -> None:
+    """`run_dir`: where the earlier run is now."""
+    processes = context.processes
+    for place in {context.runs.layout(session).root, run_dir}:
+        if left := left_supervisors(place, processes):
+            await end_left(left, processes)
+            log.warning("Ended the agents of an earlier session %r: PID %s", session, " ".join(pids_of(left)))
+    await end_leftovers(run_dir, processes)
 
 
 def _refuse_untrusted(context: RunContext, session: str) -> None:
