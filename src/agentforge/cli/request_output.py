@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from agentforge import IterationWork, OpenRequest, RunChange
 
 LABEL = 11
-LATEST = ("Summary", "Reason", "Judge", "Attempts")
+LATEST = ("Summary", "Reason", "Judge", "Attempts", "For git")
 """The rows of an iteration that help to decide."""
 
 
@@ -114,6 +114,7 @@ def show_subject(call: Invocation, subject: RequestSubject, *, verbose: bool) ->
         for row in work_rows(iteration, None, work.info.status):
             if row.label in LATEST:
                 _row(row.label, row.value)
+                echo(*(f"    {line}" for line in row.lines if row.label == "For git"))
     if output := list(output_lines(subject.output)):
         echo(f"  {styled('Output:', 'dim')}", *(f"    │ {line}" for line in output))
     change = subject.change(binary=verbose and not is_terminal())

@@ -206,6 +206,11 @@ class AttemptLayout(Struct, frozen=True):
         return f"{self.root}/agent.json"
 
     @property
+    def git(self) -> str:
+        """What git obeyed in the project when a confined program was started, as the engine recorded it."""
+        return f"{self.root}/git.json"
+
+    @property
     def output(self) -> str:
         return f"{self.root}/output.log"
 

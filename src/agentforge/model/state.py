@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from agentforge.model.check import CheckCounts, CheckStatus, FilesBefore
 from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.failure import Failure, FailureKind
+from agentforge.model.git_left import LeftInGit
 from agentforge.model.hook import CALL_POINTS, HookOutcome, HookPoint
 from agentforge.model.plan import Mode
 from agentforge.model.request import AnsweredQuestion, Feedback, Request
@@ -374,6 +375,8 @@ class StageState(Struct, frozen=True, tag="stage"):
     """How many passes a person granted, from the one that is about to begin."""
     transition: "Transition | None" = None
     """Where a route leads, once that is recorded."""
+    git_left: tuple[LeftInGit, ...] = ()
+    """What confined programs left for git during this visit: the latest, at most MAX_LEFT."""
 
     @property
     def position(self) -> int:

@@ -23,7 +23,7 @@ from agentforge.system import files
 T = TypeVar("T")
 MAX_OUTPUT = 256 * 1024 * 1024
 MAX_RECORD = 1024 * 1024
-CLAIM, OUTBOX = "claim", "outbox"
+CLAIM, OUTBOX, GIT = "claim", "outbox", "git.json"
 
 
 class ClaimPlace(Struct, frozen=True):
@@ -162,7 +162,9 @@ def is_foreign(attempt: AttemptLayout) -> bool:
     """Whether the folder of an attempt that was never started contains more than an engine left there."""
     names = [name for name in files.listing(attempt.root) if not name.startswith(f"{CLAIM}.")]
     claim = files.about(attempt.claim)
-    return not {CLAIM, OUTBOX}.issuperset(names) or (CLAIM in names and (claim is None or claim.st_size > 0))
+    return not {CLAIM, OUTBOX, GIT}.issuperset(names) or (
+        CLAIM in names and (claim is None or claim.st_size > 0)
+    )
 
 
 def take_claim(attempt: AttemptLayout) -> bool:

@@ -1,6 +1,7 @@
 """What a confined agent may touch: the workspace, but neither the record of any run nor the files that decide
 what is executed later."""
 
+import asyncio
 import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,8 +12,11 @@ from agentforge.model.layout import CONTROL, OUTBOX, AttemptLayout, RunLayout
 from agentforge.model.plan import DIR_NAMES, NestedNode, Plan, SandboxChoice
 from agentforge.ports.provider import CleansUp, Command, Provider
 from agentforge.ports.sandbox import Confinement, Sandbox
+from agentforge.runtime.git_guard import GitGuard
 from agentforge.runtime.placeholders import Placeholders
+from agentforge.runtime.tasks.performer import TaskReport
 from agentforge.system import files
+from agentforge.system.nested_repositories import first_link
 from agentforge.system.repository import GitFiles, git_files, redirections
 
 log = logging.getLogger("agentforge.run")
@@ -28,13 +32,17 @@ class Confiner:
         layout: RunLayout,
         plan: Plan,
         placeholders: Placeholders | None = None,
+        *,
+        environ: Mapping[str, str] | None = None,
     ) -> None:
+        """`environ`: for git, which tells what its settings name."""
         self._sandboxes = sandboxes
         self._project = project
         self._run = layout.root
         self._cassette = layout.replayed
         self._runs = os.path.dirname(layout.root)
         self._placeholders = placeholders or Placeholders(project)
+        self._git = GitGuard(project, environ or {})
         self._definition = sorted(set(_definition_files(plan, project)))
 
     def confine(
@@ -56,14 +64,16 @@ class Confiner:
         if scope:
             files.make_dir(f"{self._run}/{scope}")
         self._placeholders.hold()
-        self.settle(choice)
+        for path in redirections(self._project):
+            log.warning("%s redirects git to another folder: renamed to %s.disabled", path, path)
+            files.move(path, f"{path}.disabled")
         self._complete(command.env.get("PATH", ""))
         branches = [os.path.dirname(f"{self._run}/{scope}")] if scope else []
         hidden = [self._runs, os.path.join(self._project, OUTBOX), *branches]
         within = Confinement(
             self._project,
             hidden=tuple(hidden),
-            protected=(*self._readable(scope), place.root, *self._guarded(choice)),
+            protected=(*self._readable(scope), place.root, *self._guarded(choice, place)),
             writable=writable,
         )
         return self._sandboxes[choice.type].wrap(command, choice, within, mark)
@@ -79,11 +89,15 @@ class Confiner:
             log.warning("can't clean up after the agent: %s", error.message)
             return ()
 
-    def settle(self, choice: SandboxChoice | None) -> None:
-        """After an attempt: move away what no file of a sandbox could prevent."""
-        for path in redirections(self._project) if is_confined(choice) else ():
-            log.warning("%s redirects git to another folder: moved to %s.disabled", path, path)
-            files.move(path, f"{path}.disabled")
+    async def settle(
+        self, choice: SandboxChoice | None, place: AttemptLayout, report: TaskReport | None
+    ) -> None:
+        """After an attempt: record what its program left for git, and rename what could start programs."""
+        if not is_confined(choice) or report is None:
+            return
+        found = await asyncio.to_thread(self._git.found, place, self._named(choice))
+        if found:
+            self._git.settle(found, report)
 
     def _readable(self, scope: str) -> Iterator[str]:
         """What an agent may read of the runs: the folders of its own run, but only its own branch, and the
@@ -95,18 +109,26 @@ class Confiner:
         if scope:
             yield f"{self._run}/{scope}"
 
-    def _guarded(self, choice: SandboxChoice) -> Iterator[str]:
+    def _guarded(self, choice: SandboxChoice, place: AttemptLayout) -> Iterator[str]:
         """Files that decide what is executed later, unless the stage names them in `writable`. Missing ones
         are created, since only existing paths can be protected."""
-        named = [os.path.normpath(os.path.join(self._project, path)) for path in choice.writable]
+        named = self._named(choice)
         control = [os.path.join(self._project, name) for name in CONTROL]
         for path in (*control, *self._definition):
             if not _is_below(path, [name for name in named if name != self._project]):
                 yield self._existing(path, is_folder=path in control)
-        repositories = self._repositories(named)
-        for path in repositories.all:
-            if path not in named:
+        further = [name for name in named if name != self._project]
+        repositories = self._repositories(named) + self._git.protect(place, further)
+        hidden = [self._runs, *(self._absolute(path) for path in choice.hidden)]
+        for path in dict.fromkeys(repositories.all):
+            if path not in named and _is_below(path, (self._project, *named)) and not _is_below(path, hidden):
                 yield self._existing(path, is_folder=path in repositories.folders)
+
+    def _named(self, choice: SandboxChoice) -> list[str]:
+        return [self._absolute(path) for path in choice.writable]
+
+    def _absolute(self, path: str) -> str:
+        return os.path.normpath(os.path.join(self._project, path))
 
     def _repositories(self, named: Iterable[str]) -> GitFiles:
         """Those of the repository, as far as they can be written at all."""
@@ -129,7 +151,7 @@ class Confiner:
                 self._placeholders.make(folder)
 
     def _existing(self, path: str, *, is_folder: bool) -> str:
-        if link := _link_in(path, self._project):
+        if link := first_link(path, self._project):
             raise ProviderUnusable(
                 f"a sandbox can't protect {link}, because it is a link, which an agent could replace",
                 hint=f"replace the link with its target, or add {os.path.relpath(path, self._project)} to "
@@ -154,7 +176,7 @@ def _definition_files(plan: Plan, project: str) -> Iterator[str]:
     schemas = (choice.schema_path for stage in stages for choice in stage.chain)
     for name in (plan.source.path, *prompts, *schemas):
         path = os.path.normpath(os.path.join(project, name or ""))
-        if _is_below(path, [project]) and files.is_file(path) and not _link_in(path, project):
+        if _is_below(path, [project]) and files.is_file(path) and not first_link(path, project):
             yield path
     for node in plan.nodes:
         if isinstance(node, NestedNode):
@@ -164,15 +186,3 @@ def _definition_files(plan: Plan, project: str) -> Iterator[str]:
 def _is_below(path: str, folders: Iterable[str]) -> bool:
     """Whether the path is one of the folders or inside one."""
     return any(path == folder or path.startswith(f"{folder}/") for folder in folders)
-
-
-def _link_in(path: str, folder: str) -> str:
-    """The first link on the way from the folder to the path, or ""."""
-    if not path.startswith(f"{folder}/"):
-        return ""
-    step = folder
-    for name in path.removeprefix(f"{folder}/").split("/"):
-        step = f"{step}/{name}"
-        if os.path.islink(step):
-            return step
-    return ""

@@ -35,12 +35,30 @@ def git_files(folder: str) -> GitFiles:
         return _of_repository(entry) if is_repository else GitFiles(folders=(entry,))
     if not os.path.lexists(entry):
         return GitFiles(folders=(entry,))
-    own = _linked(entry, _LINK)
+    own = linked_folder(folder)
     if not own:
         return GitFiles(files=(entry,))
-    common = _linked(os.path.join(own, "commondir")) or own
-    links = tuple(os.path.join(own, name) for name in ("commondir", "config.worktree"))
-    return GitFiles(files=(entry, *filter(os.path.lexists, links))) + _of_repository(common)
+    common = common_folder(own) or own
+    links = filter(os.path.lexists, (os.path.join(own, "commondir"),))
+    return GitFiles(files=(entry, *links, *_own_settings(common, (own,)))) + _of_repository(common)
+
+
+def linked_folder(folder: str) -> str:
+    """The repository to which the file `.git` of a worktree or a submodule leads, or ""."""
+    return _linked(os.path.join(folder, GIT), _LINK)
+
+
+def common_folder(place: str) -> str:
+    """The repository that a worktree shares with others, or ""."""
+    return _linked(os.path.join(place, "commondir"))
+
+
+def bare_files(place: str) -> GitFiles:
+    """Those of a bare repository that exist."""
+    found = _of_repository(place)
+    return GitFiles(
+        tuple(filter(os.path.lexists, found.folders)), tuple(filter(os.path.lexists, found.files))
+    )
 
 
 def redirections(folder: str) -> list[str]:
@@ -55,19 +73,34 @@ def redirections(folder: str) -> list[str]:
 def _of_repository(place: str) -> GitFiles:
     """`place`: the repository's own folder, such as `.git`."""
     worktrees = os.path.join(place, "worktrees")
-    linked = (os.path.join(worktrees, name) for name in _names(worktrees))
-    further = [
-        os.path.join(place, "config.worktree"),
-        *(os.path.join(tree, name) for tree in linked for name in ("commondir", "config.worktree")),
-    ]
-    repositories = (place, *_submodules(place))
+    linked = [os.path.join(worktrees, name) for name in _names(worktrees)]
+    redirected = (os.path.join(tree, "commondir") for tree in linked)
+    submodules = tuple(_submodules(place))
     return GitFiles(
-        tuple(os.path.join(repository, "hooks") for repository in repositories),
+        tuple(os.path.join(repository, "hooks") for repository in (place, *submodules)),
         (
-            *(os.path.join(repository, "config") for repository in repositories),
-            *filter(os.path.lexists, further),
+            *(os.path.join(repository, "config") for repository in (place, *submodules)),
+            *filter(os.path.lexists, redirected),
+            *_own_settings(place, (place, *linked)),
+            *(path for inner in submodules for path in _own_settings(inner, (inner,))),
         ),
     )
+
+
+def _own_settings(place: str, trees: tuple[str, ...]) -> Iterator[str]:
+    """The settings of single work trees: those that exist, and if the repository uses such settings, all of
+    them. The name of the extension can't be written in another way, nor in an included file."""
+    is_used = b"worktreeconfig" in _content(os.path.join(place, "config")).lower()
+    for path in (os.path.join(tree, "config.worktree") for tree in trees):
+        if is_used or os.path.lexists(path):
+            yield path
+
+
+def _content(path: str) -> bytes:
+    try:
+        return files.read_bytes(path) or b""
+    except StorageFailed:
+        return b""
 
 
 def _submodules(place: str, depth: int = 0) -> Iterator[str]:

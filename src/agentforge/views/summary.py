@@ -84,6 +84,7 @@ def fold(summary: Summary, event: Event) -> Summary:
             | f.TimerFired()
             | f.SessionFailed()
             | f.TreeTaken()
+            | f.GitLeft()
             | f.HookStarted()
             | f.HookRetryScheduled()
             | f.HookLost()

@@ -12,6 +12,7 @@ from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
 from agentforge.model.file_change import Changes, FileChange
+from agentforge.model.git_left import LeftInGit
 from agentforge.model.place import place_of
 from agentforge.model.result import Decision, Result
 from agentforge.model.state import Spending
@@ -78,6 +79,10 @@ class IterationWork(Struct, frozen=True):
     """Whether other branches worked on the same files at the same time."""
     problem: str = ""
     """Why a tree is unknown."""
+    git_left: tuple[LeftInGit, ...] = ()
+    """What its confined programs left for git."""
+    git_omitted: int = 0
+    """How much more they left."""
 
     @property
     def name(self) -> str:
@@ -129,6 +134,10 @@ class WorkFold:
                 self._start(event, at, fact)
             case f.TreeTaken():
                 self._take(at, fact)
+            case f.GitLeft(items=items, omitted=omitted) if at in self._iterations:
+                known = self._iterations[at]
+                left = tuple(dict.fromkeys((*known.git_left, *items)))
+                self._change(at, git_left=left, git_omitted=known.git_omitted + omitted)
             case f.IterationCompleted() | f.ErrorOccurred() | f.AttemptLost() | f.AttemptCancelled():
                 self._end(event, at, fact)
             case f.JudgeCompleted(status=status, result=result):
@@ -275,6 +284,8 @@ class IterationView(Struct, frozen=True):
     tree_before: str | None
     tree_after: str | None
     tree_problem: str
+    git_left: tuple[LeftInGit, ...]
+    """What its confined programs left for git."""
 
 
 def iteration_view(work: IterationWork, changes: Changes | None) -> IterationView:
@@ -304,4 +315,5 @@ def iteration_view(work: IterationWork, changes: Changes | None) -> IterationVie
         tree_before=work.before,
         tree_after=work.after,
         tree_problem=work.problem,
+        git_left=work.git_left,
     )

@@ -251,7 +251,7 @@ class Runner:
         def provider_of(name: str) -> Provider:
             return played or providers["mock" if settings.mock else name]
 
-        confiner = Confiner(self._sandboxes, project, layout, plan, self._placeholders)
+        confiner = Confiner(self._sandboxes, project, layout, plan, self._placeholders, environ=self._environ)
         refuse = refuse_here(journal, layout)
         calls = Calls(
             provider_of, self._registry.locks, supervised, confiner, run_dir=layout.root, refuse=refuse

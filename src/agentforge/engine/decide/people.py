@@ -19,6 +19,8 @@ from agentforge.model.state import StageState
 MAX_QUESTION_ROUNDS = 3
 """How often a stage may ask during a visit, before a person decides whether it may continue to ask."""
 
+MAX_NAMED = 3
+"""How much of what was left for git the question names; `agentforge show` has all of it."""
 APPROVED = "approved"
 """Why a stage ended whose result was approved."""
 BY_OPTION = "--yes"
@@ -57,7 +59,7 @@ def _approval_question(here: StageAt, approval: Approval) -> Question:
     defaults = {"approve": APPROVE, "abort": ABORT}
     return Question(
         "approval",
-        f"{_who(here)}{text}{round}",
+        f"{_who(here)}{text}{round}{_left_in_git(here)}",
         (APPROVE, REJECT, ABORT),
         at=here.place.cursor(here.at.completed),
         kind="approval",
@@ -65,6 +67,14 @@ def _approval_question(here: StageAt, approval: Approval) -> Question:
         timeout=approval.timeout,
         default=defaults.get(approval.on_timeout) if approval.timeout is not None else None,
     )
+
+
+def _left_in_git(here: StageAt) -> str:
+    """Who approves should look at it before running git there."""
+    left = here.at.git_left
+    more = f" and {len(left) - MAX_NAMED} more" if len(left) > MAX_NAMED else ""
+    named = ". ".join(item.text for item in left[:MAX_NAMED])
+    return f" Left for git: {named}{more}." if left else ""
 
 
 def rejected(here: StageAt) -> Ruling | None:

@@ -191,6 +191,8 @@ def _apply_task(state: RunState, event: Event, fact: StageFact | hooks.AnyHookFa
             | f.EffectReconciled()
         ):
             return hooks.evolve_hooks(state, event, fact)
+        case f.GitLeft():
+            return _apply_stage(state, event, fact) if _is_in_progress(state, event.cursor) else state
         case _:
             return _apply_stage(state, event, fact)
 
@@ -210,6 +212,12 @@ def _apply_stage(state: RunState, event: Event, fact: StageFact) -> RunState:
     if event.cursor is None and state.node is None:
         return state
     return replace(state, at=evolve_stage(_node(state, event), event, fact))
+
+
+def _is_in_progress(state: RunState, at: Cursor | None) -> bool:
+    """Whether it is the visit of a stage in progress: hooks also run before and after."""
+    stage = state.stage(at.provider) if at else None
+    return bool(at and stage and (stage.path, stage.run) == (at.node_path, at.node_run))
 
 
 def _apply_block(state: RunState, event: Event, fact: BlockFact) -> RunState:

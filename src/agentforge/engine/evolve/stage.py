@@ -16,6 +16,7 @@ from agentforge.engine.evolve.checks import CheckFact, checks_on_resume, evolve_
 from agentforge.model import facts as f
 from agentforge.model.event import Event
 from agentforge.model.failure import LIMITS, Failure, FailureKind
+from agentforge.model.git_left import MAX_LEFT
 from agentforge.model.request import AnsweredQuestion, Request
 from agentforge.model.result import Decision
 from agentforge.model.state import (
@@ -29,7 +30,7 @@ from agentforge.model.state import (
 )
 from agentforge.model.status import IterationStatus, TaskStatus
 
-_AttemptFact = f.AttemptReattached | f.AttemptLost | f.AttemptEnding | f.AttemptCancelled
+_AttemptFact = f.GitLeft | f.AttemptReattached | f.AttemptLost | f.AttemptEnding | f.AttemptCancelled
 _JudgeFact = f.JudgeStarted | f.JudgeEnding | f.JudgeCompleted | f.JudgeLost
 StageFact = (
     f.IterationStarted
@@ -194,6 +195,8 @@ def _apply_attempt(at: StageState, fact: _AttemptFact) -> StageState:
     match fact:
         case f.AttemptReattached():
             return at
+        case f.GitLeft(items=items):
+            return replace(at, git_left=tuple(dict.fromkeys((*at.git_left, *items)))[-MAX_LEFT:])
         case f.AttemptEnding():
             return with_attempt(at, status=TaskStatus.ENDING)
         case f.AttemptCancelled():

@@ -46,6 +46,7 @@ _COPIED = (
     f.FileRefused,
     f.TmuxSessionCleaned,
     f.TreeTaken,
+    f.GitLeft,
 )
 _DECIDED = (
     f.NodeStarted,

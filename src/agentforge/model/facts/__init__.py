@@ -37,6 +37,7 @@ from agentforge.model.facts.iteration import (
     AttemptReattached,
     AttemptStarted,
     ErrorOccurred,
+    GitLeft,
     IterationCompleted,
     IterationStarted,
     LimitMet,
@@ -112,6 +113,7 @@ __all__ = [
     "ErrorOccurred",
     "Fact",
     "FileRefused",
+    "GitLeft",
     "HookCompleted",
     "HookEnding",
     "HookFailed",
@@ -197,6 +199,7 @@ AnyFact = (
     | SessionRecovered
     | AttemptReattached
     | TreeTaken
+    | GitLeft
     | AttemptLost
     | AttemptEnding
     | AttemptCancelled

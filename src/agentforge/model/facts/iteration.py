@@ -7,6 +7,7 @@ from msgspec import field
 
 from agentforge.model.facts.fact import Fact, written
 from agentforge.model.failure import FailureKind
+from agentforge.model.git_left import LeftInGit
 from agentforge.model.result import Decision, Result, Usage
 
 
@@ -55,6 +56,17 @@ class TreeTaken(Fact, frozen=True):
     omitted: int = 0
     """How many files are too large for the tree."""
     problem: str = ""
+
+
+class GitLeft(Fact, frozen=True):
+    """What a confined program left in the project that git would obey: repositories, submodules, and files
+    that git's settings name. What could start a program is renamed after this was recorded."""
+
+    TYPE = "git_left"
+
+    items: tuple[LeftInGit, ...]
+    omitted: int = 0
+    """How many more there are."""
 
 
 class AttemptReattached(Fact, frozen=True):

@@ -85,26 +85,26 @@ class AgentPerformer:
 
     async def _perform(self, task: AgentTask, *, fresh: bool, report: TaskReport) -> f.AnyFact:
         if task.ending:
-            return await self._end(task)
+            return await self._end(task, report)
         if fresh:
-            return await self._start(task)
+            return await self._start(task, report)
         about = self._about(task)
-        call = self._call(task, about)
+        call = self._call(task, about, report)
         ended = await self._calls.reattach(call, lambda pid: report(f.AttemptReattached(task.attempt, pid)))
         return self._outcome(about, ended)
 
-    async def _start(self, task: AgentTask) -> f.AnyFact:
+    async def _start(self, task: AgentTask, report: TaskReport) -> f.AnyFact:
         prepared = self._preparer.prepared(task)
         if isinstance(prepared, f.ErrorOccurred):
             return prepared
         about = self._about(task, prepared)
-        call = self._call(task, about)
+        call = self._call(task, about, report)
         ended = await self._calls.make(call, lambda: self._request(task, about))
         return self._outcome(about, ended)
 
-    async def _end(self, task: AgentTask) -> f.AnyFact:
+    async def _end(self, task: AgentTask, report: TaskReport) -> f.AnyFact:
         about = self._about(task)
-        ended = await self._calls.end(self._call(task, about))
+        ended = await self._calls.end(self._call(task, about, report))
         if isinstance(ended, Finished):
             return self._outcome(about, ended)
         empty_outbox(about.outbox, about.here, about.number, about.progress)
@@ -169,7 +169,7 @@ class AgentPerformer:
             is_clean=prepared.is_new or light,
         )
 
-    def _call(self, task: AgentTask, about: Attempted) -> ProviderCall:
+    def _call(self, task: AgentTask, about: Attempted, report: TaskReport) -> ProviderCall:
         return ProviderCall(
             by=task.by,
             place=about.place,
@@ -181,6 +181,7 @@ class AgentPerformer:
             writable=writable_in(about.here, about.progress),
             before=task.before,
             once=task.node.semantics == "at_most_once",
+            report=report,
         )
 
     def _request(self, task: AgentTask, about: Attempted) -> ExecuteRequest:

@@ -30,6 +30,7 @@ from agentforge.runtime.provider_result import checked
 from agentforge.runtime.recorder import Recorder
 from agentforge.runtime.refusals import ensure_folder
 from agentforge.runtime.supervision import AttemptLimits, Supervised, SupervisedExit
+from agentforge.runtime.tasks.performer import TaskReport
 from agentforge.system.deadline import call_within
 from agentforge.system.work_limit import WorkLimit
 
@@ -76,6 +77,8 @@ class ProviderCall(Struct, frozen=True):
     """The usage of the agent session before it was resumed."""
     once: bool = False
     """Whether a person is asked before it is repeated: a power failure must not hide that it was started."""
+    report: TaskReport | None = None
+    """Records what it left for git; needed in a sandbox."""
 
 
 def script_request(context: TaskContext, call: ProviderCall, variables: Mapping[str, str]) -> ExecuteRequest:
@@ -191,7 +194,7 @@ class Calls:
         cleanup = self._confiner.cleanup(call.sandbox, provider, call.mark)
         self._ensure_folder(call)
         left = await self._supervised.reattach(call.place, call.mark, reattached, cleanup)
-        self._settle(call, left)
+        await self._settle(call, left)
         return await self._outcome(call, provider, left)
 
     async def end(self, call: ProviderCall) -> Finished | Lost:
@@ -205,7 +208,7 @@ class Calls:
         cleanup = self._confiner.cleanup(call.sandbox, provider, call.mark)
         self._ensure_folder(call)
         left = await self._supervised.end(call.place, call.mark, cleanup)
-        self._settle(call, left)
+        await self._settle(call, left)
         return (
             Lost(left.lost, left.started) if provider is None else await self._outcome(call, provider, left)
         )
@@ -229,11 +232,11 @@ class Calls:
         except Exception as error:  # A bug in a provider must not crash the engine.
             return CallRefused(_raised(call, error))
         left = await self._supervised.run(call.place, confined, call.mark, call.limits, cleanup)
-        self._settle(call, left)
+        await self._settle(call, left)
         return await self._outcome(call, provider, left)
 
-    def _settle(self, call: ProviderCall, left: SupervisedExit) -> None:
-        self._confiner.settle(call.sandbox)
+    async def _settle(self, call: ProviderCall, left: SupervisedExit) -> None:
+        await self._confiner.settle(call.sandbox, call.place, call.report)
         if left.displaced:
             self._ensure_folder(call)
         elif not left.started and is_foreign(call.place):

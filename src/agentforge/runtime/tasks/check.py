@@ -53,13 +53,15 @@ class CheckPerformer:
         if fresh and not task.ending:
             task = replace(task, before=await self._files(task))
             report(f.CheckPrepared(task.check.name, task.attempt, task.before))
-        fact = await self._outcome(task, await self._ended(task, fresh=fresh))
+        fact = await self._outcome(task, await self._ended(task, report, fresh=fresh))
         if self._context.recorder:
             self._context.recorder.checked(task, fact)
         return fact
 
-    async def _ended(self, task: CheckTask, *, fresh: bool) -> Finished | Lost | CallRefused:
-        call = self._call(task)
+    async def _ended(
+        self, task: CheckTask, report: TaskReport, *, fresh: bool
+    ) -> Finished | Lost | CallRefused:
+        call = replace(self._call(task), report=report)
         if task.ending:
             return await self._programs.end(call)
         if fresh:

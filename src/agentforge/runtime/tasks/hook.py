@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from agentforge.engine.normalise import clean_output
 from agentforge.engine.rehearsal.outcomes import CallOutcome
@@ -90,17 +91,17 @@ class HookPerformer:
         self._clock = clock
         self._environ = environ
 
-    async def perform(self, task: HookTask, *, fresh: bool, report: TaskReport) -> f.AnyFact:  # noqa: ARG002
+    async def perform(self, task: HookTask, *, fresh: bool, report: TaskReport) -> f.AnyFact:
         if self._played is not None:
             return self._played.outcome(task)
-        fact = await self._perform(task, fresh=fresh)
+        fact = await self._perform(task, report, fresh=fresh)
         if self._context.recorder:
             self._context.recorder.called(task, fact)
         return fact
 
-    async def _perform(self, task: HookTask, *, fresh: bool) -> CallOutcome:
+    async def _perform(self, task: HookTask, report: TaskReport, *, fresh: bool) -> CallOutcome:
         if task.hook.action == "script":
-            return await self._script(task, fresh=fresh)
+            return await self._script(task, report, fresh=fresh)
         if task.ending or not fresh:
             return _lost(task)
         if task.hook.action == "webhook":
@@ -142,8 +143,8 @@ class HookPerformer:
 
     # -- scripts
 
-    async def _script(self, task: HookTask, *, fresh: bool) -> CallOutcome:
-        call = self._call(task)
+    async def _script(self, task: HookTask, report: TaskReport, *, fresh: bool) -> CallOutcome:
+        call = replace(self._call(task), report=report)
         if task.ending:
             return self._script_outcome(task, await self._scripts.end(call))
         if fresh:

@@ -59,9 +59,9 @@ class JudgePerformer:
         self._calls = calls
         self._history = history
 
-    async def perform(self, task: JudgeTask, *, fresh: bool, report: TaskReport) -> f.AnyFact:  # noqa: ARG002
+    async def perform(self, task: JudgeTask, *, fresh: bool, report: TaskReport) -> f.AnyFact:
         """An error fails the judgment, never the stage."""
-        call = self._call(task)
+        call = replace(self._call(task), report=report)
         if task.ending:
             return self._outcome(task, await self._calls.end(call))
         if fresh:

@@ -62,6 +62,10 @@ def run_line(event: Event, plan: Plan) -> RunLine | None:
         case f.TreeTaken(problem=problem):
             text = f"the changes to files are not recorded: {one_line(problem, MESSAGE_CHARS)}"
             return RunLine(place, text, "note", "warn") if problem else None
+        case f.GitLeft(items=items, omitted=omitted):
+            more = f"; and {omitted} more" if omitted else ""
+            left = "; ".join(item.text for item in items)
+            return RunLine(place, f"left for git: {one_line(left, MESSAGE_CHARS)}{more}", "note", "warn")
         case f.ProviderCompleted() as fact:
             return _of_branch(stage, fact)
         case f.JudgeCompleted() as fact:

@@ -95,6 +95,7 @@ def _place(event: Event) -> list[tuple[str, Any]]:
             | f.AttemptStarted()
             | f.AttemptReattached()
             | f.TreeTaken()
+            | f.GitLeft()
             | f.AttemptLost()
             | f.AttemptEnding()
             | f.AttemptCancelled()
@@ -136,9 +137,8 @@ def _details(fact: AnyFact) -> list[tuple[str, Any]]:
             return [("decision", fact.decision.value), ("summary", _quoted(fact.result.summary))]
         case f.AttemptStarted() | f.AttemptReattached():
             return _of_attempt(fact)
-        case f.TreeTaken():
-            tree, problem = fact.tree or "", _quoted(fact.problem, MESSAGE_CHARS)
-            return [("attempt", fact.attempt), ("when", fact.when), ("tree", tree), ("problem", problem)]
+        case f.TreeTaken() | f.GitLeft():
+            return _of_files(fact)
         case f.AttemptLost() | f.AttemptEnding() | f.AttemptCancelled() | f.JudgeEnding():
             return [("attempt", fact.attempt), ("reason", _quoted(fact.reason))]
         case f.ErrorOccurred():
@@ -250,6 +250,14 @@ def _of_session(fact: AnyFact) -> list[tuple[str, Any]]:
             return [("name", fact.name)]
         case _:
             return _of_log(fact)
+
+
+def _of_files(fact: f.TreeTaken | f.GitLeft) -> list[tuple[str, Any]]:
+    if isinstance(fact, f.TreeTaken):
+        tree, problem = fact.tree or "", _quoted(fact.problem, MESSAGE_CHARS)
+        return [("attempt", fact.attempt), ("when", fact.when), ("tree", tree), ("problem", problem)]
+    left = "; ".join(item.text for item in fact.items)
+    return [("left", _quoted(left, MESSAGE_CHARS)), ("omitted", fact.omitted or "")]
 
 
 def _of_log(fact: AnyFact) -> list[tuple[str, Any]]:

@@ -1,5 +1,6 @@
 """What the agents of a run did, as text: the run by stage, and one iteration."""
 
+import shlex
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
@@ -96,7 +97,20 @@ def work_rows(work: IterationWork, changes: Changes | None, run_status: str) -> 
     if len(work.attempts) > 1 or any(attempt.error for attempt in work.attempts):
         tried = tuple(_attempt(attempt) for attempt in work.attempts)
         yield WorkRow("Attempts", str(len(work.attempts)), tried)
+    if work.git_left:
+        yield git_row(work)
     yield changed_row(work, changes)
+
+
+def git_row(work: IterationWork) -> WorkRow:
+    """What the iteration left for git, and how to accept what was renamed."""
+    lines = [one_line(item.text, MESSAGE_CHARS) for item in work.git_left]
+    moved = next((item for item in work.git_left if item.moved_to), None)
+    if moved:
+        paths = (shlex.quote(one_line(path, MESSAGE_CHARS)) for path in (moved.moved_to, moved.path))
+        lines.append(f"to accept what was renamed, look at it, then: mv {' '.join(paths)}")
+    count = counted(len(work.git_left) + work.git_omitted, "item")
+    return WorkRow("For git", f"{count} left", tuple(lines))
 
 
 def changed_row(work: IterationWork, changes: Changes | None) -> WorkRow:

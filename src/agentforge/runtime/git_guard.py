@@ -1,0 +1,231 @@
+"""What git obeys in a project: protected from confined agents where it exists, and afterwards looked for.
+
+After a confined attempt, `git status`, `git diff` and `git commit` in the project execute nothing that the agent
+wrote. Hooks and settings that exist are read-only in the sandbox. What can't be protected, as it doesn't exist,
+is renamed after the attempt, unless it starts nothing: a new repository inside the project, a file that settings
+name. What was there before is recorded in the folder of the attempt, for the engine that reattaches.
+"""
+
+import json
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import reduce
+
+import msgspec
+from msgspec import Struct
+
+from agentforge.model.errors import ProviderUnusable
+from agentforge.model.facts import GitLeft
+from agentforge.model.git_left import MAX_LEFT, LeftInGit, LeftKind
+from agentforge.model.layout import OUTBOX, AttemptLayout, runs_dir
+from agentforge.runtime.tasks.performer import TaskReport
+from agentforge.system import files
+from agentforge.system.git_settings import NamedFiles, named_files
+from agentforge.system.nested_repositories import (
+    find_repositories,
+    first_link,
+    identity,
+    is_bare,
+    set_aside,
+    submodules,
+    why_unsafe,
+)
+from agentforge.system.repository import GIT, GitFiles, bare_files, git_files, redirections
+
+MAX_REPOSITORIES = 200
+"""Inside a project: each has several files to protect."""
+_MAX_RECORD = 64 * 1024 * 1024
+_NAMED = "git's settings name it, and it didn't exist before"
+
+
+class GitBefore(Struct, frozen=True):
+    """What git obeyed in the project when an attempt started."""
+
+    repositories: dict[str, tuple[int, int]] = {}
+    """By the path of their `.git`, or of the folder of a bare one."""
+    submodules: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    """Paths that settings name, without a file."""
+    is_named: bool = False
+    """Whether settings of the project name files in it: a worktree has them, too."""
+    is_anywhere: bool = False
+    """Whether the user's settings name programs in whatever repository git works in."""
+
+
+class FoundInGit(Struct, frozen=True):
+    """What git obeys since an attempt."""
+
+    path: str
+    kind: LeftKind
+    reason: str = ""
+    """Why it could start a program; empty: it can't."""
+
+
+class GitGuard:
+    def __init__(self, project: str, environ: Mapping[str, str]) -> None:
+        self._project = project
+        self._environ = environ
+
+    def protect(self, attempt: AttemptLayout, writable: Collection[str]) -> GitFiles:
+        """The files to protect, apart from those of the project's own repository; records what there is.
+        `writable`: paths that agents may change, absolute."""
+        found = find_repositories(self._project, self._skipped(outbox=True))
+        known = {path: about for path, about in found.places.items() if path not in writable}
+        if len(known) > MAX_REPOSITORIES:
+            raise ProviderUnusable(
+                f"a sandbox can't protect more than {MAX_REPOSITORIES} repositories inside a project",
+                hint="move some of them elsewhere, or use `sandbox: none`",
+            )
+        roots = [os.path.dirname(path) for path in known if not is_bare(path)]
+        for path in (path for root in roots for path in redirections(root)):
+            set_aside(path, files.free_name(f"{path}.disabled"))
+        own = named_files(self._top(), self._project, self._environ)
+        if self._project in own.folders:
+            raise ProviderUnusable(
+                "a sandbox can't protect the hooks of git, because they are in the project's own folder",
+                hint="move them into a folder of the project, and set core.hooksPath to it",
+            )
+        inner = (named_files(root, self._project, self._environ) for root in roots)
+        named = reduce(NamedFiles.__add__, inner, own)
+        before = GitBefore(
+            known,
+            tuple(submodules(self._project, self._environ)) if self._is_repository() else (),
+            tuple(path for path in named.missing if not _is_below(path, writable)),
+            bool(own.all),
+            own.is_anywhere,
+        )
+        files.place(attempt.git, _written(before))
+        guarded = [bare_files(path) if is_bare(path) else git_files(os.path.dirname(path)) for path in known]
+        return reduce(
+            GitFiles.__add__,
+            guarded,
+            GitFiles(
+                tuple(path for path in named.folders if not _is_below(path, writable)),
+                tuple(path for path in named.files if not _is_below(path, writable)),
+            ),
+        )
+
+    def found(self, attempt: AttemptLayout, writable: Collection[str]) -> list[FoundInGit]:
+        """What the program of the attempt left; what could start programs comes first."""
+        before = _read(attempt.git)
+        if before is None:
+            return []  # It was never started.
+        found = {one.path: one for one in self._found(before) if one.path not in writable}
+        return sorted(found.values(), key=lambda one: not one.reason)
+
+    def settle(self, found: Sequence[FoundInGit], report: TaskReport) -> None:
+        """Record it, then rename what could start programs. Repeated after a crash, it finds what is still
+        there. Raises StorageFailed if something can't be renamed: the run must not continue as if it was."""
+        moves = {one.path: files.free_name(f"{one.path}.disabled") for one in found if one.reason}
+        named = [
+            LeftInGit(self._name(one.path), one.kind, one.reason, self._name(moves.get(one.path, "")))
+            for one in found
+        ]
+        report(GitLeft(tuple(named[:MAX_LEFT]), len(named[MAX_LEFT:])))
+        for path, target in moves.items():
+            set_aside(path, target)
+
+    def _found(self, before: GitBefore) -> Iterator[FoundInGit]:
+        yield from self._redirections(before)
+        yield from (
+            FoundInGit(self._outermost(path), "settings", _NAMED)
+            for path in before.missing
+            if _is_there(path)
+        )
+        after = find_repositories(self._project, self._skipped())
+        kept: list[str] = []
+        for place, about in after.places.items():
+            is_known = before.repositories.get(place) == about
+            reason = "" if is_known else self._why_unsafe(place, before)
+            if not reason:
+                kept.append(place)
+            if not is_known:
+                yield FoundInGit(_disabled(place) if reason else place, "repository", reason)
+        yield from self._submodules(before, kept, {*after.places})
+
+    def _redirections(self, before: GitBefore) -> Iterator[FoundInGit]:
+        roots = (os.path.dirname(path) for path in before.repositories if not is_bare(path))
+        for root in (self._project, *roots):
+            for path in redirections(root):
+                yield FoundInGit(path, "settings", "it leads git to another folder")
+
+    def _submodules(self, before: GitBefore, kept: list[str], seen: set[str]) -> Iterator[FoundInGit]:
+        """The new submodules of the project; and repositories that git would enter as submodules, where the
+        search for them doesn't look: behind a link, in `.git` or in a run's folder."""
+        todo = [self._project] if self._is_repository() else []
+        todo += [os.path.dirname(place) for place in kept if not is_bare(place)]
+        for root in todo:
+            for name in submodules(root, self._environ):
+                path = os.path.normpath(os.path.join(root, name))
+                place = os.path.join(path, GIT)
+                if root == self._project and name not in before.submodules:
+                    yield FoundInGit(path, "submodule")
+                if place in seen or not path.startswith(f"{self._project}/") or not os.path.lexists(place):
+                    continue
+                seen.add(place)
+                reason = self._why_unsafe(place, before)
+                if os.path.islink(path):
+                    yield FoundInGit(path, "repository", "it is a link in the place of a submodule")
+                elif reason and before.repositories.get(place) != identity(place):
+                    yield FoundInGit(self._outermost(place), "repository", reason)
+                else:
+                    todo.append(path)
+
+    def _why_unsafe(self, place: str, before: GitBefore) -> str:
+        if before.is_anywhere and not is_bare(place):
+            return "your settings of git name a program or hooks relative to the repository"
+        is_file = not is_bare(place) and files.is_file(place)
+        if before.is_named and is_file:
+            return "git's settings name files of the project, of which it has others"
+        return why_unsafe(place, self._project, self._environ)
+
+    def _skipped(self, *, outbox: bool = False) -> tuple[str, ...]:
+        """Folders that agents see nothing of, or only what they wrote."""
+        runs = runs_dir(self._project)
+        return (runs, os.path.join(self._project, OUTBOX)) if outbox else (runs,)
+
+    def _is_repository(self) -> bool:
+        return os.path.lexists(os.path.join(self._project, GIT))
+
+    def _top(self) -> str:
+        """The top of the work tree that the project is in."""
+        folder = self._project
+        while not os.path.lexists(os.path.join(folder, GIT)):
+            if folder == "/":
+                return self._project
+            folder = os.path.dirname(folder)
+        return folder
+
+    def _outermost(self, path: str) -> str:
+        """What to rename: the first link on the way to the path, or the path."""
+        return first_link(path, self._project) or path
+
+    def _name(self, path: str) -> str:
+        name = os.path.relpath(path, self._project) if path else ""
+        return os.fsencode(name).decode("utf-8", "replace")
+
+
+def _disabled(place: str) -> str:
+    """What is renamed, so that git finds no repository."""
+    return os.path.join(place, "HEAD") if is_bare(place) else place
+
+
+def _is_there(path: str) -> bool:
+    return os.path.lexists(path) and not files.is_dir(path)
+
+
+def _is_below(path: str, folders: Collection[str]) -> bool:
+    return any(path == folder or path.startswith(f"{folder}/") for folder in folders)
+
+
+def _written(before: GitBefore) -> bytes:
+    """Names of files may contain bytes that aren't text, which only this encoder writes."""
+    return json.dumps(msgspec.to_builtins(before)).encode()
+
+
+def _read(path: str) -> GitBefore | None:
+    content = files.read_usable(path, _MAX_RECORD)
+    try:
+        return None if content is None else msgspec.convert(json.loads(content), GitBefore)
+    except (ValueError, msgspec.ValidationError):
+        return GitBefore()

@@ -1,0 +1,160 @@
+"""Finds the repositories inside a project, which git enters from the top folder, and what starts programs in
+them."""
+
+import os
+from collections.abc import Collection, Mapping
+
+from msgspec import Struct
+
+from agentforge.model.errors import StorageFailed
+from agentforge.system import files
+from agentforge.system.git import git_program
+from agentforge.system.git_settings import setting_names
+from agentforge.system.programs import run
+from agentforge.system.repository import GIT, common_folder, linked_folder
+
+MAX_ENTRIES = 2_000_000
+MAX_LISTING = 128 * 1024 * 1024
+SECONDS = 30.0
+_SUBMODULE = b"160000"
+_PLAIN = frozenset(
+    {
+        *("core.repositoryformatversion", "core.filemode", "core.bare", "core.logallrefupdates"),
+        *("core.ignorecase", "core.precomposeunicode", "core.symlinks", "core.autocrlf", "core.worktree"),
+        *("extensions.objectformat", "user.name", "user.email", "submodule.active", "init.defaultbranch"),
+    }
+)
+_PLAIN_OF = {
+    "remote": {"url", "pushurl", "fetch", "tagopt"},
+    "branch": {"remote", "merge", "rebase"},
+    "submodule": {"url", "active"},
+}
+"""Settings of each remote, branch and submodule."""
+
+
+class Repositories(Struct, frozen=True):
+    """Places by the identity of what is there: a `.git`, or the folder of a bare repository."""
+
+    places: dict[str, tuple[int, int]]
+    is_complete: bool = True
+    """False: the project has too many files to look at all of them."""
+
+
+def is_bare(place: str) -> bool:
+    return os.path.basename(place) != GIT
+
+
+def identity(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def find_repositories(project: str, skipped: Collection[str], limit: int = MAX_ENTRIES) -> Repositories:
+    """All of them below the project, without its own `.git`. Follows no link."""
+    found: dict[str, tuple[int, int]] = {}
+    todo, left = [project], limit
+    while todo:
+        folder, names = todo.pop(), set()
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    left -= 1
+                    if left < 0:
+                        return Repositories(found, is_complete=False)
+                    names.add(entry.name)
+                    if entry.name != GIT and entry.is_dir(follow_symlinks=False):
+                        todo.append(entry.path)
+        except OSError:
+            continue  # Removed, or not readable.
+        todo = [path for path in todo if path not in skipped] if folder in _parents(skipped) else todo
+        places = [os.path.join(folder, GIT)] if GIT in names and folder != project else []
+        if "HEAD" in names and ("commondir" in names or {"objects", "refs"} <= names):
+            places.append(folder)
+        found.update((path, about) for path in places if (about := identity(path)))
+    return Repositories(found)
+
+
+def _parents(paths: Collection[str]) -> set[str]:
+    return {os.path.dirname(path) for path in paths}
+
+
+def submodules(folder: str, environ: Mapping[str, str]) -> list[str]:
+    """The paths of the submodules in the index of the repository in the folder; [] if it can't be read."""
+    words = ("ls-files", "--stage", "-z")
+    ended = run(git_program(folder, environ, *words, timeout=SECONDS, max_output=MAX_LISTING))
+    if ended.code != 0 or ended.truncated:
+        return []
+    rows = (row.partition(b"\t") for row in ended.stdout.split(b"\0"))
+    return [os.fsdecode(path) for about, _, path in rows if about.startswith(_SUBMODULE)]
+
+
+def why_unsafe(place: str, project: str, environ: Mapping[str, str]) -> str:
+    """Why git could start a program in this repository that its author chose, or "": it has only plain
+    settings and no hook. The repository isn't the project's own."""
+    if os.path.islink(place):
+        return "it is a link"
+    if is_bare(place) or files.is_dir(place):
+        return _why_unsafe(place, project, environ)
+    target = linked_folder(os.path.dirname(place))
+    if not target.startswith(f"{project}/"):
+        return "it leads git to a folder outside of the project"
+    own = os.path.join(project, GIT)
+    if os.path.dirname(target) == os.path.join(own, "worktrees") and common_folder(target) == own:
+        # Its settings are those of the project, and its hooks, too.
+        return "it has settings of its own" if os.path.lexists(f"{target}/config.worktree") else ""
+    return _why_unsafe(target, project, environ)
+
+
+def _why_unsafe(repository: str, project: str, environ: Mapping[str, str]) -> str:
+    if os.path.realpath(repository) != os.path.join(
+        os.path.realpath(project), repository[len(project) + 1 :]
+    ):
+        return "a link leads to it"
+    if os.path.lexists(os.path.join(repository, "commondir")):
+        return "it takes its settings from another folder"
+    hooks = os.path.join(repository, "hooks")
+    try:
+        if os.path.lexists(hooks) and not all(name.endswith(".sample") for name in files.listing(hooks)):
+            return "it has hooks"
+    except StorageFailed:
+        return "its hooks can't be read"
+    config = os.path.join(repository, "config")
+    if not os.path.lexists(config):
+        return ""
+    names = setting_names(config, environ)
+    if names is None:
+        return "its settings can't be read"
+    special = next((name for name in names if not _is_plain(name)), None)
+    return f"it sets {special}" if special else ""
+
+
+def _is_plain(name: str) -> bool:
+    section, _, rest = name.partition(".")
+    return name in _PLAIN or rest.rpartition(".")[2] in _PLAIN_OF.get(section, ())
+
+
+def set_aside(path: str, target: str) -> None:
+    """Rename it, so that git ignores it. Raises StorageFailed."""
+    try:
+        files.move(path, target)
+    except StorageFailed:
+        folder = os.path.dirname(path)
+        with files.storage(path):
+            if not os.path.islink(folder):
+                os.chmod(folder, 0o700)  # An agent can have made it read-only.
+        files.move(path, target)
+
+
+def first_link(path: str, folder: str) -> str:
+    """The first link on the way from the folder to the path, or ""."""
+    if not path.startswith(f"{folder}/"):
+        return ""
+    step = folder
+    for name in path.removeprefix(f"{folder}/").split("/"):
+        step = f"{step}/{name}"
+        if os.path.islink(step):
+            return step
+    return ""

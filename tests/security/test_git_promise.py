@@ -1,0 +1,402 @@
+"""After a confined run, `git status`, `git diff` and `git commit` in the project execute nothing that the agent
+wrote."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import Struct
+from tests.sdk.projects import engine
+from tests.security.confined import WORK, need_bwrap, ran, script
+
+from agentforge.model.facts import GitLeft
+from agentforge.model.git_left import LeftInGit
+from agentforge.model.status import RunStatus
+
+Prepare = Callable[["Repository"], None]
+
+# What agents write: a program that leaves a canary, and commands that use it.
+EVIL = """
+HERE="${AGENTFORGE_RESULT%/*}"
+printf '#!/bin/sh\\ntouch "$HOME/canary"; exit 1\\n' > evil; chmod +x evil; E="$PWD/evil"
+export GIT_CONFIG_NOSYSTEM=1
+trap_in() { git config -f "$1" core.fsmonitor "$E"; }
+commit_in() { git -C "$1" -c user.name=x -c user.email=a@b commit -q --allow-empty -m x; }
+nested() { git init -q "$1"; commit_in "$1"; trap_in "$1/.git/config"; }
+gitlink() { git update-index --add --cacheinfo "160000,$(git -C "$1" rev-parse HEAD),${2:-$1}"; }
+"""
+HOOKS = ("pre-commit", "post-index-change", "prepare-commit-msg", "post-commit", "reference-transaction")
+
+
+class Repository:
+    """The user's, with a home that has a git configuration."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home = folder / "home"
+        self.root = folder / "project"
+        self.canary = self.home / "canary"
+        for path in (self.home, self.root / "kept", self.root / "tools"):
+            path.mkdir(parents=True)
+        self.environ = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.home),
+            "GIT_CONFIG_NOSYSTEM": "1",
+        }
+        (self.home / ".gitconfig").write_text(
+            "[user]\nname = a\nemail = a@localhost\n[core]\neditor = true\n"
+        )
+        (self.root / "kept/a.txt").write_text("a\n")
+        self.git("init", "-q")
+        self.git("add", "kept")
+        self.git("commit", "-qm", "all")
+
+    def git(self, *words: str, at: str = ".") -> str:
+        allowed = ("-c", "protocol.file.allow=always")
+        done = subprocess.run(
+            ["git", *allowed, *words],
+            cwd=self.root / at,
+            env=self.environ,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        return done.stdout + done.stderr
+
+    def config(self, *words: str) -> None:
+        self.git("config", *words)
+
+    def nested(self, path: str) -> None:
+        self.git("init", "-q", path)
+        self.git("commit", "-q", "--allow-empty", "-m", "x", at=path)
+
+    def program(self, path: str, text: str = "exit 0") -> None:
+        (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / path).write_text(f"#!/bin/sh\n{text}\n")
+        (self.root / path).chmod(0o755)
+
+    def submodule(self) -> None:
+        other = self.home / "other"
+        self.git("init", "-q", str(other))
+        self.git("commit", "-q", "--allow-empty", "-m", "x", at=str(other))
+        self.git("submodule", "add", "-q", str(other), "sub")
+        self.git("commit", "-qm", "submodule")
+
+    def used(self, at: str) -> bool:
+        """As a person does after a run; returns whether a program of the agent was executed."""
+        self.canary.unlink(missing_ok=True)
+        (self.root / "kept/a.txt").write_text("changed\n")
+        for words in (
+            ("status",),
+            ("diff",),
+            ("diff", "HEAD"),
+            ("commit", "-qam", "mine"),
+            ("commit", "-q", "--allow-empty", "-m", "mine"),
+            ("commit", "--allow-empty"),
+            ("status", "--ignored"),
+        ):
+            for folder in {".", at}:
+                self.git(*words, at=folder)
+        return self.canary.exists()
+
+
+class Vector(Struct, frozen=True):
+    agent: str
+    """What it does, after the definitions of EVIL."""
+    prepare: Prepare = lambda _: None
+    at: str = "."
+    """The project, in the repository."""
+    works: bool = True
+    """Whether git executes the program without any protection. Others could work with another git."""
+
+
+def _uses(*settings: tuple[str, ...]) -> Prepare:
+    def prepare(repository: Repository) -> None:
+        for setting in settings:
+            repository.config(*setting)
+
+    return prepare
+
+
+def _worktree_settings(repository: Repository) -> None:
+    repository.config("core.repositoryFormatVersion", "1")
+    repository.config("extensions.worktreeConfig", "true")
+
+
+def _no_hooks(repository: Repository) -> None:
+    shutil.rmtree(repository.root / ".git/hooks")
+
+
+def _husky(repository: Repository) -> None:
+    repository.program(".husky/pre-commit")
+    repository.config("core.hooksPath", ".husky")
+
+
+def _included(repository: Repository) -> None:
+    (repository.root / ".gitconfig").write_text("[alias]\nst = status\n")
+    repository.config("include.path", "../.gitconfig")
+
+
+def _included_on_branch(repository: Repository) -> None:
+    (repository.root / ".gitconfig").write_text("[core]\nabbrev = 8\n")
+    repository.config("includeIf.onbranch:evil.path", "../.gitconfig")
+
+
+def _fsmonitor(repository: Repository) -> None:
+    repository.program("tools/monitor")
+    repository.config("core.fsmonitor", "tools/monitor")
+
+
+def _filter(repository: Repository) -> None:
+    repository.program("tools/clean.sh", "cat")
+    repository.config("filter.x.clean", "sh tools/clean.sh %f")
+
+
+def _diff_driver(repository: Repository) -> None:
+    repository.program("tools/show", "cat")
+    repository.config("diff.x.textconv", "tools/show")
+
+
+def _home_hooks(repository: Repository) -> None:
+    (repository.home / ".gitconfig").write_text("[core]\nhooksPath = .githooks\n[user]\nname=a\nemail=a@b\n")
+
+
+def _submodule(repository: Repository) -> None:
+    repository.submodule()
+
+
+def _submodule_monitor(repository: Repository) -> None:
+    repository.submodule()
+    repository.program("sub/monitor")
+    repository.git("config", "core.fsmonitor", "./monitor", at="sub")
+
+
+def _submodule_worktree_settings(repository: Repository) -> None:
+    repository.submodule()
+    repository.git("config", "core.repositoryFormatVersion", "1", at="sub")
+    repository.git("config", "extensions.worktreeConfig", "true", at="sub")
+
+
+def _known_nested(repository: Repository) -> None:
+    repository.nested("sub")
+
+
+def _linked_worktree(repository: Repository) -> None:
+    _worktree_settings(repository)
+    repository.git("worktree", "add", "-q", "sub")
+
+
+def _below(repository: Repository) -> None:
+    (repository.root / "packages").mkdir()
+
+
+def _hooks_in(folder: str) -> str:
+    return f"mkdir -p {folder}; for hook in {' '.join(HOOKS)}; do cp evil {folder}/$hook; done\n"
+
+
+ATTRIBUTES = "echo '* filter=x diff=x' > .gitattributes; touch kept/a.txt\n"
+BARE = (
+    "git init -q --bare bare; mv bare/* .; rm -f config; "
+    "printf '[core]\\nrepositoryformatversion = 0\\nbare = false\\nworktree = .\\n' > config; trap_in config; "
+    "git --git-dir=. --work-tree=. add log.txt\n"
+)
+VECTORS: dict[str, Vector] = {
+    # -- repositories inside the project
+    "nested": Vector("nested sub; gitlink sub"),
+    "nested deeper": Vector("mkdir -p a/b; nested a/b/sub; gitlink a/b/sub"),
+    "nested and ignored": Vector("nested sub; gitlink sub; echo sub > .gitignore"),
+    "nested in nested": Vector(
+        "git init -q sub; commit_in sub; nested sub/in; cd sub; gitlink in; cd ..; gitlink sub"
+    ),
+    "hooks of nested": Vector(
+        "git init -q sub; commit_in sub; mkdir -p sub/.git/hooks; cp evil sub/.git/hooks/post-index-change; "
+        "echo x > sub/f; git -C sub add f; commit_in sub; touch -d 2001-01-01 sub/f; gitlink sub"
+    ),
+    "included in nested": Vector(
+        "git init -q sub; commit_in sub; trap_in inc; git config -f sub/.git/config include.path $PWD/inc; gitlink sub"
+    ),
+    "filter of nested": Vector(
+        "git init -q sub; echo x > sub/f; git -C sub add f; commit_in sub; git -C sub config filter.x.clean $E; "
+        "echo '* filter=x' > sub/.gitattributes; echo y > sub/f; gitlink sub"
+    ),
+    "worktree settings of nested": Vector(
+        "git init -q sub; commit_in sub; git -C sub config extensions.worktreeConfig true; "
+        "git -C sub config core.repositoryFormatVersion 1; trap_in sub/.git/config.worktree; gitlink sub"
+    ),
+    "common folder of nested": Vector(
+        "nested evilgit; git init -q sub; commit_in sub; cp -r sub/.git/objects evilgit/.git/; "
+        "echo $PWD/evilgit/.git > sub/.git/commondir; gitlink sub"
+    ),
+    "git file": Vector(
+        "nested other; gitlink other sub; mkdir sub; mv other/.git data; echo 'gitdir: ../data' > sub/.git"
+    ),
+    "git file into .git": Vector(
+        "nested other; gitlink other sub; mkdir sub; mv other/.git .git/data; echo 'gitdir: ../.git/data' > sub/.git"
+    ),
+    "git link": Vector(
+        "nested other; gitlink other sub; mkdir sub; mv other/.git data; ln -s ../data sub/.git"
+    ),
+    "link to a repository in .git": Vector(
+        "nested .git/other; gitlink .git/other sub; ln -s .git/other sub", works=False
+    ),
+    "link to a repository in the run's folder": Vector(
+        'nested "$HERE/other"; gitlink "$HERE/other" sub; ln -s "$HERE/other" sub',
+        works=False,
+    ),
+    "submodule in .git": Vector(
+        "nested .git/other; gitlink .git/other xgit/other; sed -i 's|xgit/other|.git/other|' .git/index; "
+        "python3 -c \"import hashlib; p='.git/index'; d=open(p,'rb').read()[:-20]; "
+        "d=d.replace(b'xgit/other',b'.git/other'); open(p,'wb').write(d+hashlib.sha1(d).digest())\" || true"
+    ),
+    "read-only folder": Vector("nested sub; gitlink sub; chmod 555 sub"),
+    "unreadable folder": Vector("mkdir a; nested a/sub; gitlink a/sub; chmod 111 a"),
+    "worktree": Vector(
+        "git worktree add -q sub; trap_in .git/worktrees/sub/config.worktree; gitlink sub", _worktree_settings
+    ),
+    "worktree with hooks of the project": Vector(
+        "git worktree add -q sub; mkdir -p sub/.husky; cp evil sub/.husky/post-index-change; "
+        "echo x > sub/f; git -C sub add f; touch -d 2001-01-01 sub/f; gitlink sub",
+        _uses(("core.hooksPath", ".husky")),
+    ),
+    "hooks of the user's settings in nested": Vector(
+        "git init -q sub; echo x > sub/f; git -C sub add f; commit_in sub; mkdir sub/.githooks; "
+        "cp evil sub/.githooks/post-index-change; touch -d 2001-01-01 sub/f; gitlink sub",
+        _home_hooks,
+    ),
+    # -- repositories that were there
+    "settings of a known one": Vector("trap_in sub/.git/config; gitlink sub", _known_nested),
+    "a known one replaced": Vector("rm -rf sub; mv sub old; nested sub; gitlink sub", _known_nested),
+    "common folder of a known one": Vector(
+        "nested evilgit; echo $PWD/evilgit/.git > sub/.git/commondir; gitlink sub", _known_nested
+    ),
+    "settings of a submodule": Vector("trap_in .git/modules/sub/config", _submodule),
+    "git file of a submodule": Vector("nested other; echo 'gitdir: ../other/.git' > sub/.git", _submodule),
+    "submodule replaced": Vector("rm -rf sub; mv sub old; nested sub; gitlink sub", _submodule),
+    "worktree settings of a submodule": Vector(
+        "trap_in .git/modules/sub/config.worktree", _submodule_worktree_settings
+    ),
+    "common folder of a submodule": Vector(
+        "nested evilgit; echo $PWD/evilgit/.git > .git/modules/sub/commondir", _submodule
+    ),
+    "program of a submodule": Vector("cp evil sub/monitor", _submodule_monitor),
+    "settings of a known worktree": Vector(
+        "trap_in .git/worktrees/sub/config.worktree; gitlink sub", _linked_worktree
+    ),
+    # -- the project's own repository
+    "settings": Vector("trap_in .git/config"),
+    "settings replaced": Vector("cp .git/config c; trap_in c; mv -f c .git/config"),
+    "settings of the worktree": Vector("trap_in .git/config.worktree", _worktree_settings),
+    "hooks": Vector(_hooks_in(".git/hooks")),
+    "missing hooks": Vector(_hooks_in(".git/hooks"), _no_hooks),
+    "common folder": Vector(
+        "nested evilgit; cp -r .git/objects .git/refs evilgit/.git/; echo $PWD/evilgit/.git > .git/commondir"
+    ),
+    ".git replaced by a folder": Vector("mv .git old; git init -q .; trap_in .git/config"),
+    ".git replaced by a file": Vector(
+        "nested other; rm -rf .git; mv .git old; echo 'gitdir: other/.git' > .git"
+    ),
+    ".git replaced by a link": Vector("nested other; rm -rf .git; mv .git old; ln -s other/.git .git"),
+    "bare repository instead of .git": Vector(f"rm -f .git/HEAD\n{BARE}"),
+    "attributes with a filter of the settings": Vector(
+        f"{ATTRIBUTES}cp evil tools/clean.sh; mv tools t; mkdir tools; cp evil tools/clean.sh", _filter
+    ),
+    "attributes in .git": Vector(
+        "mkdir -p .git/info; echo '* filter=x diff=x' > .git/info/attributes; cp evil tools/show",
+        _diff_driver,
+    ),
+    "sparse checkout": Vector(
+        "git sparse-checkout set kept; git config --worktree core.fsmonitor $E; trap_in .git/config.worktree",
+        _worktree_settings,
+    ),
+    "index with a monitor": Vector("git -c core.fsmonitor=$E update-index --fsmonitor", works=False),
+    "split index": Vector("git update-index --split-index; nested sub; gitlink sub"),
+    "alternates": Vector(
+        "nested sub; gitlink sub; echo $PWD/sub/.git/objects > .git/objects/info/alternates"
+    ),
+    "work tree": Vector(
+        "mkdir -p wt/tools wt/kept; cp evil wt/tools/clean.sh; echo x > wt/kept/a.txt; "
+        "echo '* filter=x' > wt/.gitattributes; git config core.worktree $PWD/wt",
+        _filter,
+    ),
+    "modules file": Vector(
+        "nested sub; gitlink sub; printf '[submodule \"sub\"]\\npath = sub\\nurl = ./sub\\nupdate = !touch ~/canary\\n' > .gitmodules"
+    ),
+    "project below its repository": Vector(BARE, _below, "packages"),
+    # -- files of the project that settings name
+    "folder of hooks": Vector(_hooks_in(".husky"), _husky),
+    "missing folder of hooks": Vector(_hooks_in(".husky"), _uses(("core.hooksPath", ".husky"))),
+    "folder of hooks replaced": Vector(f"mv .husky old\n{_hooks_in('.husky')}", _husky),
+    "included settings": Vector("trap_in .gitconfig", _included),
+    "missing included settings": Vector("trap_in .gitconfig", _uses(("include.path", "../.gitconfig"))),
+    "included settings behind a link": Vector(
+        "mkdir d; trap_in d/settings; ln -s ../d tools/inc", _uses(("include.path", "../tools/inc/settings"))
+    ),
+    "settings included on a branch": Vector(
+        "git checkout -q -b evil; trap_in .gitconfig", _included_on_branch
+    ),
+    "monitor": Vector("cp -f evil tools/monitor; mv tools t; mkdir tools; cp evil tools/monitor", _fsmonitor),
+    "missing monitor": Vector("cp evil tools/monitor", _uses(("core.fsmonitor", "tools/monitor"))),
+    "missing filter": Vector(
+        f"{ATTRIBUTES}cp evil tools/clean",
+        _uses(("filter.x.clean", "tools/clean"), ("filter.x.required", "true")),
+    ),
+    "missing script of a filter": Vector(
+        f"{ATTRIBUTES}cp evil tools/clean", _uses(("filter.x.process", "sh tools/clean"))
+    ),
+    "missing diff driver": Vector(
+        f"{ATTRIBUTES}cp evil tools/d", _uses(("diff.x.command", "tools/d --plain"))
+    ),
+    "missing external diff": Vector("cp evil tools/d", _uses(("diff.external", "tools/d"))),
+    "signature program": Vector(
+        "cp evil tools/gpg", _uses(("gpg.program", "./tools/gpg"), ("commit.gpgSign", "true"))
+    ),
+    "editor": Vector("cp evil tools/editor", _uses(("core.editor", "./tools/editor"))),
+}
+
+
+def left(project: Path) -> list[LeftInGit]:
+    facts = (event.fact for event in engine(project).events("s"))
+    return [item for fact in facts if isinstance(fact, GitLeft) for item in fact.items]
+
+
+def agent(text: str) -> str:
+    """A script, whose commands may fail."""
+    return f"(\n{EVIL}\n{text}\n) > log.txt 2>&1\n{WORK}"
+
+
+def confined(repository: Repository, text: str, at: str = ".", **changes: Any) -> list[LeftInGit]:
+    environ = {name: repository.environ[name] for name in ("PATH", "HOME")}
+    ended = ran(repository.root / at, script(agent(text), **changes), **environ)
+    assert ended.status is RunStatus.COMPLETED, ended
+    return left(repository.root / at)
+
+
+def unconfined(repository: Repository, text: str, at: str) -> None:
+    here = repository.root / at / ".claude/pipeline-runs/s/here"
+    here.mkdir(parents=True)
+    environ = {**repository.environ, "AGENTFORGE_RESULT": str(here / "result.json")}
+    subprocess.run(["sh", "-c", agent(text)], cwd=repository.root / at, env=environ, check=True, timeout=60)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    need_bwrap()
+    return Repository(tmp_path / "used")
+
+
+@pytest.mark.parametrize("name", VECTORS)
+def test_git_executes_nothing_that_a_confined_agent_wrote(
+    repository: Repository, tmp_path: Path, name: str
+) -> None:
+    vector, control = VECTORS[name], Repository(tmp_path / "control")
+    vector.prepare(control)
+    unconfined(control, vector.agent, vector.at)
+    assert control.used(vector.at) == vector.works, (control.root / vector.at / "log.txt").read_text()
+    vector.prepare(repository)
+    confined(repository, vector.agent, vector.at)
+    assert not repository.used(vector.at)
