@@ -111,7 +111,8 @@ _questions = st.lists(
     ),
     min_size=1,
     max_size=3,
-    unique_by=lambda question: question.id,
+    # An agent's questions are different when they are recorded.
+    unique_by=(lambda question: question.id, lambda question: question.question),
 ).map(tuple)
 
 

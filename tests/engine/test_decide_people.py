@@ -14,6 +14,7 @@ from agentforge.engine.legal import refuse_note, refuse_restart
 from agentforge.engine.rehearsal.rehearse import rehearse
 from agentforge.engine.replan import plan_change
 from agentforge.model import facts as f
+from agentforge.model.cursor import Cursor
 from agentforge.model.errors import IllegalMove
 from agentforge.model.plan import Approval, Judgment, Plan, Queue, StageNode
 from agentforge.model.request import Feedback, Request
@@ -787,7 +788,7 @@ def test_runtime_limit_is_extended_by_the_number_of_seconds_that_was_granted() -
 def test_answer_about_a_stage_that_is_over_changes_nothing() -> None:
     conversation = play(plan_of(stage(), stage("build")), ONE)
     asked = f.RequestOpened("r-1", "escalation", "k", "lost", "Retry?", ("retry",))
-    conversation.record(asked, conversation.events[-1].cursor)
+    conversation.record(asked, Cursor("0", 7, 1))
     conversation.happens("completed")
     before = state_of(conversation).at
     assert conversation.happens("answer r-1 retry")[0] == "< request_resolved r-1 continue"

@@ -519,6 +519,7 @@ def test_default_of_a_run_that_waits_continues_it() -> None:
         < session_continued approval-1
         < cancel_requested rejected by default
         < request_resolved approval-1 cancel
+        < request_resolved attempts_lost-11 withdrawn
         < session_aborted rejected by default
         = aborted
         """,
@@ -563,6 +564,8 @@ def test_run_awaits_approval_again_while_the_other_request_is_open() -> None:
         < awaiting_approval approval-2 attempts_lost-12
         = awaiting_approval
         > cancel enough
+        < request_resolved approval-2 withdrawn
+        < request_resolved attempts_lost-12 withdrawn
         < session_aborted enough
         = aborted
         """,

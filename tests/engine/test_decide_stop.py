@@ -256,6 +256,7 @@ def test_cancel_closes_open_questions() -> None:
         < request_opened recoveries_without_progress-6
         < session_paused recoveries_without_progress
         > cancel enough
+        < request_resolved recoveries_without_progress-6 withdrawn
         < session_aborted enough
         """,
     )

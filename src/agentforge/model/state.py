@@ -19,6 +19,8 @@ from agentforge.model.status import IterationStatus, NodeStatus, RunStatus, Task
 
 AT_MOST_ONCE = "at_most_once"
 """The pause reason of a run that asks whether to retry an attempt."""
+STUCK = "recoveries_without_progress"
+"""Why a run asks that was recovered again and again without any outcome in between."""
 MACHINE_SHUTDOWN = "machine_shutdown"
 """The pause reason of a run that was stopped because its machine was shut down: recovery continues it."""
 
@@ -627,7 +629,7 @@ class RunState(Struct, frozen=True):
     accepted_damage: tuple[int, ...] = ()
     """Damaged log lines that a person chose to ignore."""
     recoveries: int = 0
-    """Automatic recoveries since the last progress."""
+    """Automatic recoveries since the last progress: an outcome or an answer that was recorded."""
     recoveries_excused: int = 0
     """How many of those recoveries a person has accepted."""
     paused_at: datetime | None = None

@@ -4,9 +4,9 @@ from msgspec.structs import replace
 
 from agentforge.engine.decide.checks import PASS
 from agentforge.engine.decide.hooks import calls_in_flight
-from agentforge.engine.decide.requests import Question, Ruling
+from agentforge.engine.decide.requests import Question, Ruling, withdrawn
 from agentforge.engine.decide.routes import follow_verdict, verdict_feedback
-from agentforge.engine.decide.stage_at import StageAt, ended, in_flight, visit_again
+from agentforge.engine.decide.stage_at import Flight, StageAt, ended, in_flight, visit_again
 from agentforge.engine.questions import words_of
 from agentforge.model import facts as f
 from agentforge.model.event import Draft
@@ -157,30 +157,33 @@ def restarted(here: StageAt) -> Ruling | None:
     restart = here.at.restart
     if restart is None:
         return None
-    hooks = calls_in_flight(here.plan, here.state, here.place.cursor(0))
-    if flight := in_flight(here) or next(hooks, None):
+    if flight := flight_at(here):
         ends = ended(flight, restart.reason)
         return Ruling((ends,)) if ends else Ruling(work=(flight[0],))
-    withdrawn = (Draft(f.RequestResolved(r.id, "withdrawn"), r.at) for r in requests_of(here))
     verdict, feedback = here.at.verdict, here.at.feedback
     if verdict is not None and verdict.word != PASS:
         feedback = verdict_feedback(here, verdict, restart.reason)
     again = visit_again(
         here, "requested", restart.reason, by=restart.by, round=here.at.round, feedback=feedback
     )
-    return Ruling((*withdrawn, *here.record(again).facts))
+    return Ruling((*withdrawn(requests_of(here)), *here.record(again).facts))
+
+
+def flight_at(here: StageAt) -> Flight | None:
+    """What runs in this visit of the stage: a task of its own, or a hook that is called for it."""
+    hooks = calls_in_flight(here.plan, here.state, here.place.cursor(0))
+    return in_flight(here) or next(hooks, None)
 
 
 def requests_of(here: StageAt) -> list[Request]:
-    """The requests that this visit of the stage opened for itself."""
+    """The requests that this visit of the stage opened."""
     if not here.state.requests:
         return []
     at = here.place.cursor(0)
     return [
         request
         for request in here.state.requests
-        if request.scope == "branch"
-        and request.at is not None
+        if request.at is not None
         and (request.at.node_path, request.at.node_run, request.at.provider)
         == (at.node_path, at.node_run, at.provider)
     ]

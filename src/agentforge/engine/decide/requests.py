@@ -1,6 +1,6 @@
 """Questions to people: opening a request, and the consequences of its answer."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import assert_never
 
@@ -129,6 +129,10 @@ def defaults(state: RunState) -> tuple[Draft, ...]:
         for request in state.open_requests
         if request.is_overdue and request.default is not None
     )
+
+
+def withdrawn(requests: Iterable[Request]) -> tuple[Draft, ...]:
+    return tuple(Draft(f.RequestResolved(request.id, "withdrawn"), request.at) for request in requests)
 
 
 def consequences(plan: Plan, state: RunState, request: Request) -> tuple[Draft, ...]:

@@ -23,8 +23,9 @@ from agentforge.engine.decide.requests import (
     defaults,
     opened,
     request_waits,
+    withdrawn,
 )
-from agentforge.engine.decide.stage import decide_stage
+from agentforge.engine.decide.stage import decide_stage, is_stuck
 from agentforge.engine.decide.stage_at import Flight, ended, in_flight, stage_at
 from agentforge.engine.node_order import first_node, next_node
 from agentforge.model import facts as f
@@ -33,7 +34,16 @@ from agentforge.model.event import Draft
 from agentforge.model.failure import FailureKind
 from agentforge.model.plan import ParallelNode, Plan, Step, visit_dir
 from agentforge.model.request import ABORT, APPROVE
-from agentforge.model.state import AT_MOST_ONCE, NO_VERDICT, Between, BlockState, RunState, StageState, Start
+from agentforge.model.state import (
+    AT_MOST_ONCE,
+    NO_VERDICT,
+    STUCK,
+    Between,
+    BlockState,
+    RunState,
+    StageState,
+    Start,
+)
 from agentforge.model.status import RunStatus
 from agentforge.model.task import Wait, Work
 
@@ -62,7 +72,12 @@ def decide(plan: Plan, state: RunState) -> Directive:
 def _cancelled(_: Plan, state: RunState) -> Directive | None:
     if state.stop is None or not state.stop.cancel:
         return None
-    return Directive((Draft(f.SessionAborted(state.stop.reason), state.cursor),))
+    return _over(state, f.SessionAborted(state.stop.reason))
+
+
+def _over(state: RunState, ended: f.SessionCompleted | f.SessionAborted) -> Directive:
+    """No request stays open at the end of a run."""
+    return Directive((*withdrawn(state.requests), Draft(ended, state.cursor)))
 
 
 def _overdue(_: Plan, state: RunState) -> Directive | None:
@@ -94,8 +109,9 @@ def _stopping(plan: Plan, state: RunState) -> Directive | None:
     if stop.now and (facts := [ends for flight in flights if (ends := ended(flight, stop.reason))]):
         return Directive(tuple(facts))
     if not flights:
-        over = f.SessionAborted(stop.reason) if stop.cancel else f.SessionPaused(stop.reason)
-        return Directive((Draft(over, state.cursor),))
+        if stop.cancel:
+            return _over(state, f.SessionAborted(stop.reason))
+        return Directive((Draft(f.SessionPaused(stop.reason), state.cursor),))
     work: list[Work] = [task for task, _ in flights]
     if stop.due_at and not stop.now:
         work.append(Wait("stop", stop.due_at))
@@ -115,6 +131,15 @@ def _consequences(plan: Plan, state: RunState) -> Directive | None:
         if not request.is_open:
             return Directive(consequences(plan, state, request))
     return None
+
+
+def _outdated(_: Plan, state: RunState) -> Directive | None:
+    """Withdraw the question whether a run without progress continues, once there is progress: it is about the
+    whole run, where other branches may still work."""
+    if is_stuck(state) or not state.requests:
+        return None
+    asked = [request for request in state.requests if request.reason == STUCK]
+    return Directive(withdrawn(asked)) if asked else None
 
 
 def _resumed(plan: Plan, state: RunState) -> Directive | None:
@@ -253,13 +278,23 @@ def _session_end(plan: Plan, state: RunState, to: Destination | None) -> Directi
 
 def _complete(plan: Plan, state: RunState) -> Directive:
     reason = state.stages[-1].reason if plan.mode == "loop" and state.stages else "all_loops_complete"
-    return Directive((Draft(f.SessionCompleted(reason), state.cursor),))
+    return _over(state, f.SessionCompleted(reason))
+
+
+def _other_checkpoint(plan: Plan, state: RunState, to: Destination | None) -> Directive | None:
+    """Withdraw the question of a checkpoint that isn't here any more, because the run was recompiled."""
+    name = _checkpoint_before(plan, state, to)
+    outdated = withdrawn(r for r in state.requests if r.kind == "checkpoint" and r.subject != name)
+    return Directive(outdated) if outdated else None
+
+
+def _checkpoint_before(plan: Plan, state: RunState, to: Destination | None) -> str | None:
+    names = plan.checkpoints(to.path) if to and to.path in plan.places else ()
+    return next((name for name in names if name not in state.cleared), None)
 
 
 def _checkpoint(plan: Plan, state: RunState, to: Destination | None) -> Directive | None:
-    step = plan.places.get(to.path) if to else None
-    names = plan.checkpoints(step.path) if step else ()
-    name = next((name for name in names if name not in state.cleared), None)
+    step, name = plan.places.get(to.path) if to else None, _checkpoint_before(plan, state, to)
     if name is None or step is None:
         return None
     question = Question(
@@ -318,10 +353,10 @@ def _missing_node(state: RunState, path: str) -> Directive:
     return Directive((Draft(failed, state.cursor),))
 
 
-BETWEEN_NODES: tuple[NodeGate, ...] = (_session_start, _session_end, _checkpoint)
+BETWEEN_NODES: tuple[NodeGate, ...] = (_other_checkpoint, _session_start, _session_end, _checkpoint)
 _WAITING_GATES: tuple[RunGate, ...] = (_cancelled, _overdue, _answered, _unanswered)
 GATES: Mapping[RunStatus, tuple[RunGate, ...]] = {
-    RunStatus.RUNNING: (_overdue, _stopping, _consequences),
+    RunStatus.RUNNING: (_overdue, _stopping, _consequences, _outdated),
     RunStatus.PAUSED: _WAITING_GATES,
     RunStatus.AWAITING_APPROVAL: _WAITING_GATES,
 }

@@ -26,10 +26,18 @@ from agentforge.engine.decide.failure import (
     decide_after_stage_failure,
 )
 from agentforge.engine.decide.hooks import call_hooks, end_reason
-from agentforge.engine.decide.people import approval, asked_by_agent, awaits_approval, rejected, restarted
+from agentforge.engine.decide.people import (
+    approval,
+    asked_by_agent,
+    awaits_approval,
+    flight_at,
+    rejected,
+    requests_of,
+    restarted,
+)
 from agentforge.engine.decide.requests import Question, Ruling
 from agentforge.engine.decide.routes import follow_verdict
-from agentforge.engine.decide.stage_at import StageAt, in_flight, runtime_used_up, tightest
+from agentforge.engine.decide.stage_at import StageAt, runtime_used_up, tightest
 from agentforge.engine.decide.termination import MAX_JUDGE_FAILURES, end_of, wants_judge, wants_queue
 from agentforge.engine.retry import DEFAULT_POLICY
 from agentforge.model import facts as f
@@ -37,7 +45,7 @@ from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.hook import HookPoint
 from agentforge.model.request import CANCEL, RESUME, RETRY, SUCCEEDED
 from agentforge.model.result import Decision
-from agentforge.model.state import AT_MOST_ONCE, AttemptState, IterationState, RunState
+from agentforge.model.state import AT_MOST_ONCE, STUCK, AttemptState, IterationState, RunState
 from agentforge.model.status import TaskStatus
 from agentforge.model.task import PrepareTask, QueueTask, Wait
 
@@ -80,8 +88,14 @@ def _asked(gates: tuple[StageGate, ...], here: StageAt) -> Ruling | None:
 
 
 def _running(here: StageAt) -> Ruling | None:
-    flight = in_flight(here)
+    flight = flight_at(here)
     return Ruling(work=(flight[0],)) if flight else None
+
+
+def _asking(here: StageAt) -> Ruling | None:
+    """An open question holds the stage that asked it, even if what led to it has changed since: another
+    branch, a resume or the clock may have reset a counter."""
+    return Ruling() if any(request.kind == "escalation" for request in requests_of(here)) else None
 
 
 def _over(here: StageAt) -> Ruling | None:
@@ -304,16 +318,21 @@ def _stuck(here: StageAt) -> Ruling | None:
 
 def stuck(state: RunState) -> Question | None:
     """A question if the run was recovered too often; asked only before new tasks start."""
-    if state.recoveries - state.recoveries_excused < MAX_RECOVERIES:
+    if not is_stuck(state):
         return None
     return Question(
-        "recoveries_without_progress",
-        f"the run was recovered {state.recoveries} times without completing an iteration. Continue?",
+        STUCK,
+        f"the run was recovered {state.recoveries} times without progress: no iteration, check or judgment"
+        " was completed in between, and no hook or person answered. Continue?",
         scope="run",
     )
 
 
-AT_ANY_TIME: tuple[StageGate, ...] = (restarted, _running, _over)
+def is_stuck(state: RunState) -> bool:
+    return state.recoveries - state.recoveries_excused >= MAX_RECOVERIES
+
+
+AT_ANY_TIME: tuple[StageGate, ...] = (restarted, _running, _asking, _over)
 BETWEEN_ITERATIONS: tuple[StageGate, ...] = (
     awaits_approval,
     rejected,

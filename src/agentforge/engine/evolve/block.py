@@ -122,11 +122,16 @@ def with_stage(state: RunState, at: Cursor | None, stage: StageState) -> RunStat
 
 
 def with_fresh_stages(state: RunState) -> RunState:
-    """Earlier failures no longer count, in any stage."""
+    """Earlier failures no longer count, in any stage but those whose question is open: its answer is about
+    them."""
     match state.at:
         case StageState() as stage:
-            return replace(state, at=on_resume(stage))
+            fresh = replace(state, at=on_resume(stage))
         case BlockState() as block:
-            return replace(state, at=block.resumed(on_resume))
+            fresh = replace(state, at=block.resumed(on_resume))
         case _:
             return state
+    for request in state.open_requests:
+        if request.kind == "escalation" and (asking := state.stage_asking(request.at)):
+            fresh = with_stage(fresh, request.at, asking)
+    return fresh

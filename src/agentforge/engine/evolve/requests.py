@@ -12,7 +12,7 @@ from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
 from agentforge.model.failure import FailureKind
 from agentforge.model.request import Feedback, Request
-from agentforge.model.state import RunState
+from agentforge.model.state import STUCK, RunState
 from agentforge.model.status import TaskStatus
 
 
@@ -69,7 +69,7 @@ def _allow_escalated(state: RunState, event: Event, fact: f.RequestResolved, req
         return state
     if fact.effect == "reset" and request.reason not in checks.ROUTE_REASONS:
         state = _reset(state, request)
-    if request.reason == "recoveries_without_progress":
+    if request.reason == STUCK:
         return replace(state, recoveries_excused=state.recoveries)
     if request.reason == "runtime_limit":
         granted = float(fact.granted) if fact.effect == "granted" else None

@@ -29,6 +29,7 @@ from agentforge.model.place import visits_key
 from agentforge.model.request import TIMER
 from agentforge.model.state import (
     MAX_REFUSED,
+    STUCK,
     Between,
     BlockState,
     BranchState,
@@ -44,7 +45,7 @@ from agentforge.model.status import RunStatus
 
 MAX_CONTROLS = 32
 FIRST_FACTS = (f.SessionStarted, f.LogImported)
-FACTS_WITH_USAGE = (f.ErrorOccurred, f.JudgeCompleted)
+FACTS_WITH_USAGE = (f.IterationCompleted, f.ErrorOccurred, f.JudgeCompleted)
 FREQUENT = frozenset({f.IterationStarted, f.AttemptStarted, f.IterationCompleted})
 
 
@@ -64,6 +65,8 @@ def evolve(state: RunState | None, event: Event) -> RunState:
     changed = _apply(state, event)
     if state.hooks:
         changed = hooks.left(changed, event.cursor, fact)
+    if state.recoveries and _is_progress(state, fact):
+        changed = replace(changed, recoveries=0, recoveries_excused=0)
     return replace(changed, seq=event.seq, updated_at=event.at, cursor=_run_cursor(changed, event))
 
 
@@ -71,16 +74,24 @@ def _frequent(state: RunState, event: Event) -> RunState:
     """A shortcut for the most frequent events outside blocks, equivalent to `_apply`."""
     fact = cast("f.IterationStarted | f.AttemptStarted | f.IterationCompleted", event.fact)
     at = evolve_stage(_node(state, event), event, fact)
-    if type(fact) is f.IterationCompleted:
-        state = _progressed(state, fact)
+    if type(fact) is f.IterationCompleted and (state.recoveries or fact.usage is not None):
+        spending = state.spending.plus(fact.usage)
+        state = replace(state, recoveries=0, recoveries_excused=0, spending=spending)
     return replace(state, seq=event.seq, updated_at=event.at, cursor=event.cursor, at=at)
 
 
-def _progressed(state: RunState, fact: f.IterationCompleted) -> RunState:
-    if not state.recoveries and fact.usage is None:
-        return state
-    spending = state.spending.plus(fact.usage)
-    return replace(state, recoveries=0, recoveries_excused=0, spending=spending)
+def _is_progress(state: RunState, fact: f.AnyFact) -> bool:
+    """Whether a run gets on although its engine dies: something was completed or answered that isn't done
+    again. All of it is bounded between two iterations, so that no engine dies without end."""
+    match fact:
+        case f.IterationCompleted() | f.CheckCompleted() | f.JudgeCompleted(status="success"):
+            return True
+        case f.HookCompleted(point=point):
+            return point != "request"  # What it answers counts, if that is accepted.
+        case f.RequestAnswered(id=id):
+            return all(request.reason != STUCK for request in state.requests if request.id == id)
+        case _:
+            return False
 
 
 def _run_cursor(state: RunState, event: Event) -> Cursor | None:
@@ -203,9 +214,7 @@ def _apply_stage(state: RunState, event: Event, fact: StageFact) -> RunState:
         state = checks.verdict_reached(state, event, fact)
     elif isinstance(fact, f.StageTransitioned):
         state = checks.transitioned(state, event, fact)
-    if isinstance(fact, f.IterationCompleted):
-        state = _progressed(state, fact)
-    elif isinstance(fact, FACTS_WITH_USAGE):
+    if isinstance(fact, FACTS_WITH_USAGE):
         state = replace(state, spending=state.spending.plus(fact.usage))
     if event.cursor is not None and event.cursor.provider is not None:
         return replace(state, at=with_branch_stage(block_of(state.block, event), event, fact))
