@@ -1,4 +1,4 @@
-"""An open question holds what it is about, whatever else happens in the run meanwhile; none is left at its end."""
+"""An open question holds what it is about, whatever else happens in the run. None is left open at its end."""
 
 from collections.abc import Iterator
 
@@ -46,12 +46,11 @@ def is_about(request: Request, fact: f.AnyFact, at: Cursor | None) -> bool:
         return not isinstance(fact, f.HookStarted) or request.kind == "pause"
     if request.reason == STUCK and isinstance(fact, NEW_WORK):
         return True
-    asker = request.at
-    return bool(
-        asker
-        and at
-        and (asker.node_path, asker.node_run, asker.provider) == (at.node_path, at.node_run, at.provider)
-    )
+    return _visit(request.at) == _visit(at) is not None
+
+
+def _visit(at: Cursor | None) -> tuple[str, int, str | None] | None:
+    return (at.node_path, at.node_run, at.provider) if at else None
 
 
 def states(run: WildRun) -> Iterator[tuple[RunState, f.AnyFact, Cursor | None]]:

@@ -219,3 +219,52 @@ def test_replan_replaces_the_end_of_a_delay() -> None:
     inside = state_after(OLD, entered("plan", "0"), done("plan", "0", "1"), entered("build", "1"), delay)
     moved = evolve(inside, event(9, plan_change(OLD, OLD, inside)))
     assert (inside.node and inside.node.delay_due, moved.node and moved.node.delay_due) == (NOON, None)
+
+
+# -- nodes that the run has passed without running them
+
+
+def skipped_in(new: Plan, old: Plan, state: RunState) -> list[str]:
+    return [new.places[path].node.id for path in plan_change(new, old, state).skipped]
+
+
+A_B = plan_of(stage("a"), stage("b"), stage("c"))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "skipped"),
+    [("abc", ""), ("bac", "b"), ("bca", "bc"), ("xabc", "x"), ("axbc", ""), ("ac", "")],
+)
+def test_replan_in_a_node_skips_what_comes_before_it_now(nodes: str, skipped: str) -> None:
+    inside, new = state_after(A_B, entered("a", "0")), plan_of(*map(stage, nodes))
+    assert skipped_in(new, A_B, inside) == list(skipped)
+    moved = evolve(inside, event(9, plan_change(new, A_B, inside)))
+    assert sorted(new.places[path].node.id for path in moved.skipped) == sorted(skipped)
+
+
+def test_replan_before_the_first_node_skips_nothing() -> None:
+    assert skipped_in(plan_of(*map(stage, "ba")), A_B, state_after(A_B)) == []
+
+
+def test_replan_between_nodes_and_at_the_end_skips_what_was_not_run() -> None:
+    between = state_after(A_B, entered("a", "0"), done("a", "0", "1"))
+    assert skipped_in(plan_of(*map(stage, "xba")), A_B, between) == ["x", "b"]
+    over = state_after(A_B, entered("a", "0"), done("a", "0", "1"), entered("c", "2"), done("c", "2"))
+    assert skipped_in(plan_of(*map(stage, "abxc")), A_B, over) == ["b", "x"]
+
+
+def test_replan_in_a_later_round_skips_what_was_run_in_the_round_before() -> None:
+    twice = replace(A_B, passes=2)
+    first = [entered("a", "0"), done("a", "0"), entered("b", "1"), done("b", "1")]
+    state = state_after(twice, *first, entered("c", "2"), done("c", "2"), entered("a", "0", (2,), 2))
+    assert skipped_in(replace(plan_of(*map(stage, "bac")), passes=2), twice, state) == ["b"]
+    assert skipped_in(twice, twice, state) == []
+
+
+def test_replan_again_names_a_skipped_node_once_and_one_that_moves_behind_is_run() -> None:
+    inside, new = state_after(A_B, entered("a", "0")), plan_of(*map(stage, "bac"))
+    moved = evolve(inside, event(9, plan_change(new, A_B, inside)))
+    assert skipped_in(plan_of(*map(stage, "bxac")), new, moved) == ["x"]
+    back = evolve(moved, event(10, plan_change(A_B, new, moved)))
+    entered_b = evolve(back, event(11, *entered("b", "1")))
+    assert entered_b.skipped == {}

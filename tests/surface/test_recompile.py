@@ -136,3 +136,21 @@ def test_plan_file_is_restored_from_the_log(project: Project) -> None:
     (project.run_dir("auth") / "plan.json").write_text('{"nodes": []}')
     project.call("resume", "auth")
     assert plan_of(project) == before
+
+
+def test_node_that_was_moved_before_the_current_one_is_named_as_skipped(project: Project) -> None:
+    failed(project)
+    project.pipeline(*(f"{name}={WRITE_RESULT}" for name in ("new", "build", "last")), extra=ONCE)
+    done = project.call("resume", "auth", "--recompile")
+    assert done.code == 0, done.err
+    (warning,) = warned(done)
+    assert "skipped without having been run, because the run has already reached 'build': 'new'" in warning
+    status = project.call("status", "auth").out
+    assert "Outcome: 2 stages completed, 1 skipped" in status
+    stages = json.loads(project.call("status", "auth", "--json").out)["stages"]
+    assert [(stage["id"], stage["mark"]) for stage in stages] == [
+        ("new", "skipped"),
+        ("build", "done"),
+        ("last", "done"),
+    ]
+    assert "skipped=new" in project.call("tail", "auth").out

@@ -117,6 +117,7 @@ def test_stages_of_the_next_pass_are_waiting() -> None:
         (PIPELINE_ENDED, "das", "1 stage completed, 1 accepted, 1 skipped"),
         (PIPELINE_ENDED, "a", "1 stage accepted"),
         (PIPELINE_ENDED, "aas", "2 stages accepted, 1 skipped"),
+        (PIPELINE_ENDED, "dw", "1 stage completed, 1 not run"),
         (PIPELINE_ENDED, "", "reached the end of the pipeline"),
         ("max_iterations", "d", "reached the maximum number of iterations"),
     ],
@@ -125,6 +126,7 @@ def test_completed_run_says_what_became_of_its_stages(reason: str, marks: str, t
     rows = {
         "d": StageProgress("x", "done", 1, 1),
         "s": StageProgress("x", "skipped", 0, 1),
+        "w": StageProgress("x", "waiting", 0, 1),
         "a": StageProgress("x", "warning", 1, 1, verdict="fail", accepted_by="Ada"),
     }
     assert completion_text(reason, [rows[mark] for mark in marks]) == text
@@ -227,6 +229,7 @@ def test_skipped_nodes_follow_their_ids_into_a_new_plan() -> None:
     new = plan_of(stage("new"), SKIPS, nested("inner", stage("one")), stage("build"), GOES_BACK)
     conversation.record(plan_change(new, old, state_of(conversation)), state_of(conversation).cursor)
     assert [row for row in marks(conversation, new) if row[1] == "skipped"] == [
+        ("new", "skipped"),
         ("one", "skipped"),
         ("build", "skipped"),
     ]

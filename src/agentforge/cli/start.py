@@ -198,7 +198,7 @@ def resume_attached(
         if trusted:
             engine.trust(session)
         compiled = recompile(engine)
-        if is_continued:
+        if is_continued or not isinstance(compiled, bool):
             engine.validate_resume(
                 session,
                 force=force,

@@ -45,6 +45,15 @@ def entry(plan: Plan, place: Place, index: int, rounds: tuple[int, ...]) -> tupl
     return f"{prefix}{pipeline.nodes[index].path}", _from(pipeline, prefix, index, rounds)
 
 
+def is_of_round(path: str, rounds: tuple[int, ...], here: str, now: tuple[int, ...]) -> bool:
+    """Whether a node that was visited in these rounds is of the current one, in which a run is at another node:
+    both are in the same round of the pipelines that they share."""
+    levels = path.split(".")
+    pairs = enumerate(zip(here.split("."), levels, strict=False))
+    shared = next((n for n, (a, b) in pairs if a != b), len(levels) - 1)
+    return rounds[: shared + 1] == now[: shared + 1]
+
+
 def _levels(plan: Plan, path: str) -> list[tuple[Plan, str, int, int]]:
     """The enclosing pipelines, outermost first: each with its path prefix, the node's position in it, and its
     number of rounds."""

@@ -7,12 +7,12 @@ whose current node was removed can't continue with the new plan; that is an erro
 from collections.abc import Iterator
 
 from agentforge.engine.node_identity import key_of
-from agentforge.engine.node_order import first_node, next_node
+from agentforge.engine.node_order import first_node, is_of_round, next_node
 from agentforge.model import facts as f
 from agentforge.model.cursor import Destination
 from agentforge.model.errors import IllegalMove
 from agentforge.model.plan import ParallelNode, Plan, Step
-from agentforge.model.state import Between, BlockState, RunState, Start
+from agentforge.model.state import Between, BlockState, RunState, Start, is_within
 
 _HINT = "restore it, resume without --recompile, or start over with --force"
 
@@ -24,7 +24,28 @@ def plan_change(new: Plan, old: Plan, state: RunState) -> f.PlanChanged:
     visited = {key.partition("@")[0] for key in state.visits}
     back: dict[str, str | None] = {name: now[name] for name in visited if name in now}
     gone = {path: key for key, path in _places(old) if paths[path] is None}
-    return f.PlanChanged(new, _destination(new, old, state, paths), paths | back, gone)
+    to = _destination(new, old, state, paths)
+    return f.PlanChanged(new, to, paths | back, gone, tuple(_left_behind(new, state, paths | back, to)))
+
+
+def _left_behind(
+    new: Plan, state: RunState, paths: dict[str, str | None], to: Destination | None
+) -> Iterator[str]:
+    """The nodes before the current one that were not run in this round, and that no route skipped."""
+    if isinstance(state.at, Start):
+        return
+    last = state.stages[-1].path if state.stages else ""
+    here, now = (to.path, to.rounds) if to else (paths.get(last) or last, state.rounds)
+    visited = {paths.get(key.partition("@")[0]) for key in state.visits}
+    skipped = {path for known, path in paths.items() if any(is_within(known, node) for node in state.skipped)}
+    rounds = {paths.get(record.path): record.rounds for record in state.stages}
+    for step in new.steps:
+        path = step.path
+        if to is not None and path == here:
+            return
+        is_run = path in visited and is_of_round(path, rounds.get(path, now), here, now)
+        if not is_run and path not in skipped:
+            yield path
 
 
 def _destination(new: Plan, old: Plan, state: RunState, paths: dict[str, str | None]) -> Destination | None:

@@ -611,7 +611,8 @@ class RunState(Struct, frozen=True):
     stages: tuple[StageRecord, ...] = ()
     """Completed nodes: the latest visit of each, in order of completion."""
     skipped: dict[str, datetime] = field(default_factory=dict)
-    """When a route passed over a node, by path; not of those that were visited since."""
+    """When a route passed over a node, or a recompilation left it behind, by path; not of those that were
+    visited since."""
     spending: Spending = Spending()
     stop: Stop | None = None
     requests: tuple[Request, ...] = ()

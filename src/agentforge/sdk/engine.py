@@ -294,7 +294,8 @@ class Engine(HookDecorators):
         approve: bool = False,
         skip_checks: Mapping[str, str] | None = None,
     ) -> None:
-        """Raise the errors of `resume` that can be found without opening the run."""
+        """Raise the errors of `resume` that can be found without opening the run. Warns about nodes that it
+        would skip because of a recompilation."""
         how = Resumption(
             f.SessionResumed("person", approve=approve),
             f.RestartRequested("requested", "person", provider) if restart_stage else None,

@@ -5,6 +5,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from agentforge.engine.node_order import is_of_round
 from agentforge.model.cursor import Destination
 from agentforge.model.plan import ParallelNode, Plan, StageNode, Step
 from agentforge.model.state import (
@@ -92,11 +93,10 @@ def completion_text(reason: str, stages: Sequence[StageProgress]) -> str:
     """What a completed run did: `2 stages completed, 1 skipped`; of a loop, why it ended."""
     if reason != PIPELINE_ENDED or not stages:
         return reason_text(reason)
-    accepted, skipped = (
-        sum(bool(stage.accepted_by) for stage in stages),
-        sum(stage.mark == "skipped" for stage in stages),
-    )
-    counts = {"completed": len(stages) - accepted - skipped, "accepted": accepted, "skipped": skipped}
+    counts = dict.fromkeys(("completed", "accepted", "skipped", "not run"), 0)
+    for stage in stages:
+        what = {"skipped": "skipped", "waiting": "not run"}.get(stage.mark)
+        counts[what or ("accepted" if stage.accepted_by else "completed")] += 1
     (first, number), *others = [(what, number) for what, number in counts.items() if number]
     if first == "completed" and not others:
         return "all stages completed"
@@ -104,7 +104,7 @@ def completion_text(reason: str, stages: Sequence[StageProgress]) -> str:
 
 
 def is_skipped(path: str, state: RunState) -> bool:
-    """Whether a route passed over the node."""
+    """Whether a route passed over the node, or a recompilation left it behind."""
     return any(is_within(path, node) for node in state.skipped) and not _is_ahead(path, state)
 
 
@@ -170,10 +170,8 @@ def current_path(state: RunState) -> str | None:
 def _is_of_this_round(record: StageRecord, state: RunState) -> bool:
     """Whether the node was completed in the current round of its pipeline."""
     # After the end of the run, the latest record has its rounds.
-    here = (current_path(state) or state.stages[-1].path).split(".")
-    there = record.path.split(".")
-    shared = next((n for n, (a, b) in enumerate(zip(here, there, strict=False)) if a != b), len(there) - 1)
-    return record.rounds[: shared + 1] == state.rounds[: shared + 1]
+    here = current_path(state) or state.stages[-1].path
+    return is_of_round(record.path, record.rounds, here, state.rounds)
 
 
 def _current_mark(status: RunStatus) -> StageMark:

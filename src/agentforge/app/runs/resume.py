@@ -153,7 +153,7 @@ def validate_resume(
         refuse_restart(info.state, how.restart.provider)
     if (compiled := recompile()) is not None:
         context.caller.refuse_agent(recompile=True)
-        _plan_changed(compiled.plan, info.plan, info.state)
+        _warn_if_skipped(_plan_changed(compiled.plan, info.plan, info.state))
         waivers(context, compiled.plan, how.skip_checks)
         return
     waivers(context, info.plan, how.skip_checks)
@@ -289,6 +289,21 @@ def _plan_changed(plan: Plan, before: Plan, state: RunState) -> f.PlanChanged:
             hint="start over with --force",
         )
     return plan_change(plan, before, state)
+
+
+def _warn_if_skipped(change: f.PlanChanged) -> None:
+    """Name the nodes that were not run, and won't be."""
+    if not change.skipped:
+        return
+    places = change.plan.places
+    names = ", ".join(repr(places[path].node.id) for path in change.skipped)
+    here = repr(places[change.at.path].node.id) if change.at else "the end of the run"
+    log.warning(
+        "skipped without having been run, because the run has already reached %s: %s;"
+        " to run a node, move it behind the place that the run has reached, and recompile again",
+        here,
+        names,
+    )
 
 
 def _change_plan(journal: Journal, layout: RunLayout, compiled: Compiled) -> None:

@@ -4,6 +4,7 @@ from msgspec.structs import replace
 
 from agentforge.engine.evolve.attempt import with_attempt, with_iteration
 from agentforge.model import facts as f
+from agentforge.model.event import Event
 from agentforge.model.plan import Plan, StageNode
 from agentforge.model.request import Request
 from agentforge.model.state import (
@@ -20,14 +21,15 @@ from agentforge.model.state import (
 )
 
 
-def apply_plan_change(state: RunState, fact: f.PlanChanged) -> RunState:
+def apply_plan_change(state: RunState, event: Event, fact: f.PlanChanged) -> RunState:
     """The state after a plan change."""
     paths = fact.paths
     known = ((record, paths.get(record.path, record.path)) for record in state.stages)
     moved = replace(
         state,
         stages=tuple(replace(record, path=path) for record, path in known if path is not None),
-        skipped={now: when for path, when in state.skipped.items() if (now := _passed(path, paths))},
+        skipped=dict.fromkeys(fact.skipped, event.at)
+        | {now: when for path, when in state.skipped.items() if (now := _passed(path, paths))},
         visits={_visited(key, fact): count for key, count in state.visits.items()},
         requests=tuple(_asked_in(request, paths) for request in state.requests),
         cycles={_counted(key, paths): count for key, count in state.cycles.items()},

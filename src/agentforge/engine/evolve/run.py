@@ -157,7 +157,7 @@ def _apply(state: RunState, event: Event) -> RunState:
             refused = (*state.refused, RefusedFile(name, reason, moved_to))
             return replace(state, refused=refused[-MAX_REFUSED:])
         case f.PlanChanged():
-            return apply_plan_change(state, fact)
+            return apply_plan_change(state, event, fact)
         case f.LogRepaired() | f.LogImported() | f.SessionStarted() | f.TmuxSessionCleaned() | f.TreeTaken():
             return state
         case (

@@ -172,6 +172,8 @@ class PlanChanged(Fact, frozen=True):
     """Each old path's path in the new plan; None if the node was removed."""
     gone: dict[str, str] = field(default_factory=dict)
     """Keys of the removed nodes, valid in any plan: a node that returns keeps its visit count."""
+    skipped: tuple[str, ...] = ()
+    """Paths of nodes that were not run and come before the current one now: no run goes back for them."""
 
 
 class FileRefused(Fact, frozen=True):

@@ -245,7 +245,9 @@ def _of_session(fact: AnyFact) -> list[tuple[str, Any]]:
         case f.AwaitingApproval() | f.SessionContinued():
             return [("requests", ",".join(fact.requests))]
         case f.PlanChanged():
-            return [("node", fact.at.path)] if fact.at else []
+            names = [one_line(fact.plan.places[path].node.id) for path in fact.skipped]
+            at = [("node", fact.at.path)] if fact.at else []
+            return [*at, ("skipped", ",".join(names))] if names else at
         case f.TmuxSessionCleaned():
             return [("name", fact.name)]
         case _:
