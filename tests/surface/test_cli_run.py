@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.adapters.fake_clis import put_cli, speaking
 from tests.surface.terminal import WRITE_RESULT, Project, wait_for
 
 
@@ -12,6 +13,7 @@ def test_run_prints_a_line_for_each_event_that_matters(project: Project) -> None
     done = project.call("run", "-p", file, "-s", "auth")
     assert done.code == 0
     assert done.lines == [
+        f"Agents in {project.root}: command (no sandbox)",
         "Pipeline: demo",
         "Session: auth",
         "2 stages: plan → build",
@@ -30,6 +32,16 @@ def test_run_prints_a_line_for_each_event_that_matters(project: Project) -> None
         "  .claude/pipeline-runs/auth",
     ]
     assert project.types("auth")[-1] == "session_complete"
+
+
+def test_permissions_model_and_folder_are_said_before_the_first_agent(project: Project) -> None:
+    put_cli(project.home / "bin", "claude", speaking("claude"))
+    search = f"{project.home}/bin:{project.env['PATH']}"
+    done = project.call("work", "fix", "1", "--foreground", "--model", "haiku", env={"PATH": search})
+    allowed = "permissions: all (--dangerously-skip-permissions); no sandbox"
+    assert done.lines[0] == f"Agents in {project.root}: claude / haiku ({allowed})"
+    mocked = project.call("work", "mocked", "1", "--foreground", env={"MOCK_MODE": "true"})
+    assert "Agents in" not in mocked.out
 
 
 def test_structured_logs_go_to_stderr_as_json(project: Project) -> None:

@@ -26,6 +26,7 @@ def test_tmux_session_detached_named_pipeline_and_the_hints(project: Project, tm
     done = project.call("pipeline", file, "auth")
     assert done.code == 0, done.err
     assert done.lines == [
+        f"Agents in {project.root}: command (no sandbox)",
         "Session started in tmux: pipeline-auth",
         "",
         "  Attach:  agentforge attach auth",
@@ -176,7 +177,7 @@ def test_tmux_inside_of_tmux_a_window_is_made(project: Project, tmux: TmuxServer
     file = project.pipeline(f"plan={PATIENT}")
     done = project.call("pipeline", file, "auth", env={"TMUX": inside, "TMUX_PANE": pane})
     assert done.code == 0, done.err
-    assert done.lines[0] == "Session started in tmux window: pipeline-auth"
+    assert done.lines[1] == "Session started in tmux window: pipeline-auth"
     assert "  Attach:  agentforge attach auth" in done.lines
     assert tmux.sessions() == ["mine"]
     assert "mine/pipeline-auth" in tmux.windows()

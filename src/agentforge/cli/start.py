@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from agentforge.cli import exit_codes
 from agentforge.cli.background import Detached, cleaned_option, detach, in_background, show_detached
 from agentforge.cli.invocation import Invocation, invocation, options_of, record_option, yes_option
-from agentforge.cli.output import echo, echo_wrapped, note
+from agentforge.cli.output import echo, echo_wrapped, ignore_closed_stdout, note, with_program
 from agentforge.cli.run_options import (
     RunOptions,
     compile_and_warn,
@@ -43,6 +43,7 @@ def start_attached(given: RunOptions, notes: "Sequence[AnyFact]" = ()) -> int:
         current_session.set(compiled.plan.session.name)
         if trusted:
             trust_existing(engine, compiled.plan.session.name)
+        _announce_agents(call, engine, compiled)
         return await engine.start(
             compiled,
             force=given.force,
@@ -53,6 +54,14 @@ def start_attached(given: RunOptions, notes: "Sequence[AnyFact]" = ()) -> int:
         )
 
     return drive_and_ask(call, work) or exit_codes.COMPLETED
+
+
+def _announce_agents(call: Invocation, engine: "Engine", compiled: "Compiled") -> None:
+    """Before the first agent: what it may do, which model it calls, and where it works."""
+    line = "" if call.as_json else with_program(engine.agents(compiled), call.program)
+    if line:
+        with ignore_closed_stdout():
+            echo_wrapped(line)
 
 
 def _is_trusted(call: Invocation, given: RunOptions) -> bool:
@@ -115,7 +124,7 @@ def start_or_resume(options: dict[str, Any], **what: Any) -> int:
     return start_attached(given, notes)
 
 
-async def _validate(engine: "Engine", given: RunOptions, background: "Background") -> str:
+async def _validate(call: Invocation, engine: "Engine", given: RunOptions, background: "Background") -> str:
     """Report errors while the terminal is still attached. Returns the session."""
     if given.is_resumed and given.session is not None:
         background.refuse(given.session, force=given.force)
@@ -133,6 +142,7 @@ async def _validate(engine: "Engine", given: RunOptions, background: "Background
     await engine.validate_start(
         compiled, force=given.force, approve=given.approve, skip_checks=given.skip_checks
     )
+    _announce_agents(call, engine, compiled)
     return session
 
 
@@ -163,7 +173,7 @@ def _start_in_background(call: Invocation, given: RunOptions) -> int:
     async def prepare(engine: "Engine", background: "Background") -> Detached:
         if given.trust and given.session is not None:
             trust_existing(engine, given.session)
-        session = await _validate(engine, given, background)
+        session = await _validate(call, engine, given, background)
         return Detached(session, lambda cleaned: given.arguments(call.root, session, cleaned), given.force)
 
     return show_detached(call, detach(call, prepare))

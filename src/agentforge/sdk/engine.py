@@ -47,6 +47,7 @@ from agentforge.ports.provider import Provider
 from agentforge.runtime.iteration_files import light_iterations, write_iteration_files
 from agentforge.runtime.supervision import SupervisorLimits
 from agentforge.sdk.hooks import HookDecorators
+from agentforge.views.lines.agents import agents_line
 from agentforge.views.lines.dry_run import preview, readiness_lines
 
 
@@ -456,10 +457,16 @@ class Engine(HookDecorators):
         """What a run would do, and what prevents it here, as lines of text."""
         ready = await self.readiness(compiled)
         plan = ready.plan
-        permissions = RunProviders(self._registry, plan, self.environ).permissions(plan.providers())
-        lines = preview(plan, self.runs.layout(plan.session.name), permissions)
+        lines = preview(plan, self.runs.layout(plan.session.name), self._permissions(plan))
         problems = [(problem.message, problem.hint) for problem in ready.problems]
         return [*lines, *readiness_lines(problems, ready.warnings)]
+
+    def agents(self, compiled: Compiled) -> str:
+        """Which agents a run would start, with which models and permissions and where, as one line of text;
+        empty in mock mode, which starts none."""
+        if self._runner.is_mock:
+            return ""
+        return agents_line(compiled.plan, self._permissions(compiled.plan), self.project)
 
     def inspect(self, session: str) -> RunInfo:
         """The run, folded from its whole log without caches, with all damage reported. Writes the files of
@@ -503,6 +510,10 @@ class Engine(HookDecorators):
         await self._runner.close()
 
     # -- details
+
+    def _permissions(self, plan: Plan) -> dict[str, tuple[str, ...]]:
+        providers = RunProviders(self._registry, plan, self.environ)
+        return providers.permissions(plan.providers() | plan.judges())
 
     def _recompilation(self, session: str, recompile: Compiled | bool) -> Callable[[], Compiled | None]:
         """A function that returns the new plan, or None if the run keeps its own."""

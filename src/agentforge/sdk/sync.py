@@ -84,6 +84,9 @@ class SyncEngine(HookDecorators):
     def lint_all(self) -> Sequence[LintResult]:
         return self._runner.run(self.engine.lint_all())
 
+    def agents(self, compiled: Compiled) -> str:
+        return self.engine.agents(compiled)
+
     def readiness(self, compiled: Compiled) -> Readiness:
         return self._runner.run(self.engine.readiness(compiled))
 

@@ -21,16 +21,13 @@ from agentforge.model.plan import (
     Termination,
 )
 from agentforge.views.graph import GraphNode, stages_by_path
+from agentforge.views.lines.agents import OWN_PERMISSIONS, Permissions, permission_words, provider_text
 from agentforge.views.lines.plan import hook_sections, judgment_lines
 from agentforge.views.prompt import asks_for_result
 from agentforge.views.text import counted, one_line, span
 
 TEXT_CHARS = 100
-OWN_PERMISSIONS = "as configured in the CLI's own settings"
 APPENDED = "a paragraph that asks for it is appended to the prompt (`result_instructions: off` omits it)"
-
-Permissions = Mapping[str, Sequence[str]]
-"""By provider: the arguments that let its CLI work without asking, unless the stage sets others."""
 
 
 def preview(plan: Plan, layout: RunLayout, permissions: Permissions | None = None) -> list[str]:
@@ -68,7 +65,7 @@ def _head(plan: Plan, layout: RunLayout) -> Iterator[str]:
         yield f"- Runtime limit: {span(rails.max_runtime_seconds)}"
     stages = [stage for step in plan.steps for stage in step.stages]
     judged = (plan.judge_of(stage) for stage in stages if isinstance(stage.termination, Judgment))
-    if judges := dict.fromkeys(map(_provider, judged)):
+    if judges := dict.fromkeys(map(provider_text, judged)):
         yield f"- Judge: {', '.join(judges)}"
     if plan.pipeline.views:
         yield f"- Views: {', '.join(plan.pipeline.views)}"
@@ -126,7 +123,7 @@ def _stage(node: StageNode, session: str, permissions: Permissions, place: Graph
     if node.description:
         yield f"- {one_line(node.description, TEXT_CHARS)}"
     for title, choice in zip(("Provider", *["Fallback"] * len(node.fallbacks)), node.chain, strict=True):
-        yield f"- {title}: {_provider(choice)}"
+        yield f"- {title}: {provider_text(choice)}"
         yield from _access(choice, permissions)
     yield f"- Sandbox: {_sandbox(node.sandbox)}"
     yield f"- Iterations: {_iterations(node.termination)}"
@@ -162,22 +159,14 @@ def _approval(approval: Approval) -> str:
     return "; ".join(parts)
 
 
-def _provider(choice: ProviderChoice) -> str:
-    return f"{choice.type} / {choice.model}" if choice.model else choice.type
-
-
 def _access(choice: ProviderChoice, permissions: Permissions) -> Iterator[str]:
     """Which server the provider calls, and what its agent may do without asking."""
     if address := choice.config.get("base_url"):
         key = choice.config.get("api_key_env") or "the key of the model's vendor, if any"
         yield f"- Server: {one_line(str(address), TEXT_CHARS)}, with {one_line(str(key), TEXT_CHARS)}"
-    if choice.type not in permissions:
-        return
-    given = choice.config.get("permissions")
-    words = permissions[choice.type] if given is None else given
-    line = one_line(" ".join(map(str, words)), TEXT_CHARS) if isinstance(words, Sequence) else ""
-    shown = f"all ({line})" if line and given is None else line
-    yield f"- Permissions: {shown or OWN_PERMISSIONS}"
+    words = permission_words(choice, permissions, TEXT_CHARS)
+    if words is not None:
+        yield f"- Permissions: {words or OWN_PERMISSIONS}"
 
 
 def _sandbox(sandbox: SandboxChoice | None) -> str:
