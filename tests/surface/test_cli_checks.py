@@ -16,13 +16,34 @@ def test_lint_prints_every_diagnostic_and_a_summary(project: Project) -> None:
     project.stage("bad", "provider: mock\ntermination: {type: fixed, iterations: -1}\nprompt: nosuch.md\n")
     done = project.call("lint")
     assert done.code == 2
-    assert done.out.startswith("  bad\n    [FAIL] Validation failed\n    [ERROR] ")
-    assert "  good\n    [PASS] No problems found\n" in done.out
+    assert done.out.startswith("  stage bad\n    [FAIL] Validation failed\n    [ERROR] ")
+    assert "  stage good\n    [PASS] No problems found\n" in done.out
     assert done.lines[-1] == "Summary: 2 targets, 1 passed, 1 failed"
     assert "^" in done.out
     as_json = project.call("lint", "--json")
     assert (as_json.json["passed"], as_json.json["failed"]) == (1, 1)
     assert as_json.json["targets"][0]["diagnostics"][0]["place"]["line"] == 2
+
+
+def test_lint_reads_the_pipelines_in_the_project_folder_and_says_what_it_read(project: Project) -> None:
+    project.stage("change", "provider: mock\n")
+    (project.root / ".claude" / "pipelines").mkdir()
+    (project.root / ".claude" / "pipelines" / "change.yaml").write_text("nodes: [{id: a, stage: change}]\n")
+    (project.root / "tidy.yaml").write_text("nodes:\n  - {id: a, prompt: x, provider: mock, runz: 2}\n")
+    (project.root / "docker-compose.yml").write_text("services: {web: {image: nginx}}\n")
+    (project.root / "kind.yaml").write_text("nodes: [{role: worker}]\n")
+    done = project.call("lint")
+    assert done.code == 2
+    assert "tidy.yaml:2:40: unknown-key: unknown key `runz` in node" in done.out
+    names = ["  stage change", "  pipeline change", "  pipeline tidy.yaml"]
+    assert [line for line in done.lines if line.startswith("  ") and line[2] != " "] == names
+    assert done.lines[-3:] == [
+        "Read: .claude/stages, .claude/pipelines, .agentforge/providers, and the pipelines in the project's "
+        "folder. Other files: agentforge lint FILE",
+        "Not read: kind.yaml; found no node with `stage`, `prompt`, `parallel` or `pipeline`",
+        "Summary: 3 targets, 2 passed, 1 failed",
+    ]
+    assert project.call("lint", "--json").json["unread"] == ["kind.yaml"]
 
 
 def test_lint_takes_a_kind_a_name_or_a_file(project: Project) -> None:
@@ -31,7 +52,7 @@ def test_lint_takes_a_kind_a_name_or_a_file(project: Project) -> None:
     assert project.call("lint", "loop", "good").code == 0
     assert project.call("lint", "loop").lines[-1] == "Summary: 1 target, 1 passed, 0 failed"
     assert project.call("lint", "pipeline", file).lines == [
-        "  p.yaml",
+        "  pipeline p.yaml",
         "    [PASS] No problems found",
         "Summary: 1 target, 1 passed, 0 failed",
     ]
@@ -56,7 +77,7 @@ def test_lint_and_dry_run_show_the_hooks(project: Project) -> None:
     (project.root / "hooked.yaml").write_text(HOOKED)
     shown = "hook iteration_end-1: script at iteration_end of build, if iteration % 3 == 0"
     assert project.call("lint", "hooked.yaml").lines == [
-        "  hooked.yaml",
+        "  pipeline hooked.yaml",
         "    [PASS] No problems found",
         f"    {shown}",
         "Summary: 1 target, 1 passed, 0 failed",

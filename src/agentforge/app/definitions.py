@@ -23,6 +23,7 @@ from agentforge.definition.resolve import (
     stage_names,
     stage_roots,
 )
+from agentforge.definition.root_files import RootFiles, root_files
 from agentforge.definition.yaml.parser import relative
 from agentforge.legacy.migration import Migration, examine_migration
 from agentforge.model.diagnostic import Diagnostic, Severity, SourcePlace
@@ -127,10 +128,20 @@ class Definitions:
         return found + [self.lint_provider(name) for name in self.own_providers()]
 
     def own(self) -> Iterator[tuple[str, DefinitionKind]]:
-        """The stages and pipelines in the project folder."""
+        """The stages and pipelines of the project: those with a name, and pipeline files in its folder."""
         stages, pipelines = stage_folders(self._sources), pipeline_files(self._sources)
         yield from ((name, "stage") for name, folder in stages.items() if self._is_inside(folder))
         yield from ((name, "pipeline") for name, path in pipelines.items() if self._is_inside(path))
+        yield from ((name, "pipeline") for name in self._root_files.pipelines)
+
+    def unread(self) -> Sequence[str]:
+        """The YAML files in the project folder that have nodes but don't look like pipelines: `lint_all`
+        leaves them out."""
+        return self._root_files.unclear
+
+    @cached_property
+    def _root_files(self) -> RootFiles:
+        return root_files(self._sources)
 
     def own_providers(self) -> list[str]:
         """The providers that the project describes."""

@@ -7,17 +7,19 @@ import click
 
 from agentforge.cli import exit_codes
 from agentforge.cli.invocation import invocation, project_options
-from agentforge.cli.output import echo, note, print_json, styled, wrapped
+from agentforge.cli.output import echo, echo_wrapped, note, print_json, styled, wrapped
 from agentforge.model.condition import condition_text
+from agentforge.model.diagnostic import listed
 from agentforge.views.graph import judged_stages
 from agentforge.views.lines.plan import hook_line, lint_lines
-from agentforge.views.text import counted
+from agentforge.views.text import counted, one_line
 
 if TYPE_CHECKING:
     from agentforge import Definitions, LintResult, SyncEngine
     from agentforge.model.hook import Hook
 
 OF_THIS_MACHINE = "provider-unusable"
+PLACES = ".claude/stages, .claude/pipelines, .agentforge/providers, and the pipelines in the project's folder"
 
 
 @click.command()
@@ -31,23 +33,30 @@ OF_THIS_MACHINE = "provider-unusable"
 def lint(kind: str | None, name: str | None, strict: bool, static: bool) -> int:
     """Validate stages and pipelines.
 
-    Without arguments, validates all stages, pipelines and providers of the project. `loop` validates the
-    stages, `pipeline` the pipelines, and `agentforge lint FILE.yaml` one pipeline file. Everything that `run`
-    would refuse is an error, including missing programs; --static validates only the files. The hooks, checks
-    and routes of a pipeline are listed.
+    Without arguments, validates all stages, pipelines and providers of the project: those in .claude and
+    .agentforge, and the pipeline files in its folder. `loop` validates the stages, `pipeline` the pipelines,
+    and `agentforge lint FILE.yaml` one pipeline file. Everything that `run` would refuse is an error,
+    including missing programs; --static validates only the files. The hooks, checks and routes of a pipeline
+    are listed.
     """
     from agentforge.cli.controls import open_engine
 
     with open_engine(call := invocation()) as engine:
         found = _targets(engine.definitions if static else engine, kind, name)
+        unread = engine.definitions.unread() if kind is None else ()
     failed = [linted for linted in found if not linted.passed or (strict and linted.diagnostics)]
     if call.as_json:
-        print_json(_as_json(found, failed))
+        print_json({**_as_json(found, failed), "unread": unread})
     else:
         for linted in found:
             _print(linted, passed=linted not in failed)
         if not found:
-            echo("Nothing to validate: no stages in .claude/stages, no pipelines in .claude/pipelines")
+            echo(f"Nothing to validate{'' if kind else ': no stage, pipeline or provider found'}")
+        if kind is None:
+            echo_wrapped(f"Read: {PLACES}. Other files: {call.program} lint FILE")
+        if unread:
+            because = "found no node with `stage`, `prompt`, `parallel` or `pipeline`"
+            echo_wrapped(f"Not read: {listed(map(one_line, unread))}; {because}")
         passed = len(found) - len(failed)
         echo(f"Summary: {counted(len(found), 'target')}, {passed} passed, {len(failed)} failed")
         if any(one.code == OF_THIS_MACHINE for linted in failed for one in linted.diagnostics):
@@ -75,7 +84,7 @@ def _targets(
 def _print(linted: "LintResult", *, passed: bool) -> None:
     from agentforge.model.diagnostic import render_one
 
-    echo(f"  {linted.name}")
+    echo(f"  {linted.kind} {linted.name}")
     result = "Passed, with warnings" if linted.diagnostics else "No problems found"
     outcome = f"{styled('[PASS]', 'good')} {result}"
     echo(f"    {outcome if passed else styled('[FAIL]', 'bad') + ' Validation failed'}")
