@@ -40,8 +40,11 @@ class Pane:
     def until(self, text: str) -> None:
         wait_for(lambda: text in self.text, f"{text!r} on the screen")
 
-    def type(self, text: str) -> None:
+    def type_unfinished(self, text: str) -> None:
         self._server.call("send-keys", "-t", "asked", "-l", text)
+
+    def type(self, text: str) -> None:
+        self.type_unfinished(text)
         self._server.call("send-keys", "-t", "asked", "Enter")
 
 
@@ -113,3 +116,74 @@ def test_answer_in_the_background_is_on_the_disk_when_the_command_returns(
     assert (done.code, done.json["tmux"]) == (0, "pipeline-auth")
     assert len(list((project.run_dir("auth") / "answers").iterdir())) == 1
     wait_for(lambda: "session_complete" in project.types("auth"), "the end of the run")
+
+
+QUESTION = '{"decision":"ask","questions":[{"id":"db","question":"Which one?","options":["sqlite","redis"]}]}'
+ASK_ONCE = f"""if [ -e asked ]; then {WRITE_RESULT}; else
+    touch asked; printf '%s' '{QUESTION}' > "$MOCK_RESULT_FILE"; fi"""
+
+
+def test_prompt_closes_when_the_question_is_answered_elsewhere(project: Project, pane: Pane) -> None:
+    build = f"while [ ! -e go ]; do sleep 0.05; done; {WRITE_RESULT}"
+    file = project.pipeline(f"plan={ASK_ONCE}", f"build={build}")
+    pane.run("run", "-p", file, "-s", "auth")
+    pane.until("Your choice:")
+    pane.type_unfinished("2")
+    with project.started("answer", "auth", "sqlite") as other:
+        pane.until("Answered elsewhere by person: sqlite")
+        # What the other engine does is shown here.
+        pane.until("✓ plan ")
+        (project.root / "go").touch()
+        pane.until("ended with 0")
+        assert other.end().code == 0
+    assert "✓ Completed: 3 iterations" in pane.text
+    assert "already answered" not in pane.text
+    assert project.types("auth").count("request_answered") == 1
+
+
+def test_prompt_closes_and_says_that_the_run_is_complete(project: Project, pane: Pane) -> None:
+    pane.run("run", "-p", project.pipeline(BUILD, extra="    approve: true\n"), "-s", "auth")
+    pane.until("Your choice:")
+    assert project.call("approve", "auth").code == 0
+    pane.until("ended with 0")
+    assert "Answered elsewhere by person: approve" in pane.text
+    assert "✓ Completed: 1 iteration" in pane.text
+
+
+def test_run_whose_prompt_closes_without_another_engine_is_continued_here(
+    project: Project, pane: Pane
+) -> None:
+    extra = "    approve: {timeout: 3, on_timeout: approve}\n"
+    pane.run("run", "-p", project.pipeline(BUILD, extra=extra), "-s", "auth")
+    pane.until("Your choice:")
+    pane.until("Answered elsewhere by default: approve")
+    pane.until("ended with 0")
+    assert "✓ Completed: 1 iteration" in pane.text
+
+
+def test_prompt_of_the_inbox_closes_when_the_run_is_cancelled(project: Project, pane: Pane) -> None:
+    file = project.pipeline(BUILD, extra="    approve: true\n")
+    assert project.call("run", "-p", file, "-s", "auth").code == 0
+    pane.run("inbox")
+    pane.until("Which request do you want to answer? [1-1, Enter to skip]:")
+    pane.type("1")
+    pane.until("Your choice:")
+    assert project.call("cancel", "auth").code == 0
+    pane.until("ended with 23")
+    assert "The request is closed." in pane.text
+    assert "✗ Cancelled" in pane.text
+
+
+def test_answer_that_comes_too_late_is_refused_and_the_run_is_continued(project: Project, pane: Pane) -> None:
+    pane.run("run", "-p", project.pipeline(BUILD, extra="    approve: true\n"), "-s", "auth")
+    pane.until("Your choice:")
+    # It is on the disk, and no engine has applied it.
+    answer = "from agentforge import SyncEngine; SyncEngine().answer('auth', 'approve', drive=False)"
+    assert project.call_program(sys.executable, "-c", answer).code == 0
+    pane.type("a")
+    pane.until("ended with 0")
+    # Unless the machine was so slow that the prompt had closed.
+    assert any(
+        text in pane.text for text in ("was already answered by person: approve", "Answered elsewhere")
+    )
+    assert "✓ Completed: 1 iteration" in pane.text

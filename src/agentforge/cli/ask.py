@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Collection, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING
 
 from agentforge.cli.invocation import Invocation
@@ -14,6 +14,7 @@ from agentforge.views.choices import FINAL, choices, chosen
 
 if TYPE_CHECKING:
     from agentforge import OpenRequest, RunResult
+    from agentforge.cli.request_watch import ClosedRequest, RequestWatch
 
 VIEW, LATER = "v", "l"
 HOOK_PAUSE = "hook_pause"
@@ -25,7 +26,9 @@ def can_ask(call: Invocation) -> bool:
     return not call.as_json and call.background is None and sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def ask_in_place(call: Invocation, result: "RunResult", put_off: set[str]) -> TargetAnswer | None:
+def ask_in_place(
+    call: Invocation, result: "RunResult", put_off: set[str]
+) -> "TargetAnswer | ClosedRequest | None":
     """The answer to a request of the run, or None: no request is answered now. `put_off`: the ids of
     those that are left for later."""
     if result.status.value not in WAITING or not can_ask(call):
@@ -42,20 +45,31 @@ def _to_ask(found: "Sequence[OpenRequest]", put_off: Collection[str]) -> "list[O
     return [one for one in found if one.request.reason != HOOK_PAUSE and one.request.id not in put_off]
 
 
-def ask(call: Invocation, one: "OpenRequest") -> TargetAnswer | None:
-    """Show the request and ask for an answer; None: later."""
-    subject = RequestSubject(call, one)
+def ask(call: Invocation, one: "OpenRequest") -> "TargetAnswer | ClosedRequest | None":
+    """Show the request and ask for an answer, until it was given here or elsewhere; None: later."""
+    from agentforge.cli.request_watch import Closed, RequestWatch
+
+    subject, watch = RequestSubject(call, one), RequestWatch(call, one)
     echo("")
     show_request(call, subject)
-    target = Target(one.session, one.request.id, one.request)
-    with suppress(EOFError, KeyboardInterrupt):
-        while (answer := _answer(call, subject)) is not None:
-            label = _label_of_text(one.request, answer)
-            text = read_line(f"{label} (leave empty to go back): ") if label else ""
-            if (text or not label) and _is_sure(one.request, answer):
-                return TargetAnswer(target, answer, text)
+    try:
+        return _reply(call, subject, watch)
+    except Closed:
+        echo("")
+        return watch.closed()
+    except (EOFError, KeyboardInterrupt):
+        echo("")
         return None
-    echo("")
+
+
+def _reply(call: Invocation, subject: RequestSubject, watch: "RequestWatch") -> TargetAnswer | None:
+    one = subject.one
+    target = Target(one.session, one.request.id, one.request)
+    while (answer := _answer(call, subject, watch)) is not None:
+        label = _label_of_text(one.request, answer)
+        text = read_line(f"{label} (leave empty to go back): ", watch) if label else ""
+        if (text or not label) and _is_sure(one.request, answer, watch):
+            return TargetAnswer(target, answer, text)
     return None
 
 
@@ -66,11 +80,11 @@ def _label_of_text(request: Request, answer: str) -> str:
     return "Reason" if request.needs_reason(answer) else ""
 
 
-def _answer(call: Invocation, subject: RequestSubject) -> str | None:
+def _answer(call: Invocation, subject: RequestSubject, watch: "RequestWatch") -> str | None:
     request = subject.one.request
     _show_choices(request)
     while True:
-        typed = read_line(f"Your {'answer' if request.takes_text else 'choice'}: ")
+        typed = read_line(f"Your {'answer' if request.takes_text else 'choice'}: ", watch)
         is_view = typed == ("?" if request.takes_text else VIEW)
         if not is_view and (answer := chosen(request, typed)) is not None:
             return answer
@@ -96,15 +110,16 @@ def _show_choices(request: Request) -> None:
     echo(f"  {styled(LATER, 'busy')}  later: leave it open")
 
 
-def _is_sure(request: Request, answer: str) -> bool:
+def _is_sure(request: Request, answer: str, watch: "RequestWatch") -> bool:
     if request.kind == "question" or answer not in FINAL:
         return True
-    return read_line("End the run? It can't be resumed. [y/N]: ").lower() in ("y", "yes")
+    return read_line("End the run? It can't be resumed. [y/N]: ", watch).lower() in ("y", "yes")
 
 
-def read_line(prompt: str) -> str:
-    """A line that was typed. Raises EOFError if the terminal is closed."""
+def read_line(prompt: str, watch: "RequestWatch | None" = None) -> str:
+    """A line that was typed. Raises EOFError if the terminal is closed, and Closed if the request is."""
     with suppress(ImportError):
         import readline  # noqa: F401 - for editing the line
     sys.stdout.flush()
-    return input(prompt).strip()
+    with watch.watching() if watch else nullcontext():
+        return input(prompt).strip()

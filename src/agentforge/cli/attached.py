@@ -12,13 +12,22 @@ from typing import Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from agentforge import Engine, RunResult, Tail, protect_process, stop_on_signals
+from agentforge import (
+    AlreadyAnswered,
+    Engine,
+    RequestClosed,
+    RunResult,
+    Tail,
+    protect_process,
+    stop_on_signals,
+)
 from agentforge.cli import exit_codes
 from agentforge.cli.display import Display, display_for
 from agentforge.cli.invocation import ABANDONED_SECONDS, Invocation
 from agentforge.cli.log_output import log_event, set_up_logs
-from agentforge.cli.output import echo, ignore_closed_stdout, note, print_json, styled, wrapped
+from agentforge.cli.output import echo, echo_wrapped, ignore_closed_stdout, note, print_json, styled, wrapped
 from agentforge.cli.request_choice import TargetAnswer
+from agentforge.cli.request_watch import ClosedRequest
 from agentforge.model.errors import AgentForgeError, InvalidRequest
 from agentforge.model.event import Event
 from agentforge.model.facts import SessionStarted
@@ -45,6 +54,11 @@ class DriveResult(Struct, frozen=True):
     outcome: Any
     """None if it was stopped before any run started."""
     signal: signal.Signals | None
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether another engine drives the run."""
+        return self.outcome is None and self.signal is None
 
 
 def drive(call: Invocation, work: Callable[[Engine], Awaitable[T]], *, several: bool = False) -> DriveResult:
@@ -100,18 +114,56 @@ def _model(engine: Engine, event: Event) -> RunModel:
 def drive_and_ask(call: Invocation, work: Callable[[Engine], Awaitable[RunResult | None]]) -> int | None:
     """Drive the run; whenever it stops to ask, ask the person at the terminal, and continue with the answer.
     Returns the exit status, or None if another engine drives the run."""
+    return _ask_and_continue(call, drive(call, work))
+
+
+def _ask_and_continue(call: Invocation, driven: DriveResult | int) -> int | None:
+    """`driven`: the exit status if this process doesn't drive the run."""
     from agentforge.cli.ask import ask_in_place
 
     put_off: set[str] = set()
-    driven = drive(call, work)
-    while driven.outcome is not None and driven.signal is None:
-        answered = ask_in_place(call, driven.outcome, put_off)
-        if answered is None:
+    while not isinstance(driven, int) and driven.outcome is not None and driven.signal is None:
+        reply = ask_in_place(call, driven.outcome, put_off)
+        if reply is None:
             break
-        driven = drive(call, answered.give)
-        if driven.outcome is None and driven.signal is None:
-            return show_answered(call, answered)
-    return None if driven.outcome is None and driven.signal is None else show_conclusion(call, driven)
+        driven = _continue_with(call, reply)
+    if isinstance(driven, int):
+        return driven
+    return None if driven.is_elsewhere else show_conclusion(call, driven)
+
+
+def _continue_with(call: Invocation, reply: TargetAnswer | ClosedRequest) -> DriveResult | int:
+    """Returns the exit status if this process doesn't drive the run."""
+    if isinstance(reply, ClosedRequest):
+        return _continue_closed(call, reply)
+    session = reply.target.session
+    seen = call.runs.info(session).state.seq
+    try:
+        driven = drive(call, reply.give)
+    except (AlreadyAnswered, RequestClosed) as error:
+        return _continue_closed(call, ClosedRequest(session, f"{error.message}.", seen))
+    return show_answered(call, reply) if driven.is_elsewhere else driven
+
+
+def show_closed(call: Invocation, closed: ClosedRequest) -> int:
+    """Show what follows a request that was closed elsewhere. Returns the exit status."""
+    return _ask_and_continue(call, _continue_closed(call, closed)) or exit_codes.COMPLETED
+
+
+def _continue_closed(call: Invocation, closed: ClosedRequest) -> DriveResult | int:
+    """Follow the engine that continues the run; if none does, continue it here."""
+    echo_wrapped(closed.text)
+    session, seen = closed.session, closed.seq
+    while True:
+        followed = _followed(call, session, seen)
+        info = call.runs.info(session)
+        is_left = info.state.waits and call.runs.is_recoverable(session)
+        if isinstance(followed, int) or not is_left or needed_hooks(info.plan, info.state):
+            return followed
+        driven = drive(call, lambda engine: engine.recover(session))
+        if not driven.is_elsewhere:
+            return driven
+        seen = info.state.seq
 
 
 def show_answered(call: Invocation, reply: TargetAnswer) -> int:
@@ -219,32 +271,45 @@ def follow_run(call: Invocation, session: str) -> int:
     if info.status != "running":
         hint = f"`{call.program} status {session_argument(session)}` shows it"
         raise InvalidRequest(f"session {session!r} is {status_text(info.status)}, not running", hint=hint)
-    display = display_for(call, began_at=info.state.started_at)
+    followed = _followed(call, session)
+    if isinstance(followed, int):
+        return followed
+    return show_conclusion(call, followed, needed_hooks(info.plan, info.state))
+
+
+def _followed(call: Invocation, session: str, seen: int | None = None) -> DriveResult | int:
+    """Show the run until it stops. Returns the exit status if the user detached or its engine died. `seen`:
+    the latest event that was shown; None: show some past ones first."""
+    display = display_for(call, began_at=call.runs.info(session).state.started_at)
     try:
-        is_over = _follow(Tail(call.runs, session), display)
+        is_over = _follow(Tail(call.runs, session), display, seen)
     except KeyboardInterrupt:
         display.close()
         return _detached(call, session)
     display.close()
     info = call.runs.info(session)
-    hooks = needed_hooks(info.plan, info.state)
     if not is_over and info.status == "interrupted":
-        command = f"`{call.program} recover {session_argument(session)}`"
-        then = program_text(hooks) if hooks else command
+        hooks, command = (
+            needed_hooks(info.plan, info.state),
+            f"{call.program} recover {session_argument(session)}",
+        )
+        then = program_text(hooks) if hooks else f"`{command}`"
         note(f"Session '{session}' has no active engine; run {then}.")
         return exit_codes.FAILED
-    return show_conclusion(call, DriveResult(info.result, None), hooks)
+    return DriveResult(info.result, None)
 
 
-def _follow(tail: Tail, display: Display) -> bool:
+def _follow(tail: Tail, display: Display, seen: int | None) -> bool:
     """Returns whether the run has stopped; False if its engine died."""
-    run, past = RunModel(), deque(maxlen=PAST_EVENTS)  # type: ignore[var-annotated]
+    run, past = RunModel(), deque(maxlen=PAST_EVENTS if seen is None else None)  # type: ignore[var-annotated]
     for event in tail.news():
         run.apply(event)
-        past.append(event)
+        if event.seq > (seen or 0):
+            past.append(event)
     for event in past:
         display.show(event, run)
-    display.say(HINT)
+    if not tail.is_over:
+        display.say(HINT)
     driven_at = time.monotonic()
     while not tail.is_over:
         if tail.is_driven:

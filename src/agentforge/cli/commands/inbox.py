@@ -9,7 +9,7 @@ from agentforge.cli.answers import answer_and_continue
 from agentforge.cli.commands.answer import answer
 from agentforge.cli.invocation import Invocation, engine_options, invocation, note_others
 from agentforge.cli.output import echo, note, print_json, styled
-from agentforge.cli.request_choice import choose_request, read_open_requests, request_options
+from agentforge.cli.request_choice import TargetAnswer, choose_request, read_open_requests, request_options
 from agentforge.cli.request_output import (
     RequestSubject,
     listed_json,
@@ -74,11 +74,14 @@ def _show_list(call: Invocation, found: "Sequence[OpenRequest]") -> int:
 def _pick(call: Invocation, found: "Sequence[OpenRequest]") -> int:
     """Let the person choose a request, and answer it."""
     from agentforge.cli.ask import ask
+    from agentforge.cli.attached import show_closed
 
     echo(f"{counted(len(found), 'open request')}:", "", *request_list(call, found, numbered=True), "")
     one = _picked(found)
     reply = ask(call, one) if one else None
-    return answer_and_continue(call, reply, is_detached=False, trust=False) if reply else 0
+    if isinstance(reply, TargetAnswer):
+        return answer_and_continue(call, reply, is_detached=False, trust=False)
+    return show_closed(call, reply) if reply else 0
 
 
 def _picked(found: "Sequence[OpenRequest]") -> "OpenRequest | None":

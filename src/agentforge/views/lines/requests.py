@@ -125,6 +125,13 @@ def request_words(fact: RequestFact) -> str:
             assert_never(fact)
 
 
+def closed_text(fact: f.RequestAnswered | None) -> str:
+    """What became of a request while another person was asked; None: it was not answered."""
+    if fact is None:
+        return "The request is closed."
+    return f"Answered elsewhere by {one_line(fact.by)}: {one_line(fact.answer, MESSAGE_CHARS)}"
+
+
 def _quoted(text: str, limit: int = TEXT_CHARS) -> str:
     shown = one_line(text, limit)
     return f'"{shown}"' if shown else ""
