@@ -166,4 +166,4 @@ def test_wait_is_not_a_turn_and_a_run_that_awaits_approval_is_paused() -> None:
     assert step_of_work(Wait("delay", NOON), None) is None
     asked = step_of_fact(f.AwaitingApproval(("r1",)), None, None)
     assert asked is not None
-    assert (asked.what, asked.detail) == ("run_paused", "awaiting approval")
+    assert (asked.what, asked.detail) == ("run_paused", "waiting for an answer")

@@ -130,7 +130,7 @@ def test_approval_that_is_new_waits_without_an_answer() -> None:
     rehearsal = rehearse(APPROVED, events)
     assert rehearsal.difference is not None
     assert rehearsal.difference.now == CourseStep("person_asked", "draft", iteration=1, detail="approval")
-    assert rehearsal.now[-1].detail == "awaiting approval"
+    assert rehearsal.now[-1].detail == "waiting for an answer"
 
 
 @pytest.mark.parametrize("together", [False, True])

@@ -1,12 +1,14 @@
 """The small machines: every legal move is made, every other one refused with both names."""
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
 import pytest
 
 from agentforge.model.errors import IllegalMove
+from agentforge.model.request import Request, RequestKind
 from agentforge.model.status import (
     FINAL,
     ITERATION_MOVES,
@@ -18,6 +20,7 @@ from agentforge.model.status import (
     RunStatus,
     TaskStatus,
     move,
+    status_text,
 )
 
 LEGAL = {
@@ -79,3 +82,22 @@ def test_running_to_running_is_an_error() -> None:
 
 def test_completed_and_aborted_are_final() -> None:
     assert {RunStatus.COMPLETED, RunStatus.ABORTED} == FINAL
+
+
+def asked(*kinds: RequestKind) -> list[Request]:
+    return [Request("r-1", kind, "k", "", "Go on?", (), datetime(2026, 1, 1, tzinfo=UTC)) for kind in kinds]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "text"),
+    [
+        (("approval",), "awaiting approval"),
+        (("approval", "checkpoint"), "awaiting approval"),
+        (("question",), "waiting for an answer"),
+        (("approval", "question"), "waiting for an answer"),
+        ((), "waiting for an answer"),
+    ],
+)
+def test_status_of_a_run_that_asks_says_what_it_waits_for(kinds: tuple[RequestKind, ...], text: str) -> None:
+    assert status_text("awaiting_approval", asked(*kinds)) == text
+    assert status_text("paused", asked(*kinds)) == "paused"

@@ -23,6 +23,12 @@ WRITE_RESULT = 'printf \'%s\' \'{"summary":"did it"}\' > "$MOCK_RESULT_FILE"'
 """What an agent does at least: say what it did."""
 
 
+QUESTION = '{"decision":"ask","questions":[{"id":"db","question":"Which one?","options":["sqlite","redis"]}]}'
+ASK_ONCE = f"""if [ -e asked ]; then {WRITE_RESULT}; else
+    touch asked; printf '%s' '{QUESTION}' > "$MOCK_RESULT_FILE"; fi"""
+"""What an agent does that asks once, and works when it has the answer."""
+
+
 class Done(NamedTuple):
     code: int
     out: str
@@ -34,11 +40,12 @@ class Done(NamedTuple):
 
     @property
     def lines(self) -> list[str]:
-        """Of stdout, with times of day and spans masked; a column is as wide as with one digit."""
+        """Of stdout, with times of day and spans masked; a column is as wide as with one digit. On a busy
+        machine, any run may have waited for a second."""
         masked = re.sub(r"\d\d:\d\d:\d\d", "HH:MM:SS", self.out)
         masked = re.sub(r"\b\d(\d*)s ago  ", lambda age: f"Ns ago  {' ' * len(age[1])}", masked)
         masked = re.sub(r"\b(\d+\.\d|\d+)s\b", "Ns", masked)
-        return masked.splitlines()
+        return masked.replace(", waited Ns for people", "").splitlines()
 
 
 class Project:

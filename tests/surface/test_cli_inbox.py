@@ -1,10 +1,12 @@
 """Approvals on the command line: the inbox, approve, reject, and what other commands show meanwhile."""
 
 import json
+import re
 import subprocess
+import time
 
 import pytest
-from tests.surface.terminal import WRITE_RESULT, Project, wait_for
+from tests.surface.terminal import ASK_ONCE, WRITE_RESULT, Project, wait_for
 
 APPROVE = "    approve: true\n"
 BUILD = f"build=echo visit >> made.txt; echo hard work; {WRITE_RESULT}"
@@ -84,6 +86,33 @@ def test_status_list_top_and_tail_show_who_must_answer_and_what_is_asked(waiting
     assert "    ‖ Approve the result of stage 'build'? (a person; asked Ns ago)" in listed
     assert "a person, Ns: Approve the result of stage 'build'?" in waiting.call("top", "--once").lines[1]
     assert "kind=approval of=person question=" in waiting.call("tail", "auth", "--no-follow").out
+
+
+def test_question_is_waited_for_and_changes_no_total(project: Project) -> None:
+    file = project.pipeline(f"plan*3={ASK_ONCE}", f"build={WRITE_RESULT}")
+    asks = project.call("run", "-p", file, "-s", "auth")
+    assert asks.code == 22
+    assert "‖ Waiting for an answer after 1 iteration in Ns" in asks.lines
+    assert any(line.startswith("[HH:MM:SS] ✓ plan 1/3 asked a question after") for line in asks.lines)
+    status = project.call("status", "auth").lines
+    assert {"Status: waiting for an answer", "Iteration: 1/3", "  ‖ plan   0/3"} <= set(status)
+    assert " waiting for an answer " in project.call("list").lines[1]
+    row = project.call("top", "--once").lines[1]
+    assert ("waiting for an answer" in row, "1/3" in row) == (True, True)
+    listed, top = project.call("list", "--json").json[0], project.call("top", "--json").json[0]
+    for shown in (listed, top, project.call("status", "auth", "--json").json):
+        assert [request["kind"] for request in shown["requests"]] == ["question"]
+    asked_at = (project.run_dir("auth") / "events.jsonl").stat().st_mtime
+    wait_for(lambda: time.time() > asked_at + 1, "a second of waiting")
+    answered = project.call("answer", "auth", "sqlite")
+    shown = [line.split(" ", 1)[1] for line in answered.lines if line.endswith(" started")]
+    assert shown == [f"▸ {place} started" for place in ("plan 1/3", "plan 2/3", "plan 3/3", "build 1/1")]
+    waited = r"(✓ Completed: 5 iterations in|Duration:) [\d.]+s, waited [\d.]+s for people"
+    assert re.search(waited, answered.out)
+    assert re.search(waited, project.call("status", "auth").out)
+    ended = project.call("status", "auth", "--json").json
+    assert 1 <= ended["waited_seconds"] <= ended["duration_seconds"]
+    assert [(one["completed"], one["total"]) for one in ended["stages"]] == [(3, 3), (1, 1)]
 
 
 def test_inbox_names_a_run_whose_time_to_answer_is_over(project: Project) -> None:

@@ -73,3 +73,16 @@ def interrupt_all(project: Project, file: str) -> None:
             run.signal(SIGKILL)
             run.process.wait(60)
     (project.root / "go").touch()
+
+
+def test_reasons_are_grammatical(project: Project) -> None:
+    """The log and state.json have the words of the shell engine."""
+    project.stage("work", "provider: mock\ndelay: 0\n")
+    done = project.call("loop", "work", "auth", "1", "--foreground", "--json")
+    assert done.json["reason"] == "Completed 1 iteration (max: 1)"
+    assert project.state("auth")["completion_reason"] == "Completed 1 iterations (max: 1)"
+    for command in ("status", "show", "history", "checks", "hooks", "diff"):
+        assert "1 iterations" not in project.call(command, "auth", "--json").out
+        assert "1 iterations" not in project.call(command, "auth").out
+    for command in ("list", "top", "inbox", "recover"):
+        assert "1 iterations" not in project.call(command, "--json").out

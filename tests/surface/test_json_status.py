@@ -16,9 +16,9 @@ RETRY = {"max_attempts": 3, "initial_delay": 600}
 EXAMPLES: Examples = {
     ("status", "status"): ["status", "checking"],
     ("list", "listed run"): ["list"],
-    ("top", "top"): ["top"],
+    ("top", "top row"): ["top"],
 }
-SHOWN = ("status", "listed run", "top", "wait", "running check", "hook call")
+SHOWN = ("status", "listed run", "top row", "wait", "running check", "hook call")
 
 
 def test_keys_of_states_are_those_of_the_page(project: Project) -> None:

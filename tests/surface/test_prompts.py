@@ -4,7 +4,7 @@ import shlex
 import sys
 
 import pytest
-from tests.surface.terminal import WRITE_RESULT, Project, wait_for
+from tests.surface.terminal import ASK_ONCE, WRITE_RESULT, Project, wait_for
 from tests.surface.tmux_server import TmuxServer, needs_tmux
 
 pytestmark = needs_tmux
@@ -118,11 +118,6 @@ def test_answer_in_the_background_is_on_the_disk_when_the_command_returns(
     wait_for(lambda: "session_complete" in project.types("auth"), "the end of the run")
 
 
-QUESTION = '{"decision":"ask","questions":[{"id":"db","question":"Which one?","options":["sqlite","redis"]}]}'
-ASK_ONCE = f"""if [ -e asked ]; then {WRITE_RESULT}; else
-    touch asked; printf '%s' '{QUESTION}' > "$MOCK_RESULT_FILE"; fi"""
-
-
 def test_prompt_closes_when_the_question_is_answered_elsewhere(project: Project, pane: Pane) -> None:
     build = f"while [ ! -e go ]; do sleep 0.05; done; {WRITE_RESULT}"
     file = project.pipeline(f"plan={ASK_ONCE}", f"build={build}")
@@ -132,7 +127,7 @@ def test_prompt_closes_when_the_question_is_answered_elsewhere(project: Project,
     with project.started("answer", "auth", "sqlite") as other:
         pane.until("Answered elsewhere by person: sqlite")
         # What the other engine does is shown here.
-        pane.until("✓ plan ")
+        pane.until("✓ plan 1/1 done")
         (project.root / "go").touch()
         pane.until("ended with 0")
         assert other.end().code == 0

@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec.structs import replace
 from tests.engine.plans import NOON, block, event, nested, plan_of, stage
-from tests.engine.playbook import Play, play
+from tests.engine.playbook import play
 
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
@@ -228,15 +228,3 @@ def test_outputs_move_with_their_stages_to_another_plan() -> None:
     assert history.stage("0").paths == ["moved.md"]
     assert history.stage("1").paths == []
     assert history.stage("2").paths == ["stays.md"]
-
-
-def test_progress_of_a_stage_that_asked_counts_its_questions() -> None:
-    conversation = Play(plan_of(stage("build")))
-    for words in ("start", "prepared", "asks Which?=this", "prepared"):
-        conversation.happens(words)
-    assert conversation.state is not None
-    (row,) = stage_progress(conversation.plan, conversation.state)
-    assert (row.completed, row.total) == (1, 2)
-    conversation.happens("completed")
-    (row,) = stage_progress(conversation.plan, conversation.state)
-    assert (row.completed, row.total) == (2, 2)

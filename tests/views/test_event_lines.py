@@ -191,7 +191,7 @@ LINES: list[tuple[AnyFact, str, str | None]] = [
         "person answered: resume",
     ),
     (f.RequestResolved("r-1", "continue"), "id=r-1 effect=continue", None),
-    (f.AwaitingApproval(("r-1", "r-2")), "requests=r-1,r-2", "awaiting approval"),
+    (f.AwaitingApproval(("r-1", "r-2")), "requests=r-1,r-2", "waiting for an answer"),
     (f.SessionContinued(("r-1",)), "requests=r-1", "continuing after an answer"),
     (f.JudgeEnding(1, "lunch"), 'node=1 visit=1 iter=2 attempt=1 reason="lunch"', None),
     (
@@ -390,10 +390,3 @@ def test_a_line_of_output_as_json_has_the_shape_of_an_event() -> None:
         "cursor": {"node_path": "1", "node_run": 1, "iteration": 2, "provider": "claude"},
         "data": {"attempt": 3, "text": "reading"},
     }
-
-
-def test_iteration_beyond_the_maximum_is_counted_in_the_total() -> None:
-    """An iteration that asks doesn't count, so there can be more."""
-    shown = run_line(event(completed(), Cursor("1", 1, 4)), plan())
-    assert shown is not None
-    assert shown.subject == "build 4/4"

@@ -33,7 +33,7 @@ from agentforge.views.lines.status import status_rows
 from agentforge.views.stage_progress import stage_progress
 from agentforge.views.status import CycleStatus, LogStatus, StatusView, resume_command, status_view
 from agentforge.views.summary import Summary, fold, health
-from agentforge.views.text import reason_text
+from agentforge.views.text import reason_text, shown_reason
 from agentforge.views.visits import CheckRun, StageVisit
 
 STARTED = (f.SessionStarted("pipeline", "run-1", plan(), "1.0", format=f.LOG_FORMAT), Cursor("0", 0, 0))
@@ -182,7 +182,9 @@ def test_reasons_that_the_engine_names_are_text_for_people() -> None:
     assert reason_text("hook_pause") == "a hook paused the run"
     assert reason_text("it is\nlate") == "it is late"
     assert reason_text("Completed 1 iterations (max: 1)") == "Completed 1 iteration (max: 1)"
+    assert shown_reason("Completed 1 iterations (max: 1)") == "Completed 1 iteration (max: 1)"
     assert reason_text("Completed 11 iterations (max: 11)") == "Completed 11 iterations (max: 11)"
+    assert reason_text("awaiting_approval") == "an answer is needed"
     assert reason_text("max_iterations") == "reached the maximum number of iterations"
 
 

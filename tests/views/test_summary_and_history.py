@@ -1,10 +1,11 @@
 """Counters, health and the latest past: bounded, and the same whenever they are folded."""
 
-from datetime import UTC
+from datetime import UTC, timedelta
 
 import pytest
 from hypothesis import given
 from msgspec import json
+from msgspec.structs import replace
 from tests.engine.any_log import PLAN, any_log
 from tests.engine.plans import NOON, event, plan_of, stage, started
 
@@ -23,7 +24,7 @@ from agentforge.views.lines.live import run_line
 from agentforge.views.lines.tail import event_line
 from agentforge.views.stage_progress import stage_progress
 from agentforge.views.summary import Summary, fold, health
-from agentforge.views.text import counted
+from agentforge.views.text import counted, duration_text
 
 ERROR = f.ErrorOccurred(FailureKind.PROVIDER_CRASHED, "boom", "plan", 1)
 
@@ -66,6 +67,27 @@ def test_consecutive_errors_count_recent_error_events_until_non_error() -> None:
     failed = f.SessionFailed(FailureKind.PROVIDER_CRASHED, "boom", "plan")
     assert folded(*row, failed).consecutive_errors == 2
     assert folded(*row, completed()).consecutive_errors == 0
+
+
+def test_time_in_which_a_run_is_stopped_is_counted_until_it_is_continued() -> None:
+    stops = (f.SessionPaused("requested"), f.AwaitingApproval(("r-1",)), failed())
+    continues = (f.SessionContinued(("r-1",)), f.SessionResumed("person"), f.SessionRecovered(1, "here"))
+    summary = Summary()
+    for hour, fact in enumerate([one for pair in zip(stops, continues, strict=True) for one in pair]):
+        at = NOON + timedelta(hours=hour**2)
+        summary = fold(summary, replace(event(hour, fact), at=at))
+        summary = fold(summary, replace(event(hour, ERROR), at=at + timedelta(minutes=5)))
+    # From hour 0 to 1, from 4 to 9 and from 16 to 25.
+    assert summary.waited_seconds == (1 + 5 + 9) * 3600
+    assert summary.stopped_at is None
+    late = fold(fold(summary, event(9, f.AwaitingApproval(("r-1",)))), event(10, f.SessionAborted("person")))
+    assert late.waited_seconds == summary.waited_seconds
+    assert duration_text(16 * 3600, summary.waited_seconds) == "1h 00m, waited 15h 00m for people"
+    assert duration_text(22, 0.4) == "22s"
+
+
+def failed() -> f.SessionFailed:
+    return f.SessionFailed(FailureKind.PROVIDER_CRASHED, "boom", "plan")
 
 
 def test_a_failed_judge_counts_as_an_error() -> None:

@@ -26,7 +26,7 @@ def waits(status: str = "running", **changes: Any) -> str:
 
 def test_row_of_a_running_run() -> None:
     row = top_row(RUNNING, NOON)
-    assert row == TopRow("auth", "running", "plan", 1, 2, 1, 90.0, None, (), "agent (command)")
+    assert row == TopRow("auth", "running", "plan", 1, 2, 0, 1, 90.0, 0.0, None, (), "agent (command)")
     assert row.cells == ("auth", "running", "plan", "1/2", "1m 30s", "", "agent (command)")
     assert len(row.cells) == len(HEADS)
 

@@ -9,10 +9,11 @@ from agentforge.model.failure import StopReason
 from agentforge.model.plan import Plan
 from agentforge.model.request import Request
 from agentforge.model.state import RunState, Spending, Waiver
-from agentforge.model.status import RunStatus
+from agentforge.model.status import RunStatus, status_text
 from agentforge.ports.event_log import BufferHealth, Damage
 from agentforge.views.status import RunningCheck, WaitStatus, duration
 from agentforge.views.summary import Health, Summary
+from agentforge.views.text import one_line, reason_text, shown_reason
 from agentforge.views.visits import StageVisit
 
 # `interrupted` is derived, never recorded: the run is running and has no active engine.
@@ -42,10 +43,25 @@ class RunResult(Struct, frozen=True):
     """Checks that people skipped: of the whole run, with who and why."""
     duration_seconds: float = 0.0
     """From the start of the run to its latest event, with the time in which it waited."""
+    waited_seconds: float = 0.0
+    """How long the run was stopped until a person continued it."""
 
     @property
     def completed(self) -> bool:
         return self.status is RunStatus.COMPLETED
+
+    @property
+    def outcome(self) -> str:
+        """How it ended, on one line for people; `reason` is what the log has."""
+        status = status_text(self.status, self.requests)
+        if self.error is not None:
+            return f"{status}: {one_line(f'{self.error_type}: {self.error}')}"
+        if self.status is RunStatus.AWAITING_APPROVAL:
+            return ": ".join([status, *(one_line(request.question) for request in self.requests[:1])])
+        reason = reason_text(self.reason)
+        # As in "Completed 3 iterations (max: 3)".
+        is_whole = reason.lower().startswith(status)
+        return f"{reason[:1].lower()}{reason[1:]}" if is_whole else f"{status}: {reason}"
 
 
 class RunInfo(Struct, frozen=True):
@@ -117,7 +133,9 @@ def result_of(session: str, state: RunState, summary: Summary, run_dir: str) -> 
     return RunResult(
         session=session,
         status=state.status,
-        reason=failure.message if failure else state.completion_reason or state.pause_reason or "",
+        reason=failure.message
+        if failure
+        else shown_reason(state.completion_reason or state.pause_reason or ""),
         iterations=summary.iterations,
         run_dir=run_dir,
         error=failure.message if failure else None,
@@ -128,6 +146,7 @@ def result_of(session: str, state: RunState, summary: Summary, run_dir: str) -> 
         visits=summary.visits,
         waivers=state.waivers,
         duration_seconds=round(duration(state, state.status, state.updated_at), 3),
+        waited_seconds=round(summary.waited_seconds, 3),
     )
 
 

@@ -7,6 +7,8 @@ import signal
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from copy import copy
+from datetime import timedelta
 from typing import Any, TypeVar
 
 from msgspec import Struct
@@ -39,7 +41,7 @@ from agentforge.views.lines.status import program_text
 from agentforge.views.request_commands import inspect_command, labelled_commands
 from agentforge.views.run_model import RunModel
 from agentforge.views.status import needed_hooks, resume_command, resume_command_of
-from agentforge.views.text import cost, counted, one_line, reason_text, span
+from agentforge.views.text import cost, counted, duration_text, one_line, reason_text
 
 T = TypeVar("T")
 POLL_SECONDS = 0.1
@@ -231,7 +233,8 @@ def _as_json(result: RunResult) -> dict[str, object]:
 
 def conclusion(result: RunResult, program: str = "agentforge") -> list[str]:
     spent = cost(result.spending.cost_usd, result.spending.unpriced)
-    amount = f"{counted(result.iterations, 'iteration')} in {span(result.duration_seconds)}"
+    duration = duration_text(result.duration_seconds, result.waited_seconds)
+    amount = f"{counted(result.iterations, 'iteration')} in {duration}"
     amount += f", cost {spent}" if spent else ""
     match result.status.value:
         case "completed":
@@ -243,7 +246,8 @@ def conclusion(result: RunResult, program: str = "agentforge") -> list[str]:
             return [f"{styled('✗ Cancelled', 'warn')} after {amount}: {reason_text(result.reason)}"]
         case _:
             if result.status.value == "awaiting_approval":
-                lines = [f"{styled('‖ Awaiting approval', 'warn')} after {amount}"]
+                waits = status_text(result.status, result.requests).capitalize()
+                lines = [f"{styled(f'‖ {waits}', 'warn')} after {amount}"]
             else:
                 lines = [f"{styled('‖ Paused', 'warn')} after {amount}: {reason_text(result.reason)}"]
             return [*lines, *_asked(result, program)]
@@ -270,7 +274,10 @@ def follow_run(call: Invocation, session: str) -> int:
     info = call.runs.info(session)
     if info.status != "running":
         hint = f"`{call.program} status {session_argument(session)}` shows it"
-        raise InvalidRequest(f"session {session!r} is {status_text(info.status)}, not running", hint=hint)
+        raise InvalidRequest(
+            f"session {session!r} is {status_text(info.status, info.state.open_requests)}, not running",
+            hint=hint,
+        )
     followed = _followed(call, session)
     if isinstance(followed, int):
         return followed
@@ -280,7 +287,9 @@ def follow_run(call: Invocation, session: str) -> int:
 def _followed(call: Invocation, session: str, seen: int | None = None) -> DriveResult | int:
     """Show the run until it stops. Returns the exit status if the user detached or its engine died. `seen`:
     the latest event that was shown; None: show some past ones first."""
-    display = display_for(call, began_at=call.runs.info(session).state.started_at)
+    info = call.runs.info(session)
+    waited = timedelta(seconds=info.summary.waited_seconds)
+    display = display_for(call, began_at=info.state.started_at + waited)
     try:
         is_over = _follow(Tail(call.runs, session), display, seen)
     except KeyboardInterrupt:
@@ -305,9 +314,9 @@ def _follow(tail: Tail, display: Display, seen: int | None) -> bool:
     for event in tail.news():
         run.apply(event)
         if event.seq > (seen or 0):
-            past.append(event)
-    for event in past:
-        display.show(event, run)
+            past.append((event, copy(run)))
+    for event, then in past:
+        display.show(event, then)
     if not tail.is_over:
         display.say(HINT)
     driven_at = time.monotonic()

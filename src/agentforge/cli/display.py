@@ -105,7 +105,7 @@ class PlainLines:
             return
         if isinstance(event.fact, SessionStarted):
             echo(*header_lines(plan))
-        line = run_line(event, plan)
+        line = run_line(event, plan, run.state)
         if line is not None:
             session = f"{event.session}: " if self._name_sessions else ""
             at = styled(f"[{event.at.astimezone():%H:%M:%S}]", "dim")

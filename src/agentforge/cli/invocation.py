@@ -247,7 +247,7 @@ def note_others(call: Invocation) -> None:
 
 
 def _named(rows: "Sequence[RunRow]") -> str:
-    return ", ".join(f"{row.session} ({status_text(row.status)})" for row in rows)
+    return ", ".join(f"{row.session} ({status_text(row.status, row.requests)})" for row in rows)
 
 
 def _known(rows: "Sequence[RunRow]") -> str:

@@ -69,7 +69,7 @@ class LivePainter:
         live = self._started(plan)
         if isinstance(event.fact, SHOWN_BELOW):
             return
-        if line := run_line(event, plan):
+        if line := run_line(event, plan, run.state):
             live.console.print(_line(line))
 
     def say(self, text: str) -> None:
@@ -160,11 +160,11 @@ class LivePainter:
         text = shown(stage_text(row), "bold")
         if call := running_check(state):
             return append(text, f"  {running_check_text(call, datetime.now(UTC))}", "cyan")
-        iteration, attempt = state.iteration, state.attempt
-        if iteration is None:
-            is_delayed = state.node is not None and state.node.delay_due is not None
+        at, iteration, attempt = state.node, state.iteration, state.attempt
+        if at is None or iteration is None:
+            is_delayed = at is not None and at.delay_due is not None
             return append(text, "  waiting before the next iteration", "dim") if is_delayed else text
-        append(text, f"  iteration {iteration.number}", "cyan")
+        append(text, f"  iteration {iteration.number - at.asked}", "cyan")
         if attempt is not None and attempt.number > 1:
             append(text, f"  attempt {attempt.number}", "yellow")
         return text

@@ -57,7 +57,8 @@ def log_event(event: Event, run: RunModel) -> None:
         return
     is_over = isinstance(event.fact, f.SessionCompleted)
     stages = stage_progress(plan, run.state) if is_over and run.state else ()
-    line = run_line(event, plan) or ending_line(event.fact, stages)
+    asked = run.state.open_requests if run.state else ()
+    line = run_line(event, plan, run.state) or ending_line(event.fact, stages, asked)
     level = _LEVELS[line.level] if line else logging.DEBUG
     if not log.isEnabledFor(level):
         return

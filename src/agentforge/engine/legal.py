@@ -218,9 +218,8 @@ def _start_over(plan: Plan, session: str) -> str:
 def refuse_pause(state: RunState) -> None:
     refuse_shell_run(state)
     if state.status is not RunStatus.RUNNING:
-        raise IllegalMove(
-            f"Session {state.session!r} is {status_text(state.status)}; only a running session can be paused."
-        )
+        shown = status_text(state.status, state.open_requests)
+        raise IllegalMove(f"Session {state.session!r} is {shown}; only a running session can be paused.")
 
 
 def refuse_restart(state: RunState, provider: str | None = None) -> None:

@@ -381,6 +381,18 @@ class StageState(Struct, frozen=True, tag="stage"):
     """What confined programs left for git during this visit: the latest, at most MAX_LEFT."""
 
     @property
+    def counted(self) -> int:
+        """Completed iterations that count against the maximum: after one that asks, there is another with the
+        answers."""
+        return self.completed - self.asked
+
+    @property
+    def asked_before(self) -> int:
+        """How many asked before the current iteration or, between two, before the latest one."""
+        is_asking = self.iteration is None and self.last_decision is Decision.ASK
+        return self.asked - is_asking
+
+    @property
     def position(self) -> int:
         """The index of this stage in its branch."""
         return position_of(self.path)
@@ -439,6 +451,13 @@ class StageRecord(Struct, frozen=True):
     verdict: str = ""
     accepted_by: str = ""
     """Who accepted the result despite its verdict."""
+    asked: int = 0
+    """How many of its iterations asked something."""
+
+    @property
+    def counted(self) -> int:
+        """Iterations that count against the maximum."""
+        return self.iterations - self.asked
 
 
 class BranchState(Struct, frozen=True):
@@ -468,6 +487,11 @@ class BranchState(Struct, frozen=True):
         """Completed iterations over all stages."""
         return sum(record.iterations for record in self.stages) + (self.stage.completed if self.stage else 0)
 
+    @property
+    def counted(self) -> int:
+        """Those that count against the maximum."""
+        return sum(record.counted for record in self.stages) + (self.stage.counted if self.stage else 0)
+
 
 class BlockState(Struct, frozen=True, tag="block"):
     """A parallel block in progress; its branches belong to the same run."""
@@ -482,6 +506,11 @@ class BlockState(Struct, frozen=True, tag="block"):
     def completed(self) -> int:
         """Completed iterations over all branches."""
         return sum(branch.completed for branch in self.branches)
+
+    @property
+    def counted(self) -> int:
+        """Those that count against the maximum."""
+        return sum(branch.counted for branch in self.branches)
 
     def branch(self, provider: str) -> BranchState | None:
         return next((branch for branch in self.branches if branch.provider == provider), None)

@@ -1,10 +1,11 @@
 """State machines of runs, stages, iterations and tasks, with their legal transitions."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import TypeVar
 
 from agentforge.model.errors import IllegalMove
+from agentforge.model.request import Request
 
 
 class RunStatus(StrEnum):
@@ -86,6 +87,9 @@ TASK_MOVES: Mapping[TaskStatus, frozenset[TaskStatus]] = {
     _A.CANCELLED: frozenset({_A.SUCCEEDED}),
 }
 
+APPROVALS = frozenset({"approval", "checkpoint"})
+"""The kinds of requests for an approval."""
+
 FINAL: frozenset[RunStatus] = frozenset(status for status, moves in RUN_MOVES.items() if not moves)
 
 Status = TypeVar("Status", RunStatus, NodeStatus, IterationStatus, TaskStatus)
@@ -98,6 +102,10 @@ def move(table: Mapping[Status, frozenset[Status]], current: Status, to: Status)
     return to
 
 
-def status_text(status: str) -> str:
-    """The status for people; files and events have `aborted` and `awaiting_approval`."""
-    return {"aborted": "cancelled", "awaiting_approval": "awaiting approval"}.get(status, status)
+def status_text(status: str, asked: Iterable[Request] = ()) -> str:
+    """The status for people; files and events have `aborted` and `awaiting_approval`. `asked`: the open
+    requests."""
+    if status != RunStatus.AWAITING_APPROVAL:
+        return {"aborted": "cancelled"}.get(status, status)
+    kinds = {request.kind for request in asked}
+    return "awaiting approval" if kinds and kinds <= APPROVALS else "waiting for an answer"

@@ -20,7 +20,7 @@ from agentforge.model.state import (
     position_of,
 )
 from agentforge.model.status import NodeStatus, RunStatus
-from agentforge.views.text import counted, reason_text
+from agentforge.views.text import counted, reason_text, shown_reason
 from agentforge.views.visits import verdict_mark
 
 PIPELINE_ENDED = "all_loops_complete"
@@ -47,7 +47,7 @@ class StageProgress(Struct, frozen=True):
     id: str
     mark: StageMark
     completed: int
-    """Completed iterations."""
+    """Completed iterations that count against the maximum: not those in which the agent asked."""
     total: int
     """Maximum iterations; the stage may end earlier."""
     reason: str = ""
@@ -68,9 +68,7 @@ def _step_progress(state: RunState, step: Step, record: StageRecord | None) -> S
     """`record`: of its last visit."""
     name, total = step.node.id, sum(stage.termination.max for stage in step.stages)
     if state.node and state.node.path == step.path:
-        # Iterations that ask don't count against the maximum.
-        at = state.node
-        return StageProgress(name, _current_mark(state.status), at.completed, total + at.asked)
+        return StageProgress(name, _current_mark(state.status), state.node.counted, total)
     if state.block and state.block.path == step.path and isinstance(step.node, ParallelNode):
         return _block_progress(state, state.block, step.node, total)
     if is_skipped(step.path, state):
@@ -81,9 +79,9 @@ def _step_progress(state: RunState, step: Step, record: StageRecord | None) -> S
     return StageProgress(
         name,
         mark,
-        record.iterations,
-        max(total, record.iterations),
-        record.reason,
+        record.counted,
+        max(total, record.counted),
+        shown_reason(record.reason),
         record.verdict,
         record.accepted_by,
     )
@@ -143,7 +141,7 @@ def _branch_progress(state: RunState, branch: BranchState, stages: tuple[StageNo
         provider=branch.provider,
         mark=marks[branch.status],
         stage=stages[place].id,
-        completed=branch.completed,
+        completed=branch.counted,
         total=sum(stage.termination.max for stage in stages),
         error=branch.failure.message if branch.failure else "",
         skipped=tuple(stage.id for stage in passed if stage.id in branch.skipped),

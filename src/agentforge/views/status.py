@@ -23,6 +23,7 @@ from agentforge.views.stage_progress import (
     stage_progress,
 )
 from agentforge.views.summary import Health, Summary
+from agentforge.views.text import shown_reason
 from agentforge.views.visits import StageVisit
 
 RESUMABLE = frozenset({"paused", "failed", "interrupted", "awaiting_approval"})
@@ -108,6 +109,8 @@ class StatusView(Struct, frozen=True):
     iteration: int
     iteration_completed: int
     iterations_max: int
+    iterations_asked: int
+    """How many before `iteration` asked something: they don't count against the maximum."""
     attempt: int
     started_at: datetime
     completed_at: datetime | None
@@ -119,6 +122,9 @@ class StatusView(Struct, frozen=True):
     judge_error: str | None
     """Why the judge failed the last time."""
     duration_seconds: float
+    """With the time in which it waited."""
+    waited_seconds: float
+    """How long it was stopped until a person continued it."""
     cost_usd: float | None
     """None if no agent reported its cost."""
     unpriced_models: tuple[str, ...]
@@ -179,7 +185,7 @@ def status_view(
 ) -> StatusView:
     step, stages = current_step(plan, state), stage_progress(plan, state)
     here = stages[plan.steps.index(step)] if step else None
-    completed = here.completed if here else 0
+    at, completed = state.node, here.completed if here else 0
     hooks = needed_hooks(plan, state) if status in RESUMABLE else ()
     return StatusView(
         session=session,
@@ -189,8 +195,9 @@ def status_view(
         source=plan.source.path,
         node=_node(plan, state, step) if step else None,
         stages=stages,
-        iteration=state.iteration.number if state.iteration else completed,
-        iteration_completed=completed,
+        iteration=state.iteration.number if state.iteration else at.completed if at else completed,
+        iteration_completed=at.completed if at else completed,
+        iterations_asked=at.asked_before if at else 0,
         iterations_max=here.total if here else 0,
         attempt=state.attempt.number if state.attempt else 0,
         started_at=state.started_at,
@@ -202,6 +209,7 @@ def status_view(
         judge_failures=summary.judge_failures,
         judge_error=summary.judge_error or None,
         duration_seconds=round(duration(state, status, now), 3),
+        waited_seconds=round(summary.waited_seconds, 3),
         cost_usd=state.spending.cost_usd or None,
         unpriced_models=state.spending.unpriced,
         input_tokens=state.spending.input_tokens,
@@ -209,8 +217,8 @@ def status_view(
         driver_pid=driver_pid,
         run_dir=run_dir,
         log=log,
-        completion_reason=state.completion_reason,
-        failure=_failure(state, completed),
+        completion_reason=state.completion_reason and shown_reason(state.completion_reason),
+        failure=_failure(state, at.completed if at else completed),
         pause=_pause(state),
         resume_command=None if hooks else resume_command_of(session, state, status, program),
         program_hooks=hooks,

@@ -35,6 +35,10 @@ class Summary(Struct, frozen=True):
     last_at: datetime | None = None
     visits: tuple[StageVisit, ...] = ()
     """Of each stage with checks or a verdict, the latest visit, without the signatures of failures."""
+    stopped_at: datetime | None = None
+    """When the run stopped; None while it is running, and once it is over."""
+    waited_seconds: float = 0.0
+    """How long it was stopped before someone continued it."""
 
 
 class Health(Struct, frozen=True):
@@ -94,15 +98,29 @@ def fold(summary: Summary, event: Event) -> Summary:
             | f.EffectReconciled()
         ):
             # Consequences of an error don't mean that it is resolved.
-            return replace(seen, consecutive_errors=summary.consecutive_errors)
+            stopped_at = event.at if isinstance(fact, f.SessionFailed) else summary.stopped_at
+            return replace(seen, consecutive_errors=summary.consecutive_errors, stopped_at=stopped_at)
         case f.AttemptReattached():
             return replace(seen, reattached=seen.reattached + 1)
         case f.AttemptLost():
             return replace(seen, lost=seen.lost + 1)
-        case f.SessionRecovered():
-            return replace(seen, recoveries=seen.recoveries + 1)
+        case f.SessionPaused() | f.AwaitingApproval():
+            return replace(seen, stopped_at=event.at)
+        case f.SessionRecovered() | f.SessionContinued() | f.SessionResumed() | f.SessionAborted():
+            return _continued(seen, event, is_recovery=isinstance(fact, f.SessionRecovered))
         case _:
             return seen
+
+
+def _continued(summary: Summary, event: Event, *, is_recovery: bool) -> Summary:
+    # The clock may have been set back.
+    waited = max(0.0, (event.at - (summary.stopped_at or event.at)).total_seconds())
+    return replace(
+        summary,
+        stopped_at=None,
+        waited_seconds=summary.waited_seconds + waited,
+        recoveries=summary.recoveries + is_recovery,
+    )
 
 
 def health(summary: Summary) -> Health:

@@ -79,6 +79,12 @@ def span(seconds: float) -> str:
     return f"{days}d {hours}h"
 
 
+def duration_text(seconds: float, waited: float) -> str:
+    """`22s`, or with the time in which a run was stopped until a person continued it."""
+    shown = span(seconds - waited)
+    return f"{shown}, waited {span(waited)} for people" if waited >= 1 else span(seconds)
+
+
 def age(seconds: float) -> str:
     """The age in one unit, such as `5m ago`."""
     whole = max(0, int(seconds))
@@ -104,6 +110,7 @@ REASONS = {
     "approval": "a result needs an approval",
     "approval_rounds": "a result was rejected in every round",
     "at_most_once": "an attempt may have partially run",
+    "awaiting_approval": "an answer is needed",
     "attempts_lost": "attempts were lost repeatedly",
     "check_lost": "a check was lost repeatedly",
     "checkpoint": "a checkpoint needs an approval",
@@ -136,8 +143,12 @@ _ONE_COMPLETED = re.compile(r"Completed 1 iterations\b")
 
 def reason_text(reason: str) -> str:
     """Why a run or a stage ended or paused, for people; the log has names for what the engine decides."""
-    text = REASONS.get(reason) or _ONE_COMPLETED.sub("Completed 1 iteration", reason)
-    return one_line(text)
+    return one_line(REASONS.get(reason) or shown_reason(reason))
+
+
+def shown_reason(reason: str) -> str:
+    """The reason for programs; the log and state.json have the shell engine's "Completed 1 iterations"."""
+    return _ONE_COMPLETED.sub("Completed 1 iteration", reason)
 
 
 def request_text(what: str, reason: str) -> str:

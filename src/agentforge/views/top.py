@@ -6,6 +6,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from agentforge.model.request import Request
 from agentforge.model.status import status_text
 from agentforge.views.lines.requests import answerers_text
 from agentforge.views.lines.status import running_check_text
@@ -26,21 +27,29 @@ class TopRow(Struct, frozen=True):
     stage: str = ""
     iteration: int = 0
     iterations_max: int = 0
+    iterations_asked: int = 0
     attempt: int = 0
     duration_seconds: float = 0.0
+    waited_seconds: float = 0.0
     cost_usd: float | None = None
     unpriced_models: tuple[str, ...] = ()
     waits_for: str = ""
+    requests: tuple[Request, ...] = ()
+    """The open ones."""
+
+    @property
+    def status_text(self) -> str:
+        return status_text(self.status, self.requests)
 
     @property
     def cells(self) -> tuple[str, ...]:
         """As text, in the order of HEADS."""
         return (
             self.session,
-            status_text(self.status),
+            self.status_text,
             self.stage,
-            f"{self.iteration}/{self.iterations_max}" if self.iterations_max else "",
-            span(self.duration_seconds),
+            f"{self.iteration - self.iterations_asked}/{self.iterations_max}" if self.iterations_max else "",
+            span(self.duration_seconds - self.waited_seconds),
             cost(self.cost_usd or 0.0, self.unpriced_models),
             self.waits_for,
         )
@@ -53,11 +62,14 @@ def top_row(view: StatusView, now: datetime) -> TopRow:
         view.node.id if view.node else "",
         view.iteration,
         view.iterations_max,
+        view.iterations_asked,
         view.attempt,
         view.duration_seconds,
+        view.waited_seconds,
         view.cost_usd,
         view.unpriced_models,
         waits_for(view, now),
+        view.requests,
     )
 
 
@@ -84,7 +96,7 @@ def column_widths(lines: Sequence[Sequence[str]], room: int) -> list[int]:
 
 def totals(rows: Sequence[TopRow]) -> str:
     """`2 running, 1 paused · $0.42`"""
-    counts = Counter(status_text(row.status) for row in rows)
+    counts = Counter(row.status_text for row in rows)
     parts = [", ".join(f"{count} {status}" for status, count in counts.items())]
     unpriced = sorted({model for row in rows for model in row.unpriced_models})
     if spent := cost(sum(row.cost_usd or 0.0 for row in rows), unpriced):

@@ -14,6 +14,7 @@ from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
 from agentforge.model.plan import Plan
 from agentforge.model.state import StageState
+from agentforge.views.text import shown_reason
 
 CheckRunStatus = Literal["running", "lost", "void", "pass", "fail", "error", "timeout"]
 
@@ -214,9 +215,11 @@ def _visited(visit: StageVisit, when: datetime, at: Cursor, fact: VisitFact) -> 
             return replace(visit, to=fact.to, cycle=fact.cycle, of=fact.of, skipped=fact.skipped)
         case f.NodeCompleted() | f.StageCompleted():
             by, why = fact.overridden_by, fact.override_reason
-            return replace(visit, ended_at=when, ended=fact.reason, accepted_by=by, accept_reason=why)
+            return replace(
+                visit, ended_at=when, ended=shown_reason(fact.reason), accepted_by=by, accept_reason=why
+            )
         case f.NodeRestarted():
-            return replace(visit, ended_at=when, ended=fact.reason)
+            return replace(visit, ended_at=when, ended=shown_reason(fact.reason))
         case f.NodeStarted() | f.IterationStarted():  # exhaustive
             return visit
 

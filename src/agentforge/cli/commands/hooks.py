@@ -35,7 +35,7 @@ def hooks(session: str | None) -> None:
     if call.as_json:
         print_json({**_head(info), "deliveries": [{**asdict(one), "status": one.status} for one in found]})
         return
-    status, pipeline = status_text(info.status), info.plan.pipeline.name
+    status, pipeline = status_text(info.status, info.state.open_requests), info.plan.pipeline.name
     calls = sum(one.key is not None for one in found)
     number = counted(calls, "hook call") if calls else "no hooks were called"
     echo(f"{styled(name, 'strong')}: {status}, pipeline {pipeline}, {number}")

@@ -53,11 +53,12 @@ def _note_stopped(call: Invocation) -> None:
 
 def table(rows: "Sequence[RunRow]", now: datetime) -> list[str]:
     sessions = max(20, *(width(row.session) for row in rows))
-    statuses = max(10, *(len(status_text(row.status)) for row in rows))
+    texts = [status_text(row.status, row.requests) for row in rows]
+    statuses = max(10, *map(len, texts))
     head = f"  {padded('SESSION', sessions)} {'STATUS':<{statuses}} {'AGE':<12} STAGE"
     lines = [styled(head, "strong")]
-    for row in rows:
-        shown = styled(f"{status_text(row.status):<{statuses}}", STATUS_TONES.get(row.status, "plain"))
+    for row, text in zip(rows, texts, strict=True):
+        shown = styled(f"{text:<{statuses}}", STATUS_TONES.get(row.status, "plain"))
         since = age((now - row.updated_at).total_seconds())
         iterations = f"({row.iterations} iter{'' if row.iterations == 1 else 's'})"
         stage = f"{row.stage} {iterations}" if row.stage else ""

@@ -137,7 +137,7 @@ def _interrupted(call: Invocation) -> list[str]:
 
 def _reason_not_to_recover(call: Invocation, session: str) -> str:
     info = call.runs.info(session)
-    status = info.status
+    status, shown = info.status, status_text(info.status, info.state.open_requests)
     if status == "interrupted" and call.runs.is_shell_run(session):
         command = resume_command(session, status, call.program, by_person=True)
         return f"Session '{session}' was started by the shell engine; run `{command}` to import it."
@@ -146,8 +146,8 @@ def _reason_not_to_recover(call: Invocation, session: str) -> str:
     if status == "interrupted" and info.is_archived:
         return f"Session '{session}' was renamed from '{info.state.session}'; {_next_step(call, info)}."
     if status in ("running", "completed", "aborted"):
-        return f"Session '{session}' is {status_text(status)}: nothing to recover."
-    return f"Session '{session}' is {status_text(status)}, not interrupted; {_next_step(call, info)}."
+        return f"Session '{session}' is {shown}: nothing to recover."
+    return f"Session '{session}' is {shown}, not interrupted; {_next_step(call, info)}."
 
 
 def _next_step(call: Invocation, info: "RunInfo") -> str:

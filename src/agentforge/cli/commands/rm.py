@@ -53,4 +53,4 @@ def _described(name: str, row: "RunRow | None", now: datetime) -> str:
     if row is None:
         return f"{name}: did not start"
     since = age((now - row.updated_at).total_seconds())
-    return f"{name}: {status_text(row.status)}, {counted(row.iterations, 'iteration')}, {since}"
+    return f"{name}: {status_text(row.status, row.requests)}, {counted(row.iterations, 'iteration')}, {since}"

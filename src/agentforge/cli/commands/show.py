@@ -86,7 +86,7 @@ def _show_run(call: Invocation, work: "RunWork") -> None:
         return
     number = counted(sum(one.status == "completed" for one in iterations), "iteration")
     info = work.info
-    status, pipeline = status_text(info.status), info.plan.pipeline.name
+    status, pipeline = status_text(info.status, info.state.open_requests), info.plan.pipeline.name
     echo_wrapped(f"{styled(work.session, 'strong')}: {status}, pipeline {pipeline}, {number}")
     known = dict(zip(map(id, iterations), changes, strict=True))
     for visit in stages_of(iterations):

@@ -83,8 +83,8 @@ def _head(info: "RunInfo") -> dict[str, Any]:
 
 
 def _show_head(info: "RunInfo", number: str) -> None:
-    name = styled(info.session, "strong")
-    echo(f"{name}: {status_text(info.status)}, pipeline {info.plan.pipeline.name}, {number}")
+    name, status = styled(info.session, "strong"), status_text(info.status, info.state.open_requests)
+    echo(f"{name}: {status}, pipeline {info.plan.pipeline.name}, {number}")
     for waiver in info.state.waivers:
         label = styled(padded("Waived:", LABEL), "dim")
         echo(*f"    {label} {hanging(waiver_text(waiver), LABEL + 5)}".split("\n"))

@@ -20,7 +20,7 @@ def end_of(termination: Termination, at: StageState, *, plateau_test: bool = Fal
         case Fixed(max=limit):
             if at.completed and at.last_decision is Decision.STOP:
                 return f"Agent requested stop at iteration {at.completed}"
-            return f"Completed {at.completed} iterations (max: {limit})" if _counted(at) >= limit else ""
+            return f"Completed {at.completed} iterations (max: {limit})" if at.counted >= limit else ""
         case Judgment():
             return _judged_end(termination, at, at.plateaus if plateau_test else at.stops)
         case Queue(max=limit):
@@ -28,7 +28,7 @@ def end_of(termination: Termination, at: StageState, *, plateau_test: bool = Fal
                 return "All beads complete"
             if at.completed and at.last_decision is Decision.STOP:
                 return f"Agent requested stop at iteration {at.completed}"
-            return MAX_ITERATIONS if _counted(at) >= limit else ""
+            return MAX_ITERATIONS if at.counted >= limit else ""
         case _:
             assert_never(termination)
 
@@ -39,16 +39,11 @@ def _judged_end(termination: Judgment, at: StageState, stops: int) -> str:
     if at.completed >= termination.judged_from and at.completed and stops >= required:
         reason = f"\n  Reason: {at.judge_reason}" if at.judge_reason else ""
         return f"Consensus reached: {required} consecutive agents agree to stop{reason}"
-    return MAX_ITERATIONS if _counted(at) >= termination.max else ""
+    return MAX_ITERATIONS if at.counted >= termination.max else ""
 
 
 def iterations_left(termination: Termination, at: StageState) -> bool:
-    return _counted(at) < termination.max
-
-
-def _counted(at: StageState) -> int:
-    """Iterations that count against the maximum: after one that asks, there is another with the answers."""
-    return at.completed - at.asked
+    return at.counted < termination.max
 
 
 def wants_judge(termination: Termination, at: StageState) -> bool:

@@ -67,7 +67,9 @@ def evolve_block(block: BlockState, event: Event, fact: BlockFact) -> BlockState
             return _with(block, replace(branch, status=NodeStatus.FAILED, failure=failure))
         case f.StageCompleted():
             at = _stage(branch, event)
-            record = StageRecord(fact.name, at.path, fact.iterations, event.at, fact.reason, at.run)
+            record = StageRecord(
+                fact.name, at.path, fact.iterations, event.at, fact.reason, at.run, asked=at.asked
+            )
             others = (known for known in branch.stages if known.path != at.path)
             skipped = tuple(known for known in branch.skipped if known != fact.name)
             left = replace(branch, stage=None, stages=(*others, record), jump=None, skipped=skipped)

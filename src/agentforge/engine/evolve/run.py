@@ -290,6 +290,7 @@ def _completed(state: RunState, event: Event, fact: f.NodeCompleted) -> RunState
         judge_failures=at.judge_failures if isinstance(at, StageState) else 0,
         verdict=fact.verdict,
         accepted_by=fact.overridden_by,
+        asked=at.completed - at.counted,
     )
     others = (known for known in state.stages if known.path != at.path)
     left = replace(state, at=Between(fact.next), stages=(*others, done))

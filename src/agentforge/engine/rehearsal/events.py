@@ -154,7 +154,7 @@ def _of_run(fact: f.AnyFact) -> _Found:
         case f.SessionPaused(reason=reason):
             return "run_paused", 0, reason
         case f.AwaitingApproval():
-            return "run_paused", 0, "awaiting approval"
+            return "run_paused", 0, "waiting for an answer"
         case f.SessionAborted(reason=reason):
             return "run_aborted", 0, reason
         case f.SessionFailed(kind=kind):

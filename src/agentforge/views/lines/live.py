@@ -11,8 +11,10 @@ from agentforge.model import facts as f
 from agentforge.model.event import Event
 from agentforge.model.facts import AnyFact
 from agentforge.model.plan import Plan, StageNode
+from agentforge.model.request import Request
 from agentforge.model.result import Decision
-from agentforge.model.state import RefusedFile
+from agentforge.model.state import RefusedFile, RunState
+from agentforge.model.status import RunStatus, status_text
 from agentforge.views.lines.checks import CheckEvent, check_words, waiver_words
 from agentforge.views.lines.hooks import HookEvent, hook_words
 from agentforge.views.lines.requests import RequestFact, request_words
@@ -39,9 +41,9 @@ class RunLine(Struct, frozen=True):
         return f"{self.subject} {self.text}" if self.subject else self.text
 
 
-def run_line(event: Event, plan: Plan) -> RunLine | None:
-    """The line for an event, or None if the event isn't shown."""
-    stage, place = _stage(event, plan), _place(event, plan)
+def run_line(event: Event, plan: Plan, state: RunState | None = None) -> RunLine | None:
+    """The line for an event, or None if the event isn't shown. `state`: after the event."""
+    stage, place = _stage(event, plan), _place(event, plan, state)
     match event.fact:
         case f.NodeStarted() as fact:
             return _begun(stage, fact)
@@ -246,9 +248,11 @@ def refused_text(file: f.FileRefused | RefusedFile) -> str:
     return f"{one_line(file.name, SUMMARY_CHARS)}: {one_line(file.reason)}; moved to {moved_to}"
 
 
-def ending_line(fact: AnyFact, stages: Sequence[StageProgress]) -> RunLine | None:
+def ending_line(
+    fact: AnyFact, stages: Sequence[StageProgress], asked: Sequence[Request] = ()
+) -> RunLine | None:
     """The line for the end of a run, for the logs; terminals print their own conclusion. `stages`: of a
-    completed run."""
+    completed run; `asked`: the open requests of one that waits."""
     match fact:
         case f.SessionCompleted():
             return RunLine("", f"completed: {completion_text(fact.reason, stages)}", "done")
@@ -258,7 +262,7 @@ def ending_line(fact: AnyFact, stages: Sequence[StageProgress]) -> RunLine | Non
         case f.SessionPaused():
             return RunLine("", f"paused: {reason_text(fact.reason)}", "wait")
         case f.AwaitingApproval():
-            return RunLine("", "awaiting approval", "wait")
+            return RunLine("", status_text(RunStatus.AWAITING_APPROVAL, asked), "wait")
         case f.SessionAborted():
             return RunLine("", f"cancelled: {reason_text(fact.reason)}", "failed")
         case _:
@@ -288,14 +292,15 @@ def _stage(event: Event, plan: Plan) -> str:
     return f"{cursor.provider}: {node.id}" if cursor.provider else node.id
 
 
-def _place(event: Event, plan: Plan) -> str:
+def _place(event: Event, plan: Plan, state: RunState | None) -> str:
     """`build 2/3`, inside a parallel block `claude: build 2/3`."""
     cursor, stage = event.cursor, _stage(event, plan)
     node = plan.by_path.get(cursor.node_path) if cursor else None
     if cursor is None or not isinstance(node, StageNode) or not cursor.iteration:
         return stage
-    # Iterations that ask don't count against the maximum.
-    return f"{stage} {cursor.iteration}/{max(node.termination.max, cursor.iteration)}"
+    at = state.stage(cursor.provider) if state else None
+    number = cursor.iteration - (at.asked_before if at else 0)
+    return f"{stage} {number}/{max(node.termination.max, number)}"
 
 
 def header_lines(plan: Plan) -> list[str]:

@@ -16,7 +16,7 @@ from agentforge.views.lines.visits import check_outcome
 from agentforge.views.stage_progress import BranchProgress, StageProgress, completion_text
 from agentforge.views.status import RunningCheck, StatusView, WaitStatus
 from agentforge.views.summary import judge_warning
-from agentforge.views.text import age, cost, counted, one_line, reason_text, span
+from agentforge.views.text import age, cost, counted, duration_text, one_line, reason_text, span
 from agentforge.views.visits import CheckRun, StageVisit, VerdictMark, verdict_mark
 
 Tone = Literal["plain", "good", "busy", "warn", "bad", "dim"]
@@ -61,7 +61,7 @@ def status_rows(view: StatusView, now: datetime, zone: tzinfo) -> list[StatusRow
         rows.append(StatusRow("Last event", f"{view.last_event} ({since})"))
     rows += _health(view) if view.status in UNFINISHED else [*_outcome(view), *_judge(view)]
     rows.append(StatusRow("Errors", str(view.errors), "bad" if view.errors else "plain"))
-    rows.append(StatusRow("Duration", span(view.duration_seconds)))
+    rows.append(StatusRow("Duration", duration_text(view.duration_seconds, view.waited_seconds)))
     rows += _spent(view)
     rows.append(StatusRow("Events", _events(view)))
     rows += [StatusRow("Damage", one_line(damage), "bad") for damage in view.log.damage]
@@ -110,7 +110,7 @@ def _status(view: StatusView) -> str:
         return f"running (PID {view.driver_pid})"
     if view.status == "interrupted":
         return "interrupted (no engine running)"
-    return status_text(view.status)
+    return status_text(view.status, view.requests)
 
 
 def _where(view: StatusView) -> list[StatusRow]:
@@ -123,7 +123,7 @@ def _where(view: StatusView) -> list[StatusRow]:
     if node.visit > 1:
         rows.append(StatusRow("Visit", str(node.visit)))
     if view.iterations_max:
-        rows.append(StatusRow("Iteration", f"{view.iteration}/{view.iterations_max}"))
+        rows.append(StatusRow("Iteration", f"{view.iteration - view.iterations_asked}/{view.iterations_max}"))
     if view.attempt:
         rows.append(StatusRow("Attempt", str(view.attempt), "warn" if view.attempt > 1 else "plain"))
         rows.append(StatusRow("Provider", f"{node.provider} ({node.model})" if node.model else node.provider))
