@@ -1,6 +1,7 @@
 """Beginning runs: every form of the command, its output, its exit status, its errors."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -44,10 +45,23 @@ def test_permissions_model_and_folder_are_said_before_the_first_agent(project: P
     assert "Agents in" not in mocked.out
 
 
+def test_logs_beside_text_are_lines_for_people(project: Project) -> None:
+    file = project.pipeline("plan=exit 3", extra="    retry: {max_attempts: 1}\n")
+    project.lock("old").parent.mkdir(parents=True)
+    project.lock("old").write_text('{"session": "old", "pid": 4000000, "started_at": "2026-01-01T00:00:00Z"}')
+    quiet = project.call("run", "-p", file, "-s", "auth")
+    assert (quiet.code, quiet.err) == (1, "")
+    warned = project.call("run", "-p", file, "-s", "moved", env={"AGENT_PIPELINES_LEGACY": "1"})
+    assert re.fullmatch(r"[\d:]{8} WARN  AGENT_PIPELINES_LEGACY has no effect: .*\n", warned.err)
+    shown = project.call("run", "-p", file, "-s", "info", "--log-level", "info")
+    assert " ERROR plan 1/1 failed (attempt 1): provider_crashed" in shown.err
+    assert "{" not in shown.err
+
+
 def test_structured_logs_go_to_stderr_as_json(project: Project) -> None:
     file = project.pipeline(f"plan={WRITE_RESULT}")
     assert project.call("run", "-p", file, "-s", "quiet").err == ""
-    done = project.call("run", "-p", file, "-s", "auth", "--log-level", "info")
+    done = project.call("run", "-p", file, "-s", "auth", "--json")
     entries = [json.loads(line) for line in done.err.splitlines()]
     assert {entry["session"] for entry in entries} == {"auth"}
     ended = next(entry for entry in entries if entry["event_type"] == "iteration_complete")
@@ -65,7 +79,7 @@ def test_end_of_a_run_tells_that_stages_were_skipped(project: Project) -> None:
     worker = {"prompt": "x", "runs": 1, "delay": 0, "provider": {"type": "command", "run": run}}
     nodes = [{**first, **worker}, {"id": "build", **worker}]
     (project.root / "p.yaml").write_text(json.dumps({"name": "p", "nodes": nodes}))
-    done = project.call("run", "-p", "p.yaml", "-s", "auth", "--log-level", "info")
+    done = project.call("run", "-p", "p.yaml", "-s", "auth", "--json")
     assert json.loads(done.err.splitlines()[-1])["msg"] == "completed: 1 stage completed, 1 skipped"
     assert "Outcome: 1 stage completed, 1 skipped" in project.call("status", "auth").lines
 
@@ -74,11 +88,12 @@ def test_log_level_and_format_are_options_and_a_variable(project: Project) -> No
     file = project.pipeline("plan=exit 3", extra="    retry: {max_attempts: 1}\n")
     # The lines on stdout already show the events.
     assert project.call("run", "-p", file, "-s", "a", "--log-level", "error").err == ""
-    events = project.call("run", "-p", file, "-s", "b", env={"AGENT_PIPELINES_LOG_LEVEL": "info"})
+    level = {"AGENT_PIPELINES_LOG_LEVEL": "info"}
+    events = project.call("run", "-p", file, "-s", "b", "--log-format", "json", env=level)
     errors = [entry for line in events.err.splitlines() if (entry := json.loads(line))["level"] == "error"]
     assert len(errors) == 2
     assert "exited with status 3" in errors[0]["error"]
-    pretty = project.call("--log-format", "pretty", "--log-level", "info", "run", "-p", file, "-s", "c")
+    pretty = project.call("--log-format", "pretty", "run", "-p", file, "-s", "c", "--json", env=level)
     assert " ERROR plan 1/1 failed (attempt 1): provider_crashed" in pretty.err
     bad = project.call("run", "-p", file, "-s", "d", env={"AGENT_PIPELINES_LOG_LEVEL": "loud"})
     assert bad.code == 2

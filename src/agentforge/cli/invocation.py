@@ -185,14 +185,14 @@ engine_options = options_of(
         callback=_keep,
         expose_value=False,
         help="Minimum level to log to stderr; info also logs the run's events.  "
-        "[default: $AGENT_PIPELINES_LOG_LEVEL, or warn on a terminal, or info without events]",
+        "[default: $AGENT_PIPELINES_LOG_LEVEL, or warn; with --json, info, unless stderr is a terminal]",
     ),
     click.option(
         "--log-format",
         type=click.Choice(LOG_FORMATS, case_sensitive=False),
         callback=_keep,
         expose_value=False,
-        help="Log format.  [default: pretty on a terminal, json otherwise]",
+        help="Log format.  [default: pretty; with --json, json, unless stderr is a terminal]",
     ),
 )
 """The options of commands that drive runs."""

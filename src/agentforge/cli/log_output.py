@@ -1,4 +1,4 @@
-"""Structured logs on stderr: JSON lines for machines, short lines for people."""
+"""Logs on stderr: JSON lines beside JSON on stdout, else short lines for people."""
 
 import json
 import logging
@@ -33,11 +33,12 @@ _LEVELS = {"debug": 10, "info": 20, "warn": 30, "error": 40}
 
 def set_up_logs(call: Invocation) -> None:
     """Send AgentForge's logs to stderr, in the requested format and from the requested level."""
-    on_terminal = sys.stderr.isatty()
+    # A program reads stdout, and probably stderr, too. People may read both in a file.
+    for_programs = call.as_json and not sys.stderr.isatty()
     requested = call.log_level or _from_environment()
-    level = requested or ("warn" if on_terminal else "info")
+    level = requested or ("info" if for_programs else "warn")
     handler = _Stderr()
-    form = call.log_format or ("pretty" if on_terminal else "json")
+    form = call.log_format or ("json" if for_programs else "pretty")
     assert form in LOG_FORMATS
     handler.setFormatter(_Json() if form == "json" else PrettyFormatter())
     handler.addFilter(_add_session)
@@ -47,7 +48,7 @@ def set_up_logs(call: Invocation) -> None:
     root.setLevel(_LEVELS[level])
     root.propagate = False
     # The display already shows the events; with --json there is none.
-    logs_events = requested in ("debug", "info") or (call.as_json and not on_terminal)
+    logs_events = requested in ("debug", "info") or for_programs
     log.setLevel(logging.NOTSET if logs_events else NEVER)
 
 

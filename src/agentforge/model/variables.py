@@ -160,7 +160,7 @@ VARIABLES = (
         "AGENT_PIPELINES_LOG_LEVEL",
         "terminal",
         "the minimum level to log to stderr, as `--log-level`",
-        default="`warn` on a terminal, else `info`",
+        default="`warn`; with `--json`, `info`, unless stderr is a terminal",
         values=LOG_LEVELS,
     ),
     Variable("NO_COLOR", "terminal", "any value: no colours"),
