@@ -20,7 +20,6 @@ from agentforge.adapters.providers.replay_player import NO_EXCHANGE, STEP_FAILED
 from agentforge.model.cassette import VERSION, ExchangeKind, ExchangeQuery, Say, parse_cassette
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.failure import FailureKind
-from agentforge.model.protected_names import PROTECTED, folded
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult, Provider
 from agentforge.testing.provider_contract import ProcessProviderContract, run
 
@@ -204,23 +203,6 @@ def test_no_link_leads_to_a_protected_folder(player: Player, link: str) -> None:
         assert result.exit_code == STEP_FAILED
         assert f"a replay must not write below {link}" in result.output
     assert list((player.workdir / link).iterdir()) == []
-
-
-def test_the_player_protects_the_same_folders() -> None:
-    assert replay_player.PROTECTED == PROTECTED
-    for name in (
-        ".Git",
-        ".git. ",
-        ".git::$x",
-        "．git",
-        ".g\u200cit",
-        ".g\ufe0fit",
-        ".gít",
-        "Straße",
-        "..",
-        ":",
-    ):
-        assert replay_player.folded(name) == folded(name)
 
 
 def test_a_run_of_a_missing_program_fails_clearly(player: Player) -> None:
@@ -446,12 +428,80 @@ def test_the_settings_of_the_page_are_those_of_the_provider() -> None:
     assert msgspec.convert(settings, ReplayConfig).cassette == "session.jsonl"
 
 
-def test_the_player_is_an_isolated_program_of_the_standard_library(player: Player) -> None:
-    from agentforge.adapters.providers import replay_player
-
+def test_the_player_imports_little_and_nothing_of_the_workspace(player: Player) -> None:
     source = Path(replay_player.__file__).read_text()
-    imported = set(re.findall(r"^(?:import|from) ([a-z0-9_]+)", source, re.MULTILINE))
-    assert imported <= sys.stdlib_module_names
+    at_the_top = set(re.findall(r"^(?:import|from) ([a-z0-9_]+)", source, re.MULTILINE))
+    assert at_the_top <= sys.stdlib_module_names
+    for name in ("agentforge", "json", "msgspec"):
+        (player.workdir / name).mkdir()
+        (player.workdir / name / "__init__.py").write_text("raise SystemExit(99)\n")
+    assert player.play({"do": "write", "path": "file", "text": "x"}).exit_code == 0
+
+
+EXCHANGED = """
+import io, json, os, sys
+from itertools import count
+sys.path.insert(0, sys.argv[1])
+from agentforge.adapters.providers import replay_player
+import agentforge.system.confined, agentforge.model.protected_names
+
+folder, options = sys.argv[2], sys.argv[3:]
+OPERATIONS = {"open", "os.chmod", "os.mkdir", "os.remove", "os.rename", "os.truncate"}
+turn = seen = 0
+exchanging = False
+
+def exchange(event, arguments):
+    # Called before each operation: what was resolved until then is out of date.
+    global seen, exchanging
+    if turn is None or exchanging or event not in OPERATIONS:
+        return
+    if seen == turn:
+        exchanging = True
+        os.rename("d", "kept")
+        os.symlink("../outside", "d")
+    seen += 1
+
+for turn in count():
+    place = f"{folder}/{turn}"
+    os.makedirs(f"{place}/work/d")
+    os.makedirs(f"{place}/outside")
+    for name in ("work/d", "outside"):
+        with open(f"{place}/{name}/f", "w") as file:
+            file.write("old")
+    child = os.fork()
+    if not child:
+        os.chdir(f"{place}/work")
+        sys.addaudithook(exchange)
+        replay_player.main(options)
+        os._exit(0 if exchanging else 1)
+    if os.waitpid(child, 0)[1]:
+        break
+"""
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        {"do": "write", "path": "d/f", "text": "escaped", "executable": True},
+        {"do": "write", "path": "d/new/f", "text": "escaped"},
+        {"do": "append", "path": "d/f", "text": "escaped"},
+        {"do": "edit", "path": "d/f", "old": "old", "new": "escaped"},
+        {"do": "delete", "path": "d/f"},
+    ],
+)
+def test_folder_that_is_exchanged_for_a_link_before_any_operation_leads_nowhere(
+    player: Player, tmp_path: Path, step: dict[str, Any]
+) -> None:
+    record(player.cassette, {"stage": "work", "iteration": 1, "steps": [step]})
+    options = ["--stage=work", "--iteration=1", "--speed=0", "--", str(player.cassette)]
+    source = str(Path(replay_player.__file__).parents[3])
+    subprocess.run([sys.executable, "-c", EXCHANGED, source, str(tmp_path / "turns"), *options], check=True)
+    turns = sorted((tmp_path / "turns").iterdir())
+    assert len(turns) > 2
+    for turn in turns:
+        outside = turn / "outside"
+        assert [path.name for path in outside.iterdir()] == ["f"]
+        assert ((outside / "f").read_text(), (outside / "f").stat().st_mode & 0o111) == ("old", 0)
 
 
 def test_the_documented_example_plays(player: Player) -> None:

@@ -202,7 +202,7 @@ attempt.spec = Made(timeout=10.0, idle_timeout=None)
 attempt.signals = Made(terms=0, wake=wake)
 attempt.lease = Lease()
 attempt.outputs, attempt.code, attempt.agent = [], None, None
-attempt.clock = supervisor.WorkClock()
+attempt.clock = supervisor.AttemptClock()
 attempt.started = attempt.last_output = 0.0
 print(attempt._follow(), clock.now, clock.waits)
 """

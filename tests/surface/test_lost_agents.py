@@ -26,7 +26,7 @@ def supervisor(project: Project) -> int:
 
 @pytest.fixture
 def orphaned(project: Project) -> Iterator[tuple[Project, int, int]]:
-    """A project with a run `s` whose engine was killed while its agent works; the pids of the agent and of its
+    """A project with a run `s` whose engine was killed while its agent works; the pids of its agent and its
     supervisor."""
     call = (sys.executable, "-m", "agentforge", "run", "-p", project.pipeline(f"one={WORKS}"), "-s", "s")
     with project.started_program(*call) as engine:

@@ -442,7 +442,7 @@ class Output:
             self.error = self.error or f"can't write the output: {exc.strerror}"
 
 
-class WorkClock:
+class AttemptClock:
     """Monotonic seconds, without those in which we were stopped."""
 
     def __init__(self) -> None:
@@ -672,7 +672,7 @@ class Attempt:
         self.record = ExitRecordFile(folder)
         self.outputs: list[Output] = []
         """One for all output, or a second one for stderr."""
-        self.clock = WorkClock()
+        self.clock = AttemptClock()
         """Of all limits; read at least every `LONGEST_WAIT`."""
         self.started_at, self.started = timestamp(), self.clock.now()
         self.lease = Lease(spec.lease, spec.orphan_grace, self.started)

@@ -75,13 +75,21 @@ class ConfinedFolder:
             finally:
                 os.close(descriptor)
 
-    def write(self, path: str, content: bytes, check: Callable[[str], None] = _allow, owner: str = "") -> str:
+    def write(
+        self,
+        path: str,
+        content: bytes,
+        check: Callable[[str], None] = _allow,
+        owner: str = "",
+        *,
+        executable: bool = False,
+    ) -> str:
         """Replace the file atomically, creating missing folders; returns the resolved path. `check` raises
         for a resolved path that must not be made. Drafts that a crash left to the same `owner` are
-        removed."""
+        removed. `executable`: make it so; a script that is replaced stays so anyway."""
         with self.at(path, make=check) as resolved:
             check(resolved.path)
-            mode = _mode_of(resolved)
+            mode = _mode_of(resolved) | (0o111 if executable else 0)
             if owner:
                 _remove_drafts(resolved, owner)
             draft = draft_name(resolved.name, owner)

@@ -247,8 +247,8 @@ BUGS = (
     Bug(
         PLAYER,
         "a replay writes to .git through a link",
-        "*target.relative_to(root).parts",
-        "",
+        'for name in (*path.split("/"), *resolved.split("/")):',
+        'for name in path.split("/"):',
         OF_REPLAYS,
     ),
     Bug(

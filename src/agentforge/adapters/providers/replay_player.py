@@ -1,33 +1,34 @@
 """Plays one exchange of a cassette: the agent program of the replay provider.
 
-Imports only the standard library, so that it starts fast and runs on any interpreter. The cassette was
-validated before; only runtime errors are handled here.
+Imports little, so that it starts fast. The cassette was validated before; only runtime errors are handled
+here. Files are reached from the open folder of the project, so that no link leads out of it, also one that is
+put there meanwhile.
 """
 
 import argparse
 import base64
 import json
 import os
-import re
 import subprocess
 import sys
 import time
-import unicodedata
 from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from agentforge.system.confined import ConfinedFolder
+
+ROOT = str(Path(__file__).resolve().parents[3])
+"""Of the package: nothing in the workspace or the environment can shadow it."""
 
 NO_EXCHANGE = 66
 STEP_FAILED = 65
 FAILED = 67
 """The recorded attempt failed; the last line contains the failure."""
 FAILURE = "replay-failure:"
-
-PROTECTED = (".git", ".claude", ".agentforge")
-IGNORABLE = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8"
-    "\U000e0000-\U000e0fff]"
-)
 
 StepData = dict[str, Any]
 ExchangeData = dict[str, Any]
@@ -46,6 +47,8 @@ class PlaybackEnded(Exception):
 
 
 def main(arguments: list[str] | None = None) -> int:
+    if ROOT not in sys.path:
+        sys.path.insert(0, ROOT)
     options = _parser().parse_args(arguments)
     try:
         exchanges = read(options.cassette)
@@ -116,8 +119,7 @@ def is_superseded(step: StepData, later: dict[str, list[bytes | None]]) -> bool:
     """Whether another branch has already written a later version of the file."""
     if step["path"] not in later:
         return False
-    target = inside(step["path"])
-    return (target.read_bytes() if target.is_file() else None) in later[step["path"]]
+    return content_of(step["path"]) in later[step["path"]]
 
 
 def wait(seconds: float, speed: float) -> None:
@@ -131,49 +133,76 @@ def say(text: str) -> None:
     sys.stdout.buffer.flush()
 
 
-def inside(path: str) -> Path:
-    """Resolve a step's path; raises StepFailed for a path outside the workdir, also through a link."""
-    root = Path.cwd().resolve()
-    target = (root / path).resolve()
-    if root not in target.parents:
+@cache
+def workdir() -> "ConfinedFolder":
+    from agentforge.system.confined import ConfinedFolder
+
+    return ConfinedFolder(".")
+
+
+def refuse_outside(path: str, resolved: str) -> None:
+    """Raises StepFailed for the workdir itself and for protected folders, also through a link."""
+    from agentforge.model.protected_names import PROTECTED, folded
+
+    if resolved == ".":
         raise StepFailed(f"{path} is outside the workdir")
-    for name in (*path.split("/"), *target.relative_to(root).parts):
+    for name in (*path.split("/"), *resolved.split("/")):
         if folded(name) in PROTECTED:
             raise StepFailed(f"{path}: a replay must not write below {name}")
-    return target
 
 
-def folded(path: str) -> str:
-    """The same as in `agentforge.model.protected_names`."""
-    visible = "".join(letter for letter in path if unicodedata.category(letter) != "Cf")
-    plain = unicodedata.normalize("NFD", IGNORABLE.sub("", visible)).casefold()
-    plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKD", plain).casefold())
-    return "/".join(step.partition(":")[0].rstrip(". ") or step for step in plain.split("/"))
+def content_of(path: str) -> bytes | None:
+    """None for anything but a regular file."""
+    from agentforge.system.folders import NotRegular, OutsideRoot
+
+    try:
+        found = workdir().stat(path)
+        return workdir().read(path, found.st_size)[0] if found else None
+    except OutsideRoot:
+        raise StepFailed(f"{path} is outside the workdir") from None
+    except (FileNotFoundError, NotRegular):
+        return None
+
+
+def put(path: str, content: bytes, *, executable: bool = False) -> None:
+    from agentforge.system.folders import OutsideRoot
+
+    try:
+        workdir().write(path, content, lambda resolved: refuse_outside(path, resolved), executable=executable)
+    except OutsideRoot:
+        raise StepFailed(f"{path} is outside the workdir") from None
 
 
 def write(step: StepData) -> None:
-    target = inside(step["path"])
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_bytes(_content(step) or b"")
-    if step.get("executable"):
-        target.chmod(target.stat().st_mode | 0o111)
+    put(step["path"], _content(step) or b"", executable=bool(step.get("executable")))
 
 
 def append(step: StepData) -> None:
-    target = inside(step["path"])
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with target.open("a", encoding="utf-8", newline="") as file:
-        file.write(step["text"])
+    put(step["path"], (content_of(step["path"]) or b"") + step["text"].encode())
 
 
 def edit(step: StepData) -> None:
-    target = inside(step["path"])
-    text = target.read_bytes().decode("utf-8")
+    content = content_of(step["path"])
+    if content is None:
+        raise StepFailed(f"{step['path']} is not a file")
+    text = content.decode()
     if step["old"] in text:
-        target.write_bytes(text.replace(step["old"], step["new"], 1).encode())
+        put(step["path"], text.replace(step["old"], step["new"], 1).encode())
     elif step["new"] not in text:
         # If the new text is already in place, an earlier attempt made this edit.
         raise StepFailed(f"{step['path']} doesn't contain the text to replace")
+
+
+def delete(step: StepData) -> None:
+    from agentforge.system.folders import OutsideRoot
+
+    path = step["path"]
+    try:
+        with suppress(FileNotFoundError), workdir().at(path) as found:
+            refuse_outside(path, found.path)
+            os.unlink(found.name, dir_fd=found.folder)
+    except OutsideRoot:
+        raise StepFailed(f"{path} is outside the workdir") from None
 
 
 def run(step: StepData) -> None:
@@ -202,7 +231,7 @@ ACTIONS: dict[str, Callable[[StepData], None]] = {
     "write": write,
     "append": append,
     "edit": edit,
-    "delete": lambda step: inside(step["path"]).unlink(missing_ok=True),
+    "delete": delete,
     "run": run,
     "result": lambda step: _write_to_variable("AGENTFORGE_RESULT", step),
     "status": lambda step: _write_to_variable("AGENTFORGE_STATUS", step),
