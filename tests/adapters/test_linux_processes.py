@@ -291,6 +291,27 @@ def test_leftovers_of_a_killed_supervisor_are_ended(
     assert not (tmp_path / "exit.json").exists()
 
 
+def test_supervisors_are_found_by_the_folders_that_they_were_started_in(
+    processes: LinuxProcesses, tmp_path: Path
+) -> None:
+    attempt = tmp_path / "with a space"
+    attempt.mkdir()
+    script = "while [ ! -e go ]; do sleep 0.02; done"
+    identity = asyncio.run(processes.start_supervisor(str(attempt), spec(attempt, "sh", "-c", script)))
+    look_alike = subprocess.Popen(["sleep", "60"], executable="/bin/sleep")
+    try:
+        assert processes.supervisors()[identity] == str(attempt)
+        assert look_alike.pid not in {found.pid for found in processes.supervisors()}
+        attempt.rename(tmp_path / "moved")
+        assert processes.supervisors()[identity] == str(attempt)
+    finally:
+        look_alike.kill()
+        look_alike.wait()
+        (tmp_path / "moved" / "go").touch()
+        asyncio.run(processes.wait(identity))
+    assert identity not in processes.supervisors()
+
+
 def test_end_marked_matches_the_whole_entry_only(
     processes: LinuxProcesses, mark: str, started: list[subprocess.Popen[bytes]]
 ) -> None:

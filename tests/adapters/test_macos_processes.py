@@ -38,6 +38,8 @@ class FakeSystem:
             case ("ps", "-p", pid, "-o", "stat=,lstart="):
                 state = self.states[int(pid)]
                 return f"{state:<4} {START}    \n" if state else ""
+            case _ if argv == ("ps", "-axww", "-o", "pid=,lstart=,command="):
+                return self.listings.pop(0) if self.listings else ""
             case _ if argv == LISTING:
                 return self.listings.pop(0) if self.listings else ""
         raise AssertionError(argv)
@@ -65,6 +67,18 @@ def test_alive_is_the_same_start_in_the_same_boot_whatever_the_host_is_called_no
     assert processes.is_alive(identity)
     assert not processes.is_alive(msgspec.structs.replace(identity, boot_id="another"))
     assert not processes.is_alive(msgspec.structs.replace(identity, start_time="earlier"))
+
+
+def test_supervisors_are_found_in_the_listing() -> None:
+    system = FakeSystem()
+    system.listings = [
+        f"   41 {START} /opt/a python/bin/python3 -I -S /lib/supervisor.cpython-311.pyc /p/a run/attempt-1\n"
+        f"   42 {START} python3 -I -S other.py /p/attempt-2\n"
+        f"   43 {START} sleep 60\n"
+    ]
+    processes = MacProcesses("/elsewhere/supervisor.py", system)
+    host = os.uname().nodename
+    assert processes.supervisors() == {Identity(41, START, BOOT, host): "/p/a run/attempt-1"}
 
 
 def test_wait_polls_until_the_process_is_gone() -> None:
