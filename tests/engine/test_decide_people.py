@@ -17,7 +17,7 @@ from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.errors import IllegalMove
 from agentforge.model.plan import Approval, Judgment, Plan, Queue, StageNode
-from agentforge.model.request import Feedback, Request
+from agentforge.model.request import Feedback, Note, Request
 from agentforge.model.state import RunState, StageState
 from agentforge.model.task import PrepareTask
 
@@ -657,7 +657,7 @@ def test_note_reaches_the_next_iteration() -> None:
     conversation.happens("completed")
     (work,) = conversation.work
     assert isinstance(work, PrepareTask)
-    assert work.notes == ("mind the tests",)
+    assert work.notes == (Note("mind the tests", "person"),)
 
 
 def test_rejected_stage_keeps_its_feedback_when_the_pipeline_is_recompiled() -> None:

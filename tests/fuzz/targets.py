@@ -45,6 +45,7 @@ from agentforge.model.failure import Failure
 from agentforge.model.layout import RunLayout, lock_file, stop_reason_file
 from agentforge.model.plan import ProviderChoice
 from agentforge.model.request import Request
+from agentforge.model.secrets import NO_SECRETS
 from agentforge.model.state import CheckRecord, RunState
 from agentforge.model.status import RunStatus
 from agentforge.ports.provider import Exit, ProcessProvider, ShowsProgress
@@ -186,7 +187,7 @@ def resolution(project: Path, content: bytes) -> None:
     layout, at = RunLayout.of(str(project), "s"), REQUEST.opened_at
     put(Path(layout.escalations) / f"{escalation_id('run', 'r', at)}.resolution.yaml", content)
     state = RunState("s", "run", "pipeline", RunStatus.AWAITING_APPROVAL, at, 1, at, at, requests=(REQUEST,))
-    place_resolutions(layout, state, at, str)
+    place_resolutions(layout, state, at, NO_SECRETS)
     list(given_answers(layout, "run", [REQUEST]))
 
 

@@ -18,6 +18,7 @@ from agentforge.model.cursor import Cursor
 from agentforge.model.errors import StorageFailed
 from agentforge.model.layout import RunLayout
 from agentforge.model.request import TIMER, Request
+from agentforge.model.secrets import NO_SECRETS, SecretReferences
 from agentforge.model.state import MAX_REFUSED, RefusedFile
 from agentforge.runtime.answers import MAX_TEXT_BYTES, Answer, give_answer, given_answers, has_invalid_answer
 from agentforge.runtime.controls import Control, drop_control, drop_pauses, pending_controls, send_control
@@ -312,9 +313,10 @@ def test_secret_in_an_answer_that_another_program_left_is_not_recorded(
 ) -> None:
     asked_in(journal)
     give_answer(layout, replace(answer("use hunter2"), text="as hunter2 says"))
-    assert record_answers(journal, layout, lambda said: said.replace("hunter2", "***"))
+    assert record_answers(journal, layout, SecretReferences({"KEY": "hunter2"}))
     (known,) = journal.state.requests
-    assert (known.answer, known.text) == ("use ***", "as *** says")
+    assert (known.answer, known.text) == ("use ${secret:KEY}", "as ${secret:KEY} says")
+    assert known.secrets == ("KEY",)
 
 
 def test_answer_beside_a_log_that_ends_with_the_timeout_is_too_late(
@@ -323,15 +325,15 @@ def test_answer_beside_a_log_that_ends_with_the_timeout_is_too_late(
     asked_in(journal, options=("yes", "no"), due_at=NOON, default="no")
     journal.record(f.TimerFired(f"{TIMER}r"), journal.state.cursor)
     give_answer(layout, answer("yes"))
-    assert not record_answers(journal, layout, str)
+    assert not record_answers(journal, layout, NO_SECRETS)
     late = "request 'r' has timed out"
     assert journal.state.refused == (RefusedFile("answers/r.json", late, "r.json.refused"),)
-    record_due(journal, layout, str)
+    record_due(journal, layout, NO_SECRETS)
     (known,) = journal.state.requests
     assert (known.answer, known.answered_by) == ("no", "default")
 
 
 def test_default_is_not_the_answer_before_its_time(layout: RunLayout, journal: Journal) -> None:
     asked_in(journal, options=("yes", "no"), due_at=NOON + timedelta(seconds=1), default="no")
-    record_due(journal, layout, str)
+    record_due(journal, layout, NO_SECRETS)
     assert journal.state.requests[0].is_open

@@ -1,48 +1,71 @@
 """How a run notifies someone: as its plan says, as the user wants of every run, and otherwise, for a single
-stage, on the desktop."""
+stage, on the desktop.
+
+Agents have worked in the project by then. So a command of the plan runs like the script of a hook: with basic
+variables, in the sandbox of the stages if they have one, and outside of the project unless it says otherwise.
+"""
 
 import asyncio
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
+from tempfile import TemporaryDirectory
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from agentforge.adapters.environment import named_secrets
 from agentforge.adapters.host.desktop import notify
 from agentforge.adapters.httpx_webhooks import HttpxWebhooks
-from agentforge.model.hook import Notification, Occasion
+from agentforge.adapters.script import ScriptProvider
+from agentforge.model.hook import OCCASIONS, Notification, Occasion
+from agentforge.model.key_hosts import host_problem
+from agentforge.model.layout import OUTBOX, RUNS
 from agentforge.model.plan import Plan
-from agentforge.model.secrets import SecretReferences
+from agentforge.model.secrets import Redactor, resolve
+from agentforge.ports.provider import Command, ExecuteRequest
+from agentforge.ports.sandbox import Confinement, Sandbox
 from agentforge.ports.webhook import WebhookAnswer, WebhookMessage, WebhookTimedOut
+from agentforge.runtime.confinement import is_confined
 from agentforge.runtime.notifier import SECONDS, Channel
-from agentforge.system.programs import Program, run
+from agentforge.system.programs import NoExit, Program, run
 from agentforge.system.tools import tool_environment
 from agentforge.views.notice import Notice
 
 VARIABLE = "AGENTFORGE_NOTIFY"
 LOOP = Notification(on=("failed", "completed"), desktop=True)
-SHELL = "/bin/sh"
 
 Send = Callable[[Notice], None]
 """Raises the reason why the notice was not sent."""
 
 
-def channels(plan: Plan, environ: Mapping[str, str], project: str) -> tuple[Channel, ...]:
+class Receiver(Struct, frozen=True):
+    kind: str
+    address: str = ""
+    """The command, or the URL."""
+    secret: str | None = None
+    environment: tuple[str, ...] = ()
+    in_project: bool = False
+    is_users: bool = False
+    """Whether it is the user's own, for all runs, and not that of a file."""
+
+
+def channels(
+    plan: Plan, environ: Mapping[str, str], project: str, sandboxes: Mapping[str, Sandbox]
+) -> tuple[Channel, ...]:
     """Each receiver once, with all occasions on which it is notified."""
-    sender = NotificationSender(environ, project)
-    found: dict[Receiver, set[Occasion]] = {}
-    for notification in _notifications_of(plan, environ):
+    sender = NotificationSender(plan, environ, project, sandboxes)
+    own = tuple(user_notifications(environ.get(VARIABLE, "").strip()))
+    users = {replace(receiver, is_users=True) for one in own for receiver in _receivers(one)}
+    found: dict[Receiver, set[Occasion]] = {receiver: set(OCCASIONS) for receiver in users}
+    known = {(receiver.kind, receiver.address) for receiver in users}
+    for notification in plan.pipeline.notify or ((LOOP,) if plan.mode == "loop" and not own else ()):
         for receiver in _receivers(notification):
-            found.setdefault(receiver, set()).update(notification.on)
+            if (receiver.kind, receiver.address) not in known:
+                found.setdefault(receiver, set()).update(notification.on)
     return tuple(
         Channel(receiver.kind, frozenset(on), sender.send_to(receiver)) for receiver, on in found.items()
     )
-
-
-def _notifications_of(plan: Plan, environ: Mapping[str, str]) -> tuple[Notification, ...]:
-    found = (*plan.pipeline.notify, *user_notifications(environ.get(VARIABLE, "").strip()))
-    return found or ((LOOP,) if plan.mode == "loop" else ())
 
 
 def user_notifications(value: str) -> Iterator[Notification]:
@@ -55,28 +78,25 @@ def user_notifications(value: str) -> Iterator[Notification]:
         yield Notification(command=value)
 
 
-class Receiver(Struct, frozen=True):
-    kind: str
-    address: str = ""
-    """The command, or the URL."""
-    secret: str | None = None
-
-
-def _receivers(notification: Notification) -> Iterator[Receiver]:
-    if notification.desktop:
+def _receivers(one: Notification) -> Iterator[Receiver]:
+    if one.desktop:
         yield Receiver("desktop")
-    if notification.command:
-        yield Receiver("command", notification.command)
-    if notification.url:
-        yield Receiver("webhook", notification.url, notification.secret)
+    if one.command:
+        yield Receiver("command", one.command, environment=one.environment, in_project=one.in_project)
+    if one.url:
+        yield Receiver("webhook", one.url, one.secret)
 
 
 class NotificationSender:
     """Sends notices from this machine."""
 
-    def __init__(self, environ: Mapping[str, str], project: str) -> None:
+    def __init__(
+        self, plan: Plan, environ: Mapping[str, str], project: str, sandboxes: Mapping[str, Sandbox]
+    ) -> None:
+        self._plan = plan
         self._environ = environ
         self._project = project
+        self._sandboxes = sandboxes
 
     def send_to(self, receiver: Receiver) -> Send:
         send = {"desktop": self._show, "command": self._run, "webhook": self._post}[receiver.kind]
@@ -85,26 +105,37 @@ class NotificationSender:
     def _show(self, _: Receiver, notice: Notice) -> None:
         notify(notice.title, notice.text, self._environ, self._project)
 
+    # -- commands
+
     def _run(self, receiver: Receiver, notice: Notice) -> None:
-        """Run the command in the project, with the notice on its input and in variables."""
-        environment = tool_environment(self._environ, self._project)
-        done = run(
-            Program(
-                (SHELL, "-c", self._resolved(receiver.address)),
-                SECONDS,
-                cwd=self._project,
-                env={**environment, **_variables(notice)},
-                contained=True,
-                stdin=msgspec.json.encode(notice) + b"\n",
-            )
-        )
-        if done.code != 0:
-            why = done.problem or f"exit status {done.status}"
-            raise RuntimeError(f"{why}: {done.last_error}" if done.last_error else why)
+        """Run the command with the notice on its input and in variables."""
+        environ = tool_environment(self._environ, self._project)
+        command = ScriptProvider(environ).command(_request(receiver, notice))
+        command = replace(command, stdin=msgspec.json.encode(notice).decode() + "\n")
+        if receiver.is_users:
+            _run(command, environ.get("HOME") or "/")
+            return
+        with TemporaryDirectory(prefix="agentforge-") as folder:
+            workdir = self._project if receiver.in_project else folder
+            self._run_in(os.path.realpath(workdir), command, notice.notification)
+
+    def _run_in(self, workdir: str, command: Command, mark: str) -> None:
+        choice = self._plan.notify_sandbox
+        if not is_confined(choice):
+            _run(command, workdir)
+            return
+        sandbox = self._sandboxes[choice.type]
+        hidden = (os.path.join(self._project, name) for name in (RUNS, OUTBOX))
+        # A notification changes nothing: the project is only readable, also for a command that runs in it.
+        within = Confinement(workdir, protected=(self._project,), hidden=tuple(hidden))
+        confined = sandbox.wrap(command, replace(choice, writable=()), within, mark)
+        _run(confined, workdir, sandbox.cleanup(mark))
+
+    # -- webhooks
 
     def _post(self, receiver: Receiver, notice: Notice) -> None:
         message = WebhookMessage(
-            self._resolved(receiver.address),
+            receiver.address if receiver.is_users else self._resolved(receiver.address),
             msgspec.json.encode(notice),
             notice.notification,
             int(time.time()),
@@ -127,16 +158,47 @@ class NotificationSender:
             raise RuntimeError(f"{name}, which holds the secret, is not set")
         return value
 
-    def _resolved(self, text: str) -> str:
-        """With the values of secrets, which the plan has as references."""
-        values = named_secrets(self._environ)
-        return SecretReferences(values).resolve(text, values)
+    def _resolved(self, url: str) -> str:
+        """With the values of secrets that the definition had in it."""
+        values = {name: self._environ.get(name, "") for name in self._plan.pipeline.secrets}
+        resolved = resolve(url, values)
+        if resolved != url and (problem := host_problem(resolved, self._environ)):
+            raise RuntimeError(Redactor(values.values()).text(problem))
+        return resolved
 
 
-def _variables(notice: Notice) -> dict[str, str]:
-    return {
-        "AGENT_PIPELINES_SESSION": notice.session,
-        "AGENTFORGE_EVENT": notice.event,
-        "AGENTFORGE_NOTIFICATION": notice.notification,
-        "AGENTFORGE_TEXT": notice.text,
-    }
+def _request(receiver: Receiver, notice: Notice) -> ExecuteRequest:
+    return ExecuteRequest(
+        prompt="",
+        model="",
+        config={"run": receiver.address, "environment": receiver.environment},
+        workdir="",
+        environment={
+            "AGENT_PIPELINES_SESSION": notice.session,
+            "AGENTFORGE_EVENT": notice.event,
+            "AGENTFORGE_NOTIFICATION": notice.notification,
+            "AGENTFORGE_TEXT": notice.text.replace("\0", "\N{REPLACEMENT CHARACTER}"),
+        },
+        status_path="",
+        result_path="",
+    )
+
+
+def _run(command: Command, workdir: str, cleanup: tuple[str, ...] = ()) -> None:
+    """`cleanup`: ends a command that works outside the process tree."""
+    program = Program(
+        command.argv,
+        SECONDS,
+        cwd=workdir,
+        env=command.env,
+        contained=True,
+        stdin=command.stdin.encode(),
+        descriptors=command.descriptors,
+    )
+    done = run(program)
+    if cleanup and done.reason is NoExit.TIMED_OUT:
+        run(Program(cleanup, SECONDS, env=command.env))
+    if done.code != 0:
+        why = done.problem or f"exit status {done.status}"
+        said = Redactor(command.secrets).text(done.last_error)
+        raise RuntimeError(f"{why}: {said}" if said else why)

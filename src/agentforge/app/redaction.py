@@ -1,13 +1,11 @@
 """Keep secrets from the engine's environment out of recordings and logs."""
 
 import logging
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from agentforge.adapters.environment import named_secrets, secrets_in
-from agentforge.model.secrets import Redactor, SecretReferences
+from agentforge.model.secrets import Redactor, SecretReferences, StoredText
 
-_SURROGATES = re.compile("[\ud800-\udfff]")
 log = logging.getLogger("agentforge.run")
 
 
@@ -16,19 +14,27 @@ def environment_redactor(environ: Mapping[str, str]) -> Redactor:
     return Redactor(secrets_in(environ))
 
 
-def stored_text(text: str, environ: Mapping[str, str], where: str) -> str:
-    """The text with references instead of secrets, for what is stored; the user is told. The agent is given
-    the values. Bytes of a command line that aren't UTF-8, which can't be stored, are replaced."""
-    text = _SURROGATES.sub("\N{REPLACEMENT CHARACTER}", text)
-    references = SecretReferences(named_secrets(environ))
-    for name in references.names_in(text):
+def references(environ: Mapping[str, str], where: str) -> SecretReferences:
+    """Replaces secrets in what is stored; the user is told."""
+
+    def tell(name: str) -> None:
         log.warning("%s contains the value of %s: stored as ${secret:%s}", where, name, name)
-    return references.hide(text)
+
+    return SecretReferences(named_secrets(environ), tell)
 
 
-def hidden_answers(environ: Mapping[str, str]) -> Callable[[str], str]:
-    """Stores what people answer in files."""
-    return lambda text: stored_text(text, environ, "the answer")
+def stored(text: str, environ: Mapping[str, str], where: str) -> StoredText:
+    """The text as it is stored. The agent is given the values of its references."""
+    return references(environ, where).hide(text)
+
+
+def stored_text(text: str, environ: Mapping[str, str], where: str) -> str:
+    """Of a text that no agent is given."""
+    return stored(text, environ, where).text
+
+
+def references_of_answers(environ: Mapping[str, str]) -> SecretReferences:
+    return references(environ, "the answer")
 
 
 class RedactingFilter(logging.Filter):

@@ -106,5 +106,9 @@ class Notification(Struct, frozen=True, omit_defaults=True):
     on: tuple[Occasion, ...] = OCCASIONS
     desktop: bool = False
     command: str | None = None
+    environment: tuple[str, ...] = ()
+    """Further variables that the command gets."""
+    in_project: bool = False
+    """Whether the command runs in the project, where agents may have changed what it starts."""
     url: str | None = None
     secret: str | None = None

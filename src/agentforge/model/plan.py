@@ -88,6 +88,8 @@ class PipelineInfo(Struct, frozen=True, omit_defaults=True):
     hooks: tuple[Hook, ...] = ()
     """In the order in which they are called."""
     notify: tuple[Notification, ...] = ()
+    secrets: tuple[str, ...] = ()
+    """The variables whose values were in the definition or in an option: the plan has references to them."""
 
     @property
     def has_escalations(self) -> bool:
@@ -374,6 +376,12 @@ class Plan(Struct, frozen=True, dict=True):
         node = self.nodes[0]
         assert isinstance(node, StageNode)
         return node
+
+    @property
+    def notify_sandbox(self) -> SandboxChoice | None:
+        """For the commands of notifications: that of the last stage that has one. None: no stage has."""
+        chosen = (stage.sandbox for step in self.steps for stage in step.stages)
+        return next((one for one in reversed(list(chosen)) if one and one.type != "none"), None)
 
     @cached_property
     def by_path(self) -> dict[str, "StageNode | ParallelNode"]:

@@ -1,4 +1,5 @@
-"""Requests to people: what is asked, and what was said."""
+"""Requests to people: what is asked, and what was said. Their texts are stored with references to secrets
+(`${secret:NAME}`); what refers to another variable than those in `secrets` is just text."""
 
 from datetime import datetime
 from typing import Literal
@@ -50,6 +51,8 @@ class Request(Struct, frozen=True, omit_defaults=True):
     answered_by: str = ""
     text: str = ""
     """What was said with the answer: the feedback of a rejection, or a remark."""
+    secrets: tuple[str, ...] = ()
+    """The variables whose values were in the answer or the text."""
 
     @property
     def is_open(self) -> bool:
@@ -90,6 +93,15 @@ def granted(answer: str) -> int:
     return number if number <= MAX_GRANT else 0
 
 
+class Note(Struct, frozen=True, omit_defaults=True):
+    """Text added to the context of all later iterations, by a person or a hook."""
+
+    text: str
+    by: str
+    secrets: tuple[str, ...] = ()
+    """The variables whose values were in the text; of a hook, none."""
+
+
 class Feedback(Struct, frozen=True, omit_defaults=True):
     """What was said about a visit of a stage; its next visit receives it."""
 
@@ -97,6 +109,8 @@ class Feedback(Struct, frozen=True, omit_defaults=True):
     by: str
     files: tuple[str, ...] = ()
     """What it is about, relative to the run directory."""
+    secrets: tuple[str, ...] = ()
+    """The variables whose values were in the text."""
 
 
 class AnsweredQuestion(Struct, frozen=True, omit_defaults=True):
@@ -108,3 +122,5 @@ class AnsweredQuestion(Struct, frozen=True, omit_defaults=True):
     by: str
     text: str = ""
     """A remark."""
+    secrets: tuple[str, ...] = ()
+    """The variables whose values were in the answer or the remark."""

@@ -1,8 +1,11 @@
 """Detection and redaction of secrets."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from hashlib import pbkdf2_hmac
 from typing import Any
+
+from msgspec import Struct
 
 HIDDEN = "[secret]"
 
@@ -51,40 +54,88 @@ class Redactor:
                 return value
 
 
-_REFERENCE = re.compile(r"\$\{secret:([A-Za-z_][A-Za-z0-9_]*)\}")
+REFERENCE = "${secret:"
+"""How a reference begins."""
+_SURROGATES = re.compile("[\ud800-\udfff]")
+_NAME = "[A-Za-z_][A-Za-z0-9_]*"
+_REFERENCE = re.compile(rf"\$\{{secret:({_NAME})\}}")
+_STORED = re.compile(rf"\$\{{secret:(?:({_NAME})\}}|:)")
+
+
+class StoredText(Struct, frozen=True):
+    """A text as it is stored: with references instead of secrets."""
+
+    text: str
+    secrets: tuple[str, ...] = ()
+    """The variables whose values were in it. A reference to any other variable is just text."""
 
 
 class SecretReferences:
-    """Replaces the values of variables by references (`${secret:NAME}`), which can be stored, and back."""
+    """Replaces the values of variables by references (`${secret:NAME}`), which can be stored."""
 
-    def __init__(self, values: Mapping[str, str]) -> None:
-        """`values`: by the name of the variable."""
-        self._values = values
+    def __init__(self, values: Mapping[str, str], found: Callable[[str], object] = str) -> None:
+        """`values`: by the name of the variable. `found` is called with the name of each that is replaced."""
+        self._values, self._found = values, found
         self._names = {spelling: name for name in sorted(values) for spelling in spellings([values[name]])}
         longest = sorted(self._names, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, longest))) if longest else None
 
-    def names_in(self, text: str) -> tuple[str, ...]:
-        """The variables whose values are in the text."""
-        found = self._pattern.findall(text) if self._pattern else ()
-        return tuple(sorted({self._names[value] for value in found}))
-
-    def hide(self, text: str) -> str:
+    def hide(self, text: str) -> StoredText:
+        """Bytes of a command line that aren't UTF-8, which can't be stored, are replaced, too."""
+        text = _SURROGATES.sub("\N{REPLACEMENT CHARACTER}", text)
         if self._pattern is None:
-            return text
-        return self._pattern.sub(lambda found: f"${{secret:{self._names[found[0]]}}}", text)
+            return StoredText(text)
+        names = tuple(sorted({self._names[value] for value in self._pattern.findall(text)}))
+        for name in names:
+            self._found(name)
+        hidden = self._pattern.sub(lambda found: f"{REFERENCE}{self._names[found[0]]}}}", text)
+        return StoredText(hidden, names)
 
-    def resolve(self, text: str, names: Collection[str]) -> str:
-        """Replace the references to these variables; each must have a value."""
-        return _REFERENCE.sub(lambda found: self._values[found[1]] if found[1] in names else found[0], text)
+    def proofs(self, names: Iterable[str], text: str) -> dict[str, str]:
+        """For a text in a file that others may write: that its writer had the values."""
+        return {name: _proof(self._values[name], text) for name in names}
 
-    def value(self, name: str) -> str | None:
-        return self._values.get(name)
+    def proven(self, proofs: Mapping[str, str], text: str) -> tuple[str, ...]:
+        """The variables whose values the writer of the text had."""
+        known = ((name, self._values.get(name)) for name in sorted(proofs))
+        return tuple(name for name, value in known if value and proofs[name] == _proof(value, text))
 
 
-def references_in(text: str) -> tuple[str, ...]:
+NO_SECRETS = SecretReferences({})
+
+
+def references_in(text: str) -> frozenset[str]:
     """The variables to which the text refers."""
-    return tuple(sorted(set(_REFERENCE.findall(text))))
+    return frozenset(_REFERENCE.findall(text))
+
+
+def with_marks(text: str, names: Collection[str], mark: str) -> str:
+    """The text with a mark in the place of each reference to these variables. `mark`: a text that occurs
+    nowhere else."""
+    if not names:
+        return text
+    return _REFERENCE.sub(lambda found: f"{mark}{found[1]}}}" if found[1] in names else found[0], text)
+
+
+def from_marks(text: str, mark: str) -> str:
+    """The text with references in the place of marks. What looked like a reference before is escaped, with a
+    second colon, however the text was put together."""
+    return text.replace(REFERENCE, f"{REFERENCE}:").replace(mark, REFERENCE)
+
+
+def resolve(text: str, values: Mapping[str, str]) -> str:
+    """Replace the references to these variables by their values, and unescape."""
+
+    def value(found: re.Match[str]) -> str:
+        return values.get(found[1], found[0]) if found[1] else REFERENCE
+
+    return _STORED.sub(value, text) if REFERENCE in text else text
+
+
+def _proof(value: str, text: str) -> str:
+    # Slow, so that the value can't be found by trying.
+    password, salt = value.encode("utf-8", "replace"), text.encode("utf-8", "replace")
+    return pbkdf2_hmac("sha256", password, salt, 200_000).hex()
 
 
 def _in_json(text: str, ascii_only: bool) -> str:

@@ -13,7 +13,7 @@ from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.git_left import LeftInGit
 from agentforge.model.hook import CALL_POINTS, HookOutcome, HookPoint
 from agentforge.model.plan import Mode
-from agentforge.model.request import AnsweredQuestion, Feedback, Request
+from agentforge.model.request import AnsweredQuestion, Feedback, Note, Request
 from agentforge.model.result import AgentQuestion, Decision, Usage
 from agentforge.model.status import IterationStatus, NodeStatus, RunStatus, TaskStatus
 
@@ -555,13 +555,6 @@ class Stop(Struct, frozen=True):
     reason: str
     now: bool
     due_at: datetime | None = None
-
-
-class Note(Struct, frozen=True):
-    """Text added to the context of all later iterations."""
-
-    text: str
-    by: str
 
 
 MAX_NOTES_BYTES = 32 * 1024

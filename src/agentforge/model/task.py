@@ -14,7 +14,7 @@ from agentforge.model.cursor import Cursor
 from agentforge.model.hook import Hook
 from agentforge.model.place import Place
 from agentforge.model.plan import ProviderChoice, SandboxChoice, StageNode
-from agentforge.model.request import AnsweredQuestion, Feedback, Request
+from agentforge.model.request import AnsweredQuestion, Feedback, Note, Request
 from agentforge.model.result import Usage
 
 MARK = "AGENTFORGE_ATTEMPT"
@@ -97,8 +97,8 @@ class PrepareTask(Task, frozen=True, kw_only=True, tag="prepare"):
     node: StageNode
     remaining: float | None = None
     """Seconds left under the runtime limit, or None without a limit."""
-    notes: tuple[str, ...] = ()
-    """What people added to the context."""
+    notes: tuple[Note, ...] = ()
+    """What people and hooks added to the context."""
     feedback: Feedback | None = None
     answers: tuple[AnsweredQuestion, ...] = ()
 
@@ -123,7 +123,7 @@ class AgentTask(Task, frozen=True, kw_only=True, tag="agent"):
     brief: bool = False
     """Whether an earlier attempt timed out: the agent is then given fewer earlier outputs."""
     remaining: float | None = None
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     feedback: Feedback | None = None
     answers: tuple[AnsweredQuestion, ...] = ()
 

@@ -6,10 +6,12 @@ from datetime import datetime
 from typing import Annotated
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from agentforge.model.errors import InvalidRequest
 from agentforge.model.layout import RunLayout
 from agentforge.model.request import Request
+from agentforge.model.secrets import SecretReferences
 from agentforge.model.state import RunState
 from agentforge.runtime.left_files import Refuse, is_folder, leave, leave_file, read_left
 from agentforge.system import files
@@ -27,10 +29,24 @@ class Answer(Struct, frozen=True, omit_defaults=True):
     at: Annotated[datetime, Meta(tz=True)]
     text: str = ""
     """What is said with it: the feedback of a rejection, or a remark."""
+    secrets: dict[str, str] = {}
+    """Of the variables whose values were in it: that its writer had them."""
+
+    @property
+    def signed(self) -> str:
+        """What the proofs in `secrets` are about."""
+        return "\0".join((self.run, self.request, self.answer, self.text))
 
     @property
     def size(self) -> int:
         return len(f"{self.by}{self.answer}{self.text}".encode("utf-8", "replace"))
+
+
+def hidden(given: Answer, secrets: SecretReferences) -> Answer:
+    """The answer as it is handed over: with references instead of secrets."""
+    said, text = secrets.hide(given.answer), secrets.hide(given.text)
+    found = replace(given, answer=said.text, text=text.text)
+    return replace(found, secrets=secrets.proofs({*said.secrets, *text.secrets}, found.signed))
 
 
 def give_answer(layout: RunLayout, given: Answer) -> Answer | None:

@@ -9,6 +9,7 @@ from msgspec.structs import asdict
 
 from agentforge.model import facts as f
 from agentforge.model.layout import RunLayout
+from agentforge.model.secrets import SecretReferences
 from agentforge.runtime.left_files import Refuse, is_folder, leave, leave_file, read_left
 from agentforge.system import files
 
@@ -30,13 +31,19 @@ class ControlFile(Struct, frozen=True, omit_defaults=True):
     """The branch of the stage to restart, inside a parallel block."""
     visit: str = ""
     """The visit to restart (see `visit_name`): a control that comes too late doesn't restart another."""
+    secrets: dict[str, str] = {}
+    """Of the variables whose values were in the text of a steering: that its writer had them."""
 
 
 class Control(ControlFile, frozen=True, kw_only=True):
     id: str
 
     @property
-    def fact(self) -> ControlFact:
+    def signed(self) -> str:
+        """What the proofs in `secrets` are about."""
+        return f"{self.id}\0{self.reason}"
+
+    def fact(self, secrets: SecretReferences) -> ControlFact:
         """The control as an event."""
         match self.action:
             case "pause":
@@ -46,7 +53,8 @@ class Control(ControlFile, frozen=True, kw_only=True):
             case "restart":
                 return f.RestartRequested(self.reason, self.by, self.provider, control=self.id)
             case "steer":
-                return f.NoteAdded(self.reason, self.by, control=self.id)
+                known = secrets.proven(self.secrets, self.signed)
+                return f.NoteAdded(self.reason, self.by, self.id, known)
 
 
 def visit_name(path: str, run: int) -> str:

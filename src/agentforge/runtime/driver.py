@@ -21,6 +21,7 @@ from agentforge.model.errors import IllegalMove
 from agentforge.model.event import Draft
 from agentforge.model.layout import RunLayout
 from agentforge.model.request import Request
+from agentforge.model.secrets import NO_SECRETS, SecretReferences
 from agentforge.model.state import RunState
 from agentforge.model.status import FINAL, RunStatus
 from agentforge.model.task import AnyTask, TaskKind, Wait, Work
@@ -72,14 +73,14 @@ class Driver:
         performers: Performers,
         *,
         keeper: HeadKeeper,
-        hide: Callable[[str], str] = str,
+        secrets: SecretReferences = NO_SECRETS,
         played: PlayedAnswers | None = None,
         view: WrittenView | None = None,
     ) -> None:
         self._journal = journal
         self._view = view
-        self._hide = hide
-        """Replaces secrets in what people say."""
+        self._secrets = secrets
+        """Replaces them in what people say."""
         self._played = played
         self._layout = layout
         self._performers = performers
@@ -211,7 +212,7 @@ class Driver:
         """Record new answers; the engine decides what follows. Returns whether there were any."""
         if not self._journal.state.requests or self._journal.state.status in FINAL:
             return False
-        return self._play_answers() or record_answers(self._journal, self._layout, self._hide)
+        return self._play_answers() or record_answers(self._journal, self._layout, self._secrets)
 
     def _play_answers(self) -> bool:
         """In a replay: answer as recorded, before a timeout does."""
@@ -226,7 +227,7 @@ class Driver:
     def _record_asked(self, controls: list[Control]) -> None:
         for control in controls:
             if control.id not in self._journal.state.controls:
-                self._journal.record(control.fact, self._journal.state.cursor)
+                self._journal.record(control.fact(self._secrets), self._journal.state.cursor)
         for asked in self._pause_requests:
             self._journal.record(asked, self._journal.state.cursor)
 

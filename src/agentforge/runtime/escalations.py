@@ -2,10 +2,8 @@
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
-
-from msgspec.structs import replace
 
 from agentforge.definition.report import Report
 from agentforge.definition.yaml.parser import SourceText, parse_mapping
@@ -14,8 +12,9 @@ from agentforge.model.errors import StorageFailed
 from agentforge.model.event import Event
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import Plan
+from agentforge.model.secrets import SecretReferences
 from agentforge.model.state import RunState
-from agentforge.runtime.answers import MAX_TEXT_BYTES, Answer, give_answer
+from agentforge.runtime.answers import MAX_TEXT_BYTES, Answer, give_answer, hidden
 from agentforge.system import files
 from agentforge.views.files.escalation import Escalations, escalation_id, resolution
 
@@ -79,10 +78,10 @@ def resolutions(layout: RunLayout, state: RunState, now: datetime) -> Iterator[A
                 yield answer
 
 
-def place_resolutions(layout: RunLayout, state: RunState, now: datetime, hide: Callable[[str], str]) -> None:
-    """Give the answers in resolution files; earlier answers count. `hide`: replaces secrets."""
+def place_resolutions(layout: RunLayout, state: RunState, now: datetime, secrets: SecretReferences) -> None:
+    """Give the answers in resolution files, without secrets; earlier answers count."""
     for answer in resolutions(layout, state, now):
-        give_answer(layout, replace(answer, answer=hide(answer.answer), text=hide(answer.text)))
+        give_answer(layout, hidden(answer, secrets))
 
 
 def _read(path: str) -> dict[str, object] | None:

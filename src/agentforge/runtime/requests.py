@@ -1,12 +1,13 @@
 """What was said to a run's open requests, recorded by the process that owns the run. Its engine decides what
 follows."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from agentforge.engine.decide.requests import defaults, request_waits
 from agentforge.model import facts as f
 from agentforge.model.layout import RunLayout
 from agentforge.model.request import Request
+from agentforge.model.secrets import SecretReferences
 from agentforge.runtime.answers import Answer, given_answers, stray_answers
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.refusals import Refusals
@@ -24,25 +25,27 @@ def take_answers(
     return answered
 
 
-def record_answers(journal: Journal, layout: RunLayout, hide: Callable[[str], str]) -> bool:
-    """Record the answers to the open requests. `hide`: replaces secrets. Returns whether there were any."""
+def record_answers(journal: Journal, layout: RunLayout, secrets: SecretReferences) -> bool:
+    """Record the answers to the open requests, without secrets. Returns whether there were any."""
     if journal.plan.pipeline.has_escalations:
         # Reads YAML, which few runs need.
         from agentforge.runtime.escalations import place_resolutions
 
-        place_resolutions(layout, journal.state, journal.now(), hide)
+        place_resolutions(layout, journal.state, journal.now(), secrets)
     # An answer after the timeout is too late: the order in the log decides.
     in_time = [request for request in journal.state.open_requests if not request.is_overdue]
     answered = take_answers(journal, layout, in_time)
     for request, answer in answered:
-        said, text = hide(answer.answer), hide(answer.text)
-        journal.record(f.RequestAnswered(request.id, said, answer.by, text), request.at)
+        said, text = secrets.hide(answer.answer), secrets.hide(answer.text)
+        known = {*said.secrets, *text.secrets, *secrets.proven(answer.secrets, answer.signed)}
+        fact = f.RequestAnswered(request.id, said.text, answer.by, text.text, tuple(sorted(known)))
+        journal.record(fact, request.at)
     return bool(answered)
 
 
-def record_due(journal: Journal, layout: RunLayout, hide: Callable[[str], str]) -> None:
+def record_due(journal: Journal, layout: RunLayout, secrets: SecretReferences) -> None:
     """Record the answers, then the default answers of the requests whose time is over."""
-    record_answers(journal, layout, hide)
+    record_answers(journal, layout, secrets)
     now = journal.now()
     for wait in request_waits(journal.state):
         if wait.due_at <= now:

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from msgspec import Struct
 
-from agentforge.app.redaction import hidden_answers, stored_text
+from agentforge.app.redaction import references_of_answers
 from agentforge.app.results import OpenRequest, RunResult
 from agentforge.app.runs.context import RunContext, recovered, reopen
 from agentforge.app.runs.lookup import Runs, is_answered
@@ -34,6 +34,7 @@ from agentforge.runtime.answers import (
     Answer,
     give_answer,
     has_invalid_answer,
+    hidden,
     offered,
 )
 from agentforge.runtime.journal import Journal
@@ -82,16 +83,16 @@ def _answer(context: RunContext, state: RunState, request: Request, response: Re
     by_agent = response.as_agent or context.caller.is_agent
     if by_agent:
         context.caller.refuse_answer(state.session, request)
-    environ = context.runs.environ
     given = Answer(
         request.id,
-        stored_text(response.answer, environ, "the answer"),
+        response.answer,
         "agent" if by_agent and response.by == "person" else response.by,
         state.run_id,
         # The time of the log may be ahead of the clock.
         max(context.clock.now(), request.opened_at),
-        stored_text(response.text, environ, "the text"),
+        response.text,
     )
+    given = hidden(given, references_of_answers(context.runs.environ))
     if not request.accepts(response.answer):
         raise InvalidAnswer(
             f"{response.answer!r} is not an option of request {request.id!r}",
@@ -254,7 +255,7 @@ def _record_due(context: RunContext, session: str) -> None:
         layout = context.runs.layout(session)
         keeper = HeadKeeper(layout.root, context.runs.environ)
         keeper.check_head(journal.state.run_id, context.runs.log_file(session))
-        record_due(journal, layout, hidden_answers(context.runs.environ))
+        record_due(journal, layout, references_of_answers(context.runs.environ))
         journal.wait_for_disk()
         StateWriter(layout, journal, keeper).put()
     finally:

@@ -47,8 +47,9 @@ def recovered(
     *,
     record: bool = False,
     approve: bool = False,
+    secrets: tuple[str, ...] = (),
 ) -> f.SessionRecovered:
-    return f.SessionRecovered(os.getpid(), socket.gethostname(), by, context, record, approve)
+    return f.SessionRecovered(os.getpid(), socket.gethostname(), by, context, record, approve, secrets)
 
 
 async def reopen(context: RunContext, session: str, *, accept_damage: bool, to_work: bool = True) -> Journal:

@@ -2,7 +2,9 @@
 
 import uuid
 
-from agentforge.app.redaction import stored_text
+from msgspec.structs import replace
+
+from agentforge.app.redaction import references, stored_text
 from agentforge.app.results import RunResult
 from agentforge.app.runs.context import RunContext, reopen
 from agentforge.app.runs.resume import Resumption, refuse_long_note, resume_run
@@ -40,9 +42,11 @@ def steer(context: RunContext, session: str, text: str, *, by: str) -> None:
     context.trust.refuse_untrusted(session)
     if not text.strip():
         raise InvalidRequest("the text is empty", hint="pass a text for the next iterations")
-    text = stored_text(text, context.runs.environ, "the text")
-    refuse_long_note(text, "the text")
-    _send(context, session, "steer", text, by=by)
+    said = references(context.runs.environ, "the text")
+    hidden = said.hide(text)
+    refuse_long_note(hidden.text, "the text")
+    control = Control("steer", hidden.text, by=by, id=_new_id(context))
+    _hand_over(context, session, replace(control, secrets=said.proofs(hidden.secrets, control.signed)))
 
 
 async def restart_stage(
@@ -84,8 +88,14 @@ def _send(
     provider: str | None = None,
     visit: str = "",
 ) -> None:
-    id = f"{context.clock.now():%Y%m%dT%H%M%S%f}-{uuid.uuid4().hex[:8]}"
     hidden = stored_text(reason, context.runs.environ, "the reason")
-    control = Control(action, hidden, now, by, provider, visit, id=id)
+    _hand_over(context, session, Control(action, hidden, now, by, provider, visit, id=_new_id(context)))
+
+
+def _new_id(context: RunContext) -> str:
+    return f"{context.clock.now():%Y%m%dT%H%M%S%f}-{uuid.uuid4().hex[:8]}"
+
+
+def _hand_over(context: RunContext, session: str, control: Control) -> None:
     send_control(context.runs.layout(session), control)
     context.runner.wake(session)

@@ -11,7 +11,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agentforge.app.redaction import hidden_answers, stored_text
+from agentforge.app.redaction import references_of_answers, stored
 from agentforge.app.results import RunResult
 from agentforge.app.runs.context import RunContext, recovered, reopen
 from agentforge.app.runs.leases import active, stop_owner
@@ -28,6 +28,7 @@ from agentforge.model import facts as f
 from agentforge.model.errors import IllegalMove, InvalidRequest, RunActive
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import NestedNode, Plan
+from agentforge.model.secrets import NO_SECRETS, SecretReferences
 from agentforge.model.state import MAX_NOTES_BYTES, RunState
 from agentforge.model.status import RunStatus
 from agentforge.ports.sources import Sources
@@ -70,9 +71,10 @@ async def resume_run(
     compiled = recompile()
     context.caller.refuse_agent(recompile=compiled)
     if compiled is not None:
-        settings = context.runs.info(session).state.settings
+        info = context.runs.info(session)
+        before, settings = info.plan, info.state.settings
         plan = await context.runner.make_ready(compiled.plan, settings, is_new=True)
-        compiled = without_secrets(replace(compiled, plan=plan), environ)
+        compiled = without_secrets(replace(compiled, plan=plan), environ, before.pipeline.secrets)
     if how.force:
         await stop_owner(context.runs, session, context.processes)
     journal = await reopen_to_work(
@@ -82,7 +84,7 @@ async def resume_run(
     with context.leases.released_on_error(journal):
         context.caller.refuse_resume(journal.state)
         refuse_resume(journal.state, journal.plan)
-        record_due(journal, layout, hidden_answers(environ))
+        record_due(journal, layout, references_of_answers(environ))
         if compiled is None:
             _refuse_unanswered(journal.state, how)
         else:
@@ -95,7 +97,7 @@ async def resume_run(
         await journal.sync()
         if context.caller.is_agent:
             how = replace(how, resumed=replace(how.resumed, by="agent"))
-        record_resume(journal, layout, how, hidden_answers(environ))
+        record_resume(journal, layout, how, references_of_answers(environ))
     return await context.runner.drive(journal)
 
 
@@ -114,7 +116,8 @@ def _stored(resumed: f.SessionResumed, environ: Mapping[str, str]) -> f.SessionR
     if not resumed.context:
         return resumed
     refuse_long_note(resumed.context, "the context")
-    return replace(resumed, context=stored_text(resumed.context, environ, "the context"))
+    context = stored(resumed.context, environ, "the context")
+    return replace(resumed, context=context.text, secrets=context.secrets)
 
 
 def _refuse_unanswered(state: RunState, how: Resumption) -> None:
@@ -225,10 +228,10 @@ def refuse_long_note(text: str, what: str) -> None:
 
 
 def record_resume(
-    journal: Journal, layout: RunLayout, how: Resumption, hide: Callable[[str], str] = str
+    journal: Journal, layout: RunLayout, how: Resumption, secrets: SecretReferences = NO_SECRETS
 ) -> None:
     """Answer the requests that a resume answers, and record that the run continues, as recovered if its
-    engine died. Other requests stay open. `hide`: replaces secrets in answers."""
+    engine died. Other requests stay open."""
     drop_pauses(layout)
     resumed, run_id = how.resumed, journal.state.run_id
     for request in journal.state.open_requests:
@@ -238,7 +241,7 @@ def record_resume(
         if first is None:
             journal.record(f.RequestAnswered(request.id, answer, resumed.by), request.at)
     # Another answer may have been first; the first one counts.
-    record_answers(journal, layout, hide)
+    record_answers(journal, layout, secrets)
     if how.restart is not None:
         journal.record(how.restart, journal.state.cursor)
     is_running = journal.state.status is RunStatus.RUNNING
@@ -248,7 +251,13 @@ def record_resume(
 def _as_recovered(resumed: f.SessionResumed) -> f.SessionRecovered:
     # Only a person resets the counters of a run whose engine died.
     by: Literal["person", "recovery"] = "recovery" if resumed.by == "agent" else "person"
-    return recovered(by, resumed.context, record=resumed.record, approve=resumed.approve)
+    return recovered(
+        by,
+        resumed.context,
+        record=resumed.record,
+        approve=resumed.approve,
+        secrets=resumed.secrets,
+    )
 
 
 def _warn_if_changed(plan: Plan, sources: Sources) -> None:

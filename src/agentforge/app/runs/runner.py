@@ -8,7 +8,7 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from agentforge.adapters.beads import Beads
-from agentforge.adapters.environment import named_secrets, secrets_in
+from agentforge.adapters.environment import secrets_in
 from agentforge.adapters.httpx_webhooks import HttpxWebhooks
 from agentforge.adapters.providers.mock import is_mock_mode
 from agentforge.adapters.providers.replay import load_cassette
@@ -19,7 +19,7 @@ from agentforge.app.notifications import channels
 from agentforge.app.providers.pinned import RunProviders
 from agentforge.app.providers.readiness import Readiness, examine, examine_mock, examine_replay
 from agentforge.app.providers.registry import Registry
-from agentforge.app.redaction import environment_redactor, hidden_answers
+from agentforge.app.redaction import environment_redactor, references_of_answers
 from agentforge.app.results import RunResult, result_of
 from agentforge.app.runs.completions import record_completion
 from agentforge.app.runs.follower import Follower
@@ -32,7 +32,6 @@ from agentforge.model.cassette import Cassette
 from agentforge.model.errors import LogConflict, StorageFailed
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import Plan
-from agentforge.model.secrets import SecretReferences
 from agentforge.model.state import RunSettings
 from agentforge.model.status import RunStatus
 from agentforge.ports.clock import Clock
@@ -222,7 +221,7 @@ class Runner:
             layout,
             self._performers(journal, layout, self._supervised(journal, layout, keeper)),
             keeper=keeper,
-            hide=hidden_answers(self._environ),
+            secrets=references_of_answers(self._environ),
             played=played_answers(journal, layout),
             view=self._escalations(journal, layout) if has_view else None,
         )
@@ -296,7 +295,8 @@ class Runner:
 
     def _notifier(self, journal: Journal) -> Notifier:
         is_replay = journal.state.settings.replay is not None
-        notified = () if is_replay else channels(journal.plan, self._environ, self._runs.project)
+        here = self._environ, self._runs.project, self._sandboxes
+        notified = () if is_replay else channels(journal.plan, *here)
         return Notifier(journal, notified, self._sender)
 
     def _context(self, journal: Journal, layout: RunLayout) -> TaskContext:
@@ -307,7 +307,7 @@ class Runner:
             run_id=journal.state.run_id,
             environment=_agent_environment(journal.plan),
             redactor=environment_redactor(self._environ),
-            secrets=SecretReferences(named_secrets(self._environ)),
+            environ=self._environ,
             copies=OutputCopies(self._runs.project, layout.root, self._environ),
             recorder=recorder_of(journal, layout, self._runs, self._environ),
             is_replay=journal.state.settings.replay is not None,

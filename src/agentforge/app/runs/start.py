@@ -3,7 +3,7 @@
 import logging
 import os
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 
 import msgspec
@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from agentforge.adapters.providers.mock import is_mock_mode, mock_delay
 from agentforge.app.recording import Replay
-from agentforge.app.redaction import environment_redactor, stored_text
+from agentforge.app.redaction import environment_redactor, stored
 from agentforge.app.results import RunResult
 from agentforge.app.runs.context import RunContext, reopen
 from agentforge.app.runs.leases import stop_owner
@@ -25,6 +25,7 @@ from agentforge.model.cursor import Cursor
 from agentforge.model.errors import LogCorrupt, RunActive
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import Plan
+from agentforge.model.secrets import references_in
 from agentforge.model.state import RunSettings, Waiver
 from agentforge.runtime.left_agents import end_left, end_leftovers, left_supervisors, pids_of
 from agentforge.system import files
@@ -79,14 +80,17 @@ async def start_run(
     return await context.runner.drive(journal)
 
 
-def without_secrets(compiled: Compiled, environ: Mapping[str, str]) -> Compiled:
-    """The same definition with references instead of the values of secrets, as it is stored."""
+def without_secrets(compiled: Compiled, environ: Mapping[str, str], before: Collection[str] = ()) -> Compiled:
+    """The same definition with references instead of the values of secrets, as it is stored. `before`: the
+    variables that the run's earlier plan has references to: options that it keeps have them, too."""
     text = msgspec.json.encode(compiled.plan).decode()
-    hidden = stored_text(text, environ, "the definition or an option")
-    if hidden == text:
-        return compiled
+    hidden = stored(text, environ, "the definition or an option")
+    kept = references_in(text).intersection(before)
+    plan = msgspec.json.decode(hidden.text, type=Plan) if hidden.text != text else compiled.plan
+    secrets = tuple(sorted({*hidden.secrets, *kept}))
+    plan = replace(plan, pipeline=replace(plan.pipeline, secrets=secrets))
     source = SourceText(compiled.source.file, environment_redactor(environ).text(compiled.source.text))
-    return replace(compiled, plan=msgspec.json.decode(hidden, type=Plan), source=source)
+    return replace(compiled, plan=plan, source=source)
 
 
 async def validate_start(

@@ -12,7 +12,7 @@ from agentforge.model import facts as f
 from agentforge.model.event import Draft
 from agentforge.model.layout import iteration_dir
 from agentforge.model.plan import Approval
-from agentforge.model.request import ABORT, APPROVE, REJECT, Feedback, Request
+from agentforge.model.request import ABORT, APPROVE, REJECT, Request
 from agentforge.model.result import AgentQuestion, Decision
 from agentforge.model.state import StageState
 
@@ -94,7 +94,7 @@ def rejected(here: StageAt) -> Ruling | None:
         )
     folder = iteration_dir(here.place.folder, here.at.completed)
     shown = (f"{folder}/output.md", f"{folder}/result.json") if here.at.completed else ()
-    told = Feedback(feedback.text, feedback.by, shown)
+    told = replace(feedback, files=shown)
     return here.record(
         visit_again(here, "rejected", feedback.text, by=feedback.by, round=here.at.round + 1, feedback=told)
     )

@@ -199,7 +199,7 @@ def _next_iteration(here: StageAt) -> Ruling:
                 here.at.completed + 1,
                 node=here.node,
                 remaining=here.remaining,
-                notes=here.state.note_texts,
+                notes=here.state.notes,
                 feedback=here.feedback,
                 answers=here.at.answers,
             ),

@@ -148,7 +148,7 @@ def agent_task(here: StageAt, iteration: IterationState, attempt: AttemptState) 
         prompt_sha256=iteration.prompt_sha256,
         brief=FailureKind.ITERATION_TIMEOUT in iteration.failures,
         remaining=here.remaining,
-        notes=here.state.note_texts,
+        notes=here.state.notes,
         feedback=here.feedback,
         answers=here.at.answers,
     )

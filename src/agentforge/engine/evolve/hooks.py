@@ -8,11 +8,10 @@ from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
 from agentforge.model.hook import CALL_POINTS
-from agentforge.model.request import Request
+from agentforge.model.request import Note, Request
 from agentforge.model.state import (
     HookCall,
     HookProgress,
-    Note,
     RunState,
     hook_host,
     latest_notes,

@@ -24,9 +24,9 @@ def apply_request(
             fields = asdict(fact)
             request = Request(**fields, opened_at=event.at, at=event.cursor)
             return replace(state, requests=(*state.requests, request))
-        case f.RequestAnswered(id=id, answer=answer, by=by, text=text):
+        case f.RequestAnswered(id=id, answer=answer, by=by, text=text, secrets=secrets):
             known = hooks.answered(state, id, by)
-            return with_request(known, id, answer=answer, answered_by=by, text=text)
+            return with_request(known, id, answer=answer, answered_by=by, text=text, secrets=secrets)
         case f.RequestResolved(id=id):
             closed = next((request for request in state.requests if request.id == id), None)
             left = replace(state, requests=tuple(r for r in state.requests if r.id != id))
@@ -49,7 +49,7 @@ def _resolved(state: RunState, event: Event, fact: f.RequestResolved, request: R
         case "approved":
             return with_stage(state, request.at, replace(stage, approved=True))
         case "rejected":
-            said = Feedback(request.text, request.answered_by)
+            said = Feedback(request.text, request.answered_by, secrets=request.secrets)
             return with_stage(state, request.at, replace(stage, rejected=said))
         case "answered":
             return with_stage(state, request.at, answered(stage, request))

@@ -11,10 +11,10 @@ from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
 from agentforge.model.failure import Failure
+from agentforge.model.request import Note
 from agentforge.model.state import (
     MACHINE_SHUTDOWN,
     LatestResume,
-    Note,
     Restart,
     RunState,
     Stop,
@@ -29,8 +29,8 @@ def apply_control(
     match fact:
         case f.PauseRequested() | f.CancelRequested():
             return _stop_requested(state, fact)
-        case f.NoteAdded(text=text, by=by):
-            return replace(state, notes=latest_notes((*state.notes, Note(text, by))))
+        case f.NoteAdded(text=text, by=by, secrets=secrets):
+            return replace(state, notes=latest_notes((*state.notes, Note(text, by, secrets))))
         case f.RestartRequested(reason=reason, by=by, provider=provider, hook=hook):
             stage = state.stage(provider)
             if stage is None:
@@ -124,7 +124,7 @@ def _resumed(state: RunState, event: Event, fact: f.SessionResumed | f.SessionRe
     """A person resumed the run: earlier failures no longer count."""
     notes = state.notes
     if fact.context:
-        notes = latest_notes((*notes, Note(fact.context, fact.by)))
+        notes = latest_notes((*notes, Note(fact.context, fact.by, fact.secrets)))
     fresh = replace(
         state,
         status=RunStatus.RUNNING,

@@ -146,7 +146,9 @@ def answered(at: StageState, request: Request) -> StageState:
     """The stage with the answer to a question of its agent."""
     asked = next((question for question in at.questions if question.id == request.subject), None)
     text = asked.question if asked else request.question
-    known = AnsweredQuestion(request.subject, text, request.answer or "", request.answered_by, request.text)
+    known = AnsweredQuestion(
+        request.subject, text, request.answer or "", request.answered_by, request.text, request.secrets
+    )
     return replace(at, answers=(*at.answers, known)[-MAX_ANSWERS:])
 
 

@@ -41,6 +41,8 @@ class RequestAnswered(Fact, frozen=True):
     by: str
     text: str = ""
     """What was said with it: the feedback of a rejection, or a remark."""
+    secrets: tuple[str, ...] = ()
+    """The variables whose values were in the answer or the text."""
 
 
 class RequestResolved(Fact, frozen=True):

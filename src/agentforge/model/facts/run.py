@@ -46,6 +46,8 @@ class SessionRecovered(Fact, frozen=True):
     """From now on the agents' work is recorded to a cassette."""
     approve: bool = False
     """From now on approvals are given without asking."""
+    secrets: tuple[str, ...] = ()
+    """The variables whose values were in the context."""
 
 
 class SessionContinued(Fact, frozen=True):
@@ -96,6 +98,8 @@ class SessionResumed(Fact, frozen=True):
     """From now on the agents' work is recorded to a cassette."""
     approve: bool = False
     """From now on approvals are given without asking."""
+    secrets: tuple[str, ...] = ()
+    """The variables whose values were in the context."""
 
 
 class SessionAborted(Fact, frozen=True):
@@ -158,6 +162,8 @@ class NoteAdded(Fact, frozen=True):
     text: str
     by: str
     control: str | None = None
+    secrets: tuple[str, ...] = ()
+    """The variables whose values were in the text."""
 
 
 class PlanChanged(Fact, frozen=True):

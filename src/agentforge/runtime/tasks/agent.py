@@ -1,5 +1,6 @@
 """Performs an agent's attempt: starts it or reattaches to it, and concludes it."""
 
+from collections.abc import Mapping, Set
 from typing import Any
 
 import msgspec
@@ -12,7 +13,7 @@ from agentforge.model.errors import ProviderUnusable
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.plan import Judgment, Queue, Termination
 from agentforge.model.result import is_agent_session
-from agentforge.model.secrets import references_in
+from agentforge.model.secrets import references_in, resolve
 from agentforge.model.task import MARK, AgentTask
 from agentforge.ports.clock import Clock
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult
@@ -38,7 +39,6 @@ from agentforge.runtime.tasks.call import (
 from agentforge.runtime.tasks.performer import TaskReport
 from agentforge.runtime.tasks.prepare import Prepared, Preparer, output_path
 from agentforge.runtime.tasks.tree_record import TreeRecord
-from agentforge.system import files
 
 # A resumed session contains the task, but its last message may be an incomplete answer.
 CONTINUE = """\
@@ -52,8 +52,8 @@ rest, and write the result as asked. The task was:
 class StageVariables(Struct, frozen=True):
     """Environment variables of a stage's attempts, the same for each of them."""
 
-    references: tuple[str, ...]
-    """Those to which the definition of the stage refers."""
+    references: frozenset[str]
+    """Those whose values were in the definition of the stage."""
     given: dict[str, str]
     """Those that the engine adds."""
 
@@ -187,19 +187,18 @@ class AgentPerformer:
     def _request(self, task: AgentTask, about: Attempted) -> ExecuteRequest:
         archive_leftovers(about)
         context, here = self._context, about.here
-        prompt = about.prompt or (files.read_usable(here.prompt) or b"").decode("utf-8", "replace")
         # The id is from the log, which may have been written elsewhere.
         resume = task.resume if task.resume and is_agent_session(task.resume) else ""
         stage = self._stage_variables(task)
-        names = self._referenced(task, stage)
-        prompt = context.secrets.resolve(prompt, names) if names else prompt
+        values = self._values_of(stage.references | references_in(about.prompt))
+        prompt = resolve(about.prompt, values)
         return ExecuteRequest(
             prompt=CONTINUE + prompt if resume else prompt,
             model=task.by.model,
-            config=self._resolved(task.by.config, names) if names else task.by.config,
+            config=_resolved(task.by.config, values) if values else task.by.config,
             workdir=context.project,
             environment={
-                **{name: context.secrets.value(name) or "" for name in names},
+                **values,
                 **stage.given,
                 MARK: about.mark,
                 "MOCK_STATUS_FILE": here.status,
@@ -227,33 +226,33 @@ class AgentPerformer:
         at = (task.place.path, task.place.branch)
         known = self._variables.get(at)
         if known is None:
-            references = references_in(msgspec.json.encode(task.node).decode())
+            named = references_in(msgspec.json.encode(task.node).decode())
+            references = named.intersection(self._context.plan.pipeline.secrets)
             given = {**self._context.environment, **_limit_variables(task.node.termination)}
             known = self._variables[at] = StageVariables(references, given)
         return known
 
-    def _referenced(self, task: AgentTask, stage: StageVariables) -> tuple[str, ...]:
-        """The variables to which the definition of the stage and people's notes refer; what an agent wrote
-        doesn't count."""
-        names = (*stage.references, *(references_in("\n".join(task.notes)) if task.notes else ()))
-        for name in names:
-            if self._context.secrets.value(name) is None:
-                raise ProviderUnusable(
-                    f"the stage or its context refers to the variable {name}, which is not set",
-                    hint=f"set {name} to the secret that was in the context, then resume the run",
-                )
-        return names
+    def _values_of(self, names: Set[str]) -> dict[str, str]:
+        """The values of secrets that were in the definition of the stage or in what people said."""
+        environ = self._context.environ
+        if missing := sorted(names - environ.keys()):
+            raise ProviderUnusable(
+                f"the prompt or the settings contained the value of {missing[0]}, which is not set",
+                hint=f"set {missing[0]}, or set it to an empty text to continue without it; then resume the run",
+            )
+        return {name: environ[name] for name in sorted(names)}
 
-    def _resolved(self, value: Any, names: tuple[str, ...]) -> Any:
-        match value:
-            case str():
-                return self._context.secrets.resolve(value, names)
-            case dict():
-                return {key: self._resolved(item, names) for key, item in value.items()}
-            case list() | tuple():
-                return type(value)(self._resolved(item, names) for item in value)
-            case _:
-                return value
+
+def _resolved(value: Any, values: Mapping[str, str]) -> Any:
+    match value:
+        case str():
+            return resolve(value, values)
+        case dict():
+            return {key: _resolved(item, values) for key, item in value.items()}
+        case list() | tuple():
+            return type(value)(_resolved(item, values) for item in value)
+        case _:
+            return value
 
 
 def _limit_variables(termination: Termination) -> dict[str, str]:

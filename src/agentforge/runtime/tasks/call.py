@@ -18,7 +18,7 @@ from agentforge.model.failure import Failure, FailureKind, short_message
 from agentforge.model.layout import AttemptLayout, IterationLayout, RunLayout
 from agentforge.model.plan import Plan, ProviderChoice, SandboxChoice
 from agentforge.model.result import Usage
-from agentforge.model.secrets import Redactor, SecretReferences
+from agentforge.model.secrets import Redactor
 from agentforge.model.task import MARK
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult, ProcessProvider, Provider
 from agentforge.runtime.attempt_folder import KILLED, ExitRecord, exit_of, is_foreign, make_folder, sync_names
@@ -51,8 +51,8 @@ class TaskContext(Struct, frozen=True):
     environment: Mapping[str, str]
     """Variables that the engine adds to every agent's environment."""
     redactor: Redactor = Redactor(())
-    secrets: SecretReferences = SecretReferences({})
-    """The secrets of the engine's environment."""
+    environ: Mapping[str, str] = {}
+    """The engine's environment, which has the values of secrets."""
     copies: OutputCopies | None = None
     """Which files at output paths the engine wrote."""
     recorder: Recorder | None = None

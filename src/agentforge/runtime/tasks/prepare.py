@@ -20,6 +20,7 @@ from agentforge.model.layout import IterationLayout, RunLayout
 from agentforge.model.place import Place
 from agentforge.model.plan import Judgment, Plan, StageNode
 from agentforge.model.request import Feedback
+from agentforge.model.secrets import from_marks, with_marks
 from agentforge.model.task import AgentTask, PrepareTask
 from agentforge.ports.provider import Provider
 from agentforge.runtime.left_files import Refuse, leave
@@ -117,7 +118,7 @@ class Preparer:
             verdicts = node.allowed_verdicts if node.expects_verdict else ()
             template = with_result_instructions(template, verdicts)
         progress = self._layout.progress(self._plan.mode, task.place.folder, task.place.scope)
-        text = render(template, self._values(task, progress))
+        text = self._rendered(template, task, progress)
         is_new = light or self._write_files(task, text, progress, max_outputs)
         self._ready[task.place, task.iteration] = Prepared(text, is_new)
         return IterationStarted(
@@ -127,6 +128,13 @@ class Preparer:
             model=node.provider.model,
             prompt_sha256=sha256(text.encode()).hexdigest(),
         )
+
+    def _rendered(self, template: str, task: PrepareTask, progress: str) -> str:
+        """With references only where the engine has put them: in the plan, and in what people said. They are
+        marked meanwhile, since a text could be completed to a reference by the one beside it."""
+        mark = sha256(msgspec.json.encode(task)).hexdigest()
+        template = with_marks(template, self._plan.pipeline.secrets, mark)
+        return from_marks(render(template, self._values(_marked(task, mark), progress, mark)), mark)
 
     def _write_files(self, task: PrepareTask, prompt: str, progress: str, max_outputs: int) -> bool:
         """Whether the folder is new."""
@@ -159,7 +167,7 @@ class Preparer:
         ):
             if task.brief:
                 files.replace(here.context, files.pretty(self._context(again, max_outputs)))
-            return Prepared()
+            return Prepared(prompt.decode("utf-8", "replace"))
         outcome = self._prepare(again, max_outputs)
         again_ready = self._ready.pop((task.place, task.iteration), Prepared())
         if isinstance(outcome, ErrorOccurred):
@@ -197,10 +205,10 @@ class Preparer:
         paths = self._layout.absolutes(task.feedback.files)
         return replace(task.feedback, files=tuple(path for path in paths if files.is_file(path)))
 
-    def _values(self, task: PrepareTask, progress: str) -> dict[str, str]:
+    def _values(self, task: PrepareTask, progress: str, mark: str) -> dict[str, str]:
         here = self._here(task)
         session = self._plan.session.name
-        own = (task.node.context,) if task.node.context else ()
+        own = with_marks(task.node.context or "", self._plan.pipeline.secrets, mark)
         return {
             "CTX": here.context,
             "STATUS": here.status,
@@ -213,7 +221,7 @@ class Preparer:
             "SESSION_NAME": session,
             "ITERATION": str(task.iteration),
             "INDEX": str(task.iteration - 1),
-            "CONTEXT": "\n".join((*own, *task.notes)),
+            "CONTEXT": "\n".join((*([own] if own else []), *(note.text for note in task.notes))),
             "FEEDBACK": feedback_text(self._feedback(task)),
             "ANSWERS": answers_text(task.answers),
         }
@@ -230,6 +238,23 @@ class Preparer:
             text = SESSION_PROGRESS.format(session=self._plan.session.name, verify=verify)
         # Atomic: a partial file left by a crash would never be completed.
         files.replace(path, text.encode())
+
+
+def _marked(task: PrepareTask, mark: str) -> PrepareTask:
+    """With marks in the place of references in what people said."""
+    notes = (replace(note, text=with_marks(note.text, note.secrets, mark)) for note in task.notes)
+    answers = (
+        replace(
+            each,
+            answer=with_marks(each.answer, each.secrets, mark),
+            text=with_marks(each.text, each.secrets, mark),
+            secrets=(),
+        )
+        for each in task.answers
+    )
+    told = task.feedback
+    feedback = replace(told, text=with_marks(told.text, told.secrets, mark)) if told else None
+    return replace(task, notes=tuple(notes), answers=tuple(answers), feedback=feedback)
 
 
 def _preparation(task: AgentTask) -> PrepareTask:
