@@ -3,7 +3,7 @@
 import pytest
 
 from agentforge.definition.compiler import compile_pipeline
-from agentforge.definition.read.provider_settings import VARIABLE
+from agentforge.definition.read.provider_settings import VARIABLE, settings_from_pairs
 from agentforge.model.diagnostic import render
 from agentforge.model.errors import DefinitionError
 from agentforge.model.plan import Overrides
@@ -79,3 +79,49 @@ def test_a_secret_is_refused_from_outside_the_file_as_well(way: str) -> None:
         compile_pipeline(world, "p.yaml", "auth", overrides)
     assert [diagnostic.code for diagnostic in refusal.value.diagnostics] == ["secret-in-file"]
     assert KEY not in str(refusal.value)
+
+
+WRITTEN = "${secret:GITHUB_TOKEN}"
+
+
+@pytest.mark.parametrize(
+    ("line", "place"),
+    [
+        (f"    context: 'take {WRITTEN}'", "5:14"),
+        ('    context: "take \\x24{secret:GITHUB_TOKEN}"', "5:14"),
+        ("    context: 'take ${secret:${CONTEXT}}'", "5:14"),
+        (f"    commands: {{test: 'curl -H {WRITTEN}'}}", "5:22"),
+        (f"    provider: {{type: api, model: m, base_url: 'http://127.0.0.1/{WRITTEN}'}}", "5:47"),
+        (f"    provider: {{type: command, run: 'echo {WRITTEN}'}}", "5:36"),
+        (f"    provider: {{type: command, run: x, env: {{PLAIN: '{WRITTEN}'}}}}", "5:52"),
+        (f"    outputs: {{'{WRITTEN}': x}}", "5:15"),
+        (f"notify: 'http://127.0.0.1:8765/?t={WRITTEN}'", "5:9"),
+        (f"notify: {{command: 'echo {WRITTEN}'}}", "5:19"),
+        (f"hooks: {{stage_end: {{action: script, script: 'echo {WRITTEN}'}}}}", "5:45"),
+        (f"hooks: {{stage_end: {{action: webhook, url: 'https://x/{WRITTEN}'}}}}", "5:43"),
+        (f"description: about {WRITTEN}", "5:14"),
+    ],
+)
+def test_a_definition_refers_to_no_secret(line: str, place: str) -> None:
+    diagnostics = found(f"{HEAD}{line}\n", GITHUB_TOKEN=KEY)
+    assert f"secret-in-file {place}" in map(where, diagnostics)
+    (first, *_) = [diagnostic for diagnostic in diagnostics if diagnostic.code == "secret-in-file"]
+    assert first.is_error
+    assert "pass_env" in first.hint
+    assert first.text == line.rstrip()
+
+
+def test_a_prompt_refers_to_no_secret() -> None:
+    (diagnostic,) = found(f"nodes: [{{id: n, prompt: '{WRITTEN}'}}]")
+    assert where(diagnostic) == "secret-in-file 1:25"
+    files = stage("s", "description: x\n") | {".claude/stages/s/prompt.md": f"Do it.\nWith {WRITTEN}.\n"}
+    (diagnostic,) = found(HEAD, files)
+    assert (diagnostic.place.file, where(diagnostic)) == (".claude/stages/s/prompt.md", "secret-in-file 2:6")
+
+
+def test_settings_from_outside_the_file_refer_to_no_secret() -> None:
+    (diagnostic,) = found(HEAD, **{VARIABLE: f"{{base_url: '{WRITTEN}'}}"})
+    assert diagnostic.code == "secret-in-file"
+    with pytest.raises(DefinitionError) as refusal:
+        settings_from_pairs([f"base_url='{WRITTEN}'"])
+    assert [diagnostic.code for diagnostic in refusal.value.diagnostics] == ["secret-in-file"]

@@ -5,7 +5,7 @@ import re
 from msgspec.structs import replace
 
 from agentforge.model.diagnostic import ARGUMENTS, ENVIRONMENT, Diagnostic, Severity, SourcePlace, by_place
-from agentforge.model.secrets import Redactor
+from agentforge.model.secrets import REFERENCE, Redactor
 
 _LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 
@@ -32,6 +32,13 @@ class Report:
 
     def warning(self, code: str, at: SourcePlace, message: str, hint: str = "") -> None:
         self._add("warning", code, at, message, hint)
+
+    def refuse_reference(self, text: str, at: SourcePlace) -> None:
+        """Only the engine writes references to secrets, in the place of values that it doesn't store."""
+        if REFERENCE in text:
+            message = f"`{REFERENCE}…}}` is how secrets are stored; a definition must not refer to secrets"
+            hint = "keep the secret in an environment variable, and name that in `pass_env` or `environment`"
+            self.error("secret-in-file", at, message, hint)
 
     def hide(self, secret: str) -> None:
         """Redact a secret in all diagnostics, even if its line is shown."""

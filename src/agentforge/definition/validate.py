@@ -26,6 +26,7 @@ from agentforge.definition.yaml.tree import shown
 from agentforge.model.diagnostic import SourcePlace, choice
 from agentforge.model.plan_limits import MAX_RUNS, MAX_STEPS, is_directory_name
 from agentforge.model.prompt_variables import VARIABLES
+from agentforge.model.secrets import REFERENCE
 from agentforge.ports.sources import Sources
 
 
@@ -201,13 +202,18 @@ def _unknown(node: ResolvedStage, sources: Sources, report: Report) -> Iterator[
         file = relative(sources.project, node.prompt_path)
         text = pinned_text(file, sources) or ""
         report.add_text(file, text)
+        for found in re.finditer(re.escape(REFERENCE), text):
+            report.refuse_reference(found[0], _place(file, text, found.start()))
         for found in _variables(text):
-            line_start = text.rfind("\n", 0, found.start()) + 1
-            line = text.count("\n", 0, found.start()) + 1
-            yield found[1], SourcePlace(file, line, found.start() - line_start + 1)
+            yield found[1], _place(file, text, found.start())
     elif node.spec.work.prompt is not None:
         for found in _variables(node.spec.work.prompt.value):
             yield found[1], node.spec.work.prompt.at
+
+
+def _place(file: str, text: str, offset: int) -> SourcePlace:
+    line_start = text.rfind("\n", 0, offset) + 1
+    return SourcePlace(file, text.count("\n", 0, offset) + 1, offset - line_start + 1)
 
 
 def _variables(text: str) -> Iterator[re.Match[str]]:

@@ -99,6 +99,7 @@ class TreeBuilder:
             self._refuse(
                 "syntax", at, "the escape is half of a surrogate pair", hint="write the character itself"
             )
+        self._report.refuse_reference(text, at)
         value = self._tagged(at, text, tag) if tag else plain_value(text) if plain else text
         self._add(_Built(Scalar(at, text, value), 1, 1), anchor)
 
