@@ -15,10 +15,14 @@ KEYS = {"GITHUB_TOKEN": TOKEN, "ANTHROPIC_API_KEY": TOKEN, "OPENAI_API_KEY": TOK
 
 
 def run(
-    project: Project, provider: dict[str, Any], command: tuple[str, ...] = ("run", "-p"), **env: str
+    project: Project,
+    provider: dict[str, Any],
+    command: tuple[str, ...] = ("run", "-p"),
+    prompt: str = "do it",
+    **env: str,
 ) -> Done:
     file = project.root / "p.yaml"
-    node = {"id": "a", "prompt": "do it", "provider": provider, "retry": {"max_attempts": 1}}
+    node = {"id": "a", "prompt": prompt, "provider": provider, "retry": {"max_attempts": 1}}
     file.write_text(json.dumps({"name": "p", "nodes": [node]}))
     return project.call(*command, str(file), env={**KEYS, **env})
 
@@ -50,6 +54,34 @@ def test_definition_alone_sends_no_key_to_another_host(project: Project, provide
     assert "evil.example" in done.err
     assert TOKEN not in done.err
     assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize(
+    ("prompt", "base_url"),
+    [
+        (f"take {TOKEN}", "http://evil.example/v1"),
+        (f"take {TOKEN}", "https://evil.example/v1"),
+        ("do it", f"https://evil.example/{TOKEN}/v1"),
+        ("do it", f"http://{TOKEN}.evil.example/v1"),
+    ],
+)
+def test_definition_alone_sends_no_secret_to_another_host(
+    project: Project, prompt: str, base_url: str
+) -> None:
+    """The model needs no key, but the request would have the value of a variable."""
+    provider = {"type": "api", "model": "some", "base_url": base_url}
+    done = run(project, provider, prompt=prompt)
+    assert done.code != 0
+    assert "a secret in the prompt or the settings: " in done.err + done.out
+    assert "evil.example" in done.err + done.out
+    assert TOKEN not in done.err + done.out
+
+
+def test_model_without_a_key_may_be_anywhere_if_no_secret_is_sent(project: Project) -> None:
+    provider = {"type": "api", "model": "some", "base_url": "http://nowhere.invalid/v1", "retries": 0}
+    done = run(project, provider)
+    assert done.code == 1
+    assert "a secret in the prompt" not in done.err + done.out
 
 
 def test_user_allows_a_host(project: Project) -> None:

@@ -18,6 +18,7 @@ from agentforge.model.key_hosts import HINT as KEY_HOSTS_HINT
 from agentforge.model.key_hosts import host_problem
 from agentforge.model.layout import LOCKS, RUNS
 from agentforge.model.result import Usage
+from agentforge.model.secrets import Redactor
 from agentforge.ports.provider import Capabilities, Command, ExecuteRequest, ExecuteResult, Exit
 from agentforge.ports.sources import MAX_SOURCE_BYTES
 from agentforge.system import files
@@ -133,6 +134,7 @@ class ApiProvider(ProgramProvider):
             request_timeout=config.request_timeout,
             commands=CommandRules(config.allow, config.command_timeout),
         )
+        self._refuse_secrets(task, environment, request)
         return Command(
             argv=program_argv(sys.executable, "run", *key),
             env={name: value for name, value in environment.items() if name not in unused},
@@ -140,6 +142,23 @@ class ApiProvider(ProgramProvider):
             timeout=config.timeout or None,
             secrets=secrets_in(environment, key, inherited=self._environ),
         )
+
+    def _refuse_secrets(
+        self, task: ModelTask, environment: Mapping[str, str], request: ExecuteRequest
+    ) -> None:
+        """Raises ProviderUnusable if a request without a key would take another secret to such a host: in its
+        address or its text, or in a variable that its tools have."""
+        endpoint = task.endpoint
+        problem = host_problem(endpoint.base_url, self._environ) if endpoint.base_url else ""
+        if not problem or endpoint.key_env:
+            return
+        hidden = Redactor(secrets_in(environment, inherited=self._environ))
+        written = msgspec.json.encode(task).decode()
+        if secrets_in(request.environment) or hidden.text(written) != written:
+            raise ProviderUnusable(
+                hidden.text(f"provider {self.name}: a secret in the prompt or the settings: {problem}"),
+                hint=KEY_HOSTS_HINT,
+            )
 
     def _declared(self, config: ApiConfig) -> dict[str, str]:
         return {**self._environ, **{name: as_text(value) for name, value in config.env.items()}}
