@@ -328,7 +328,7 @@ SCENARIOS = {
             {"AGENT_WAITS": "0.0@q/1"},
             replies=(("approve",),),
             hooks="  parallel_provider_start: {condition: provider == 'p', action: confirm, message: Go?}\n"
-            f"notify: {{command: '{NOTIFY}'}}\n",
+            f"notify: {{command: '{NOTIFY}', in_project: true}}\n",
         ),
         Scenario(
             "policy",

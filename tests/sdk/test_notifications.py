@@ -23,7 +23,7 @@ from agentforge.testing.scripted_provider import crashes, says
 from agentforge.views.notice import notification_key
 
 WRITE = 'cat >> told.jsonl; echo "$AGENTFORGE_EVENT $AGENTFORGE_NOTIFICATION" >> told'
-COMMAND = Notification(command=WRITE)
+COMMAND = Notification(command=WRITE, in_project=True)
 
 
 async def started(
@@ -156,7 +156,8 @@ def test_failed_notification_is_logged_and_the_run_completes(
 
 
 def test_user_is_notified_of_every_run_by_the_command_in_the_environment(tmp_path: Path) -> None:
-    environ = {**ENVIRON, "AGENTFORGE_NOTIFY": WRITE}
+    """It runs in the user's home."""
+    environ = {**ENVIRON, "AGENTFORGE_NOTIFY": WRITE, "HOME": str(tmp_path)}
 
     async def main() -> None:
         async with engine(tmp_path, environ=environ) as sdk:
@@ -169,7 +170,7 @@ def test_user_is_notified_of_every_run_by_the_command_in_the_environment(tmp_pat
 
 
 def test_replay_sends_no_notification(tmp_path: Path) -> None:
-    environ = {**ENVIRON, "AGENTFORGE_NOTIFY": WRITE}
+    environ = {**ENVIRON, "AGENTFORGE_NOTIFY": WRITE, "HOME": str(tmp_path)}
 
     async def main() -> None:
         async with engine(tmp_path) as sdk:
@@ -228,11 +229,42 @@ def test_url_that_contains_a_secret_is_stored_without_it_and_used_with_it(tmp_pa
     assert b"t0ken-t0ken-t0ken" not in (run_dir(tmp_path) / "events.jsonl").read_bytes()
 
 
+@pytest.mark.parametrize("host", ["http://h.example", "https://h.example"])
+def test_url_with_a_secret_leads_to_a_host_that_the_user_names(
+    tmp_path: Path, host: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with engine(tmp_path, environ={**ENVIRON, "HOOK_TOKEN": "t0ken-t0ken-t0ken"}) as sdk:
+            assert (await started(sdk, Notification(url=f"{host}/t0ken-t0ken-t0ken"))).completed
+
+    with caplog.at_level(logging.WARNING):
+        run(main())
+    (message,) = [text for text in caplog.messages if "notification by" in text]
+    assert "h.example" in message
+    assert "https" in message or "AGENTFORGE_KEY_HOSTS=h.example" in message
+    assert "t0ken-t0ken" not in message
+
+
+def test_reference_in_a_url_is_text(tmp_path: Path) -> None:
+    """The definition was not compiled here, and the user's own URL is not part of one."""
+
+    async def main(url: str) -> None:
+        environ = {**ENVIRON, "HOOK_TOKEN": "t0ken-t0ken-t0ken"}
+        environ["AGENTFORGE_NOTIFY"] = f"{url}/own/${{secret:HOOK_TOKEN}}"
+        async with engine(tmp_path, environ=environ) as sdk:
+            assert (await started(sdk, Notification(url=f"{url}/file/${{secret:HOOK_TOKEN}}"))).completed
+
+    with serving() as server:
+        run(main(server.url))
+    assert sorted(received.path.split("/")[1] for received in server.received) == ["file", "own"]
+    assert not any("t0ken" in received.path for received in server.received)
+
+
 @pytest.mark.parametrize("value", ["desktop", "URL", "true"])
 def test_variable_names_the_desktop_a_url_or_a_command(tmp_path: Path, value: str) -> None:
     with serving() as server:
         environ = {"AGENTFORGE_NOTIFY": value.replace("URL", server.url)}
-        found = channels(plan_of(stage()), environ, str(tmp_path))
+        found = channels(plan_of(stage()), environ, str(tmp_path), {})
     kinds = {"desktop": "desktop", "URL": "webhook", "true": "command"}
     assert [channel.name for channel in found] == [kinds[value]]
     assert found[0].on == frozenset(OCCASIONS)
@@ -240,11 +272,11 @@ def test_variable_names_the_desktop_a_url_or_a_command(tmp_path: Path, value: st
 
 def test_single_stage_notifies_the_desktop_unless_something_else_is_wanted(tmp_path: Path) -> None:
     loop, folder = plan_of(stage(), mode="loop"), str(tmp_path)
-    assert [(one.name, one.on) for one in channels(loop, {}, folder)] == [
+    assert [(one.name, one.on) for one in channels(loop, {}, folder, {})] == [
         ("desktop", frozenset({"failed", "completed"}))
     ]
-    assert [one.name for one in channels(loop, {"AGENTFORGE_NOTIFY": "true"}, folder)] == ["command"]
-    assert channels(plan_of(stage()), {}, folder) == ()
+    assert [one.name for one in channels(loop, {"AGENTFORGE_NOTIFY": "true"}, folder, {})] == ["command"]
+    assert channels(plan_of(stage()), {}, folder, {}) == ()
 
 
 @pytest.mark.parametrize(("answer", "expected"), [("approve", ["completed"]), ("", ["request"])])
@@ -268,7 +300,8 @@ def test_run_returns_while_its_notification_is_being_sent(tmp_path: Path) -> Non
     """The command ends after the run has returned."""
 
     async def main() -> None:
-        command = Notification(command="while [ ! -e returned ]; do sleep 0.01; done; echo sent > sent")
+        waiting = "while [ ! -e returned ]; do sleep 0.01; done; echo sent > sent"
+        command = Notification(command=waiting, in_project=True)
         async with engine(tmp_path) as sdk:
             assert (await started(sdk, command)).completed
             assert not (tmp_path / "sent").exists()
@@ -281,7 +314,11 @@ def test_run_returns_while_its_notification_is_being_sent(tmp_path: Path) -> Non
 def test_notify_in_the_file_of_a_stage_is_for_a_run_of_the_stage_alone(tmp_path: Path) -> None:
     folder = tmp_path / ".claude" / "stages" / "tidy"
     folder.mkdir(parents=True)
-    settings = {"provider": "scripted", "delay": 0, "notify": [{"command": WRITE, "on": "completed"}]}
+    settings = {
+        "provider": "scripted",
+        "delay": 0,
+        "notify": [{"command": WRITE, "in_project": True, "on": "completed"}],
+    }
     (folder / "stage.yaml").write_text(json.dumps(settings))
     (folder / "prompt.md").write_text("Tidy.")
     with SyncEngine(tmp_path, providers={"scripted": ScriptedProvider([says("x")])}, environ=ENVIRON) as sdk:

@@ -201,3 +201,10 @@ def test_input_that_can_not_be_stored_is_reported(
     result = go(Program(("cat",), 10, stdin=b"x"))
     assert result.reason is NoExit.NOT_STARTED
     assert "its input can't be stored: No such file" in result.problem
+
+
+def test_a_program_reads_its_descriptors(go: Run) -> None:
+    """Which hold what neither its command line nor its environment may show."""
+    script = 'cat <&3; cat <&4; cat; echo "$0 $1"'
+    ended = go(sh(script, "name", "word", stdin=b"in ", descriptors={3: "a\0b ", 4: "ü\n"}))
+    assert (ended.code, ended.output) == (0, "a\0b ü\nin name word\n")

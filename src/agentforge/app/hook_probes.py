@@ -29,6 +29,9 @@ INTERPRETERS = frozenset({"sh", "bash", "dash", "zsh", "python", "python3", "nod
 """Programs whose first argument is a file to run, unless it is an option."""
 
 
+OUTSIDE = "use an absolute path; `in_project: true` runs the command of a pipeline in the project"
+
+
 class HookNeed(Struct, frozen=True):
     """Something that a hook or a notification needs."""
 
@@ -78,7 +81,9 @@ def hook_needs(plan: Plan, environ: Mapping[str, str], project: str) -> Iterator
 def notification_needs(one: Notification, environ: Mapping[str, str], project: str) -> Iterator[HookNeed]:
     owner = "notification"
     if one.command is not None:
-        yield _program(owner, one.command, environ, project)
+        yield _program(owner, one.command, environ, project if one.in_project else "")
+        for name in one.environment:
+            yield _variable(owner, name, "the command runs without it", environ)
     if one.secret is not None:
         yield _variable(owner, one.secret, "it will not be sent, because it can't be signed", environ)
     if one.desktop:
@@ -93,14 +98,15 @@ def _variable(owner: str, name: str, otherwise: str, environ: Mapping[str, str])
     return HookNeed(owner, f"{name} is not set: {otherwise}", f"set {name}")
 
 
-def _program(owner: str, line: str, environ: Mapping[str, str], project: str) -> HookNeed:
+def _program(owner: str, line: str, environ: Mapping[str, str], folder: str) -> HookNeed:
+    """`folder`: where the line runs; empty: outside of the project."""
     words = _words(line)
     if not words or words[0] in SHELL_WORDS or "$" in words[0]:
         return HookNeed(owner, "runs in sh")
     program, *rest = words
-    place = find_program(program, project, environ)
+    place = find_program(program, folder or "/", environ)
     if place is None:
-        create = f"create {program}, or make it executable"
+        create = f"create {program}, or make it executable" if folder else OUTSIDE
         fix = create if "/" in program else f"install {program}, or correct the command"
         return HookNeed(owner, f"{program} was not found or is not executable", fix)
     script = rest[0] if rest and os.path.basename(program) in INTERPRETERS else ""
@@ -108,9 +114,10 @@ def _program(owner: str, line: str, environ: Mapping[str, str], project: str) ->
         script
         and not script.startswith("-")
         and "$" not in script
-        and not files.is_file(os.path.join(project, script))
+        and not files.is_file(os.path.join(folder or "/", script))
     ):
-        return HookNeed(owner, f"{script} is not a file of the project", f"create {script}")
+        found = f"{script} is not a file" + (" of the project" if folder else "")
+        return HookNeed(owner, found, f"create {script}" if folder else OUTSIDE)
     return HookNeed(owner, place)
 
 

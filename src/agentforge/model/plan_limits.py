@@ -233,8 +233,6 @@ def _problems_of_hook(hook: Hook) -> Iterator[str]:
         yield f"has {hook.tries:,} tries; the maximum is {MAX_TRIES}"
     if len(hook.message or "") > MAX_MESSAGE:
         yield f"has a message of more than {MAX_MESSAGE:,} characters"
-    if len(hook.environment) > MAX_NAMED_VARIABLES or not all(map(is_variable_name, hook.environment)):
-        yield "names environment variables that can't exist"
     if hook.stage is not None and not is_directory_name(hook.stage):
         yield f"is for {hook.stage!r}, which can't be a stage"
     if hook.condition is not None and (problem := condition_problem(hook.condition)):
@@ -246,6 +244,8 @@ def _problems_of_call(call: Hook | Notification) -> Iterator[str]:
     command = call.script if isinstance(call, Hook) else call.command
     if len(command or "") > MAX_COMMAND or "\0" in (command or ""):
         yield f"has a command of more than {MAX_COMMAND:,} characters, or with a null character"
+    if len(call.environment) > MAX_NAMED_VARIABLES or not all(map(is_variable_name, call.environment)):
+        yield "names environment variables that can't exist"
     if call.url is not None and not (len(call.url) <= MAX_URL and is_address(call.url)):
         yield "has no valid address"
     if call.secret is not None and not is_variable_name(call.secret):

@@ -10,15 +10,17 @@ import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Collection, Mapping
+from contextlib import ExitStack, suppress
 from enum import Enum
 from typing import IO
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from agentforge.system.work_clock import WorkClock
 
+SHELL = "/bin/sh"
 MAX_OUTPUT = 1 << 20
 _CHUNK = 1 << 16
 _FULL_PIPE = 1 << 20
@@ -44,6 +46,8 @@ class Program(Struct, frozen=True):
     contained: bool = False
     """Whether its background processes are killed when it exits."""
     stdin: bytes = b""
+    descriptors: Mapping[int, str] = {}
+    """What it can read from these descriptors, which have one digit."""
 
 
 class NoExit(Enum):
@@ -104,15 +108,24 @@ async def run_async(program: Program) -> ProgramResult:
 
 
 def _run(program: Program, cancelled: threading.Event) -> ProgramResult:
-    if not program.stdin:
-        return _run_with(program, subprocess.DEVNULL, cancelled)
-    try:
-        stdin = _stored(program.stdin)
-    except OSError as error:
-        problem = f"its input can't be stored: {error.strerror or error}"
-        return ProgramResult(None, reason=NoExit.NOT_STARTED, problem=problem)
-    with stdin:
-        return _run_with(program, stdin, cancelled)
+    texts = {0: program.stdin} if program.stdin else {}
+    texts |= {number: text.encode("utf-8", "surrogateescape") for number, text in program.descriptors.items()}
+    with ExitStack() as open_files:
+        try:
+            stored = {number: open_files.enter_context(_stored(content)) for number, content in texts.items()}
+        except OSError as error:
+            problem = f"its input can't be stored: {error.strerror or error}"
+            return ProgramResult(None, reason=NoExit.NOT_STARTED, problem=problem)
+        stdin = stored.pop(0, subprocess.DEVNULL)
+        return _run_with(_reading(program, stored), stdin, cancelled, [f.fileno() for f in stored.values()])
+
+
+def _reading(program: Program, stored: Mapping[int, IO[bytes]]) -> Program:
+    """The program, started by a shell that opens the files as its descriptors: `subprocess` can't."""
+    if not stored:
+        return program
+    opened = "".join(f"exec {number}</dev/fd/{file.fileno()};" for number, file in stored.items())
+    return replace(program, argv=(SHELL, "-c", f'{opened} exec "$@"', SHELL, *program.argv))
 
 
 def _stored(content: bytes) -> IO[bytes]:
@@ -126,7 +139,9 @@ def _stored(content: bytes) -> IO[bytes]:
     return file
 
 
-def _run_with(program: Program, stdin: int | IO[bytes], cancelled: threading.Event) -> ProgramResult:
+def _run_with(
+    program: Program, stdin: int | IO[bytes], cancelled: threading.Event, passed: Collection[int]
+) -> ProgramResult:
     try:
         process = subprocess.Popen(
             program.argv,
@@ -136,6 +151,7 @@ def _run_with(program: Program, stdin: int | IO[bytes], cancelled: threading.Eve
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT if program.merged else subprocess.PIPE,
             start_new_session=True,
+            pass_fds=tuple(passed),
         )
     except (OSError, ValueError) as error:
         return _not_started(error)

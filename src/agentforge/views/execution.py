@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from agentforge.model.errors import Execution
-from agentforge.model.plan import Judgment, Plan, ProviderChoice, Queue, StageNode
+from agentforge.model.plan import Judgment, Plan, ProviderChoice, Queue, SandboxChoice, StageNode
 from agentforge.model.state import RunSettings
 from agentforge.views.text import one_line, shortened
 
@@ -29,7 +29,14 @@ def _hooks(plan: Plan) -> Iterator[Execution]:
 def _notifications(plan: Plan) -> Iterator[Execution]:
     for notification in plan.pipeline.notify:
         if notification.command:
-            yield Execution("notify", "command", settings={"command": notification.command})
+            sandbox = plan.notify_sandbox or SandboxChoice()
+            yield Execution(
+                "notify",
+                "command",
+                settings={"command": notification.command},
+                sandbox=sandbox.type,
+                network=sandbox.network,
+            )
         if notification.url:
             yield Execution("notify", "webhook", settings={"url": notification.url})
 

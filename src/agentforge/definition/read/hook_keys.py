@@ -220,16 +220,23 @@ HOOKS_KEY = Key("hooks", HooksKind(), "Your own code and services, called at poi
 
 def _notification(entries: Entries) -> Written[Notification]:
     get, report = entries.get, entries.report
-    desktop, command = get("desktop"), get("command")
+    desktop, command, in_project = get("desktop"), get("command"), get("in_project")
     if desktop and not desktop.value and command is None and get("url") is None:
         _WAYS.report_missing(entries.at, report)
     if "secret" in entries.values and entries.tree("url") is None:
         at = entries.written["secret"].key.at
         report.warning("no-effect", at, "`secret` has no effect without `url`", "remove it, or add `url`")
+    if command is None:
+        for name in ("environment", "in_project"):
+            if name in entries.values:
+                at = entries.written[name].key.at
+                report.warning("no-effect", at, f"`{name}` has no effect without `command`", "remove it")
     found = Notification(
         on=tuple(dict.fromkeys(occasion.value for occasion in get("on", ()))) or OCCASIONS,
         desktop=bool(desktop and desktop.value),
         command=command,
+        environment=get("environment", ()),
+        in_project=bool(in_project and in_project.value),
         url=get("url"),
         secret=get("secret"),
     )
@@ -251,7 +258,13 @@ NOTIFICATION = Table(
             "When: a run needs a person, failed, completed or was cancelled; by default all of these.",
         ),
         Key("desktop", FLAG, "Show a notification on the desktop."),
-        Key("command", COMMAND, "Run a shell command."),
+        Key("command", COMMAND, "Run a shell command, outside of the project."),
+        Key(
+            "environment",
+            ListOf(NamedVariable(), or_one=True, longest=MAX_NAMED_VARIABLES),
+            "`command`: further environment variables that the command gets.",
+        ),
+        Key("in_project", FLAG, "`command`: run it in the project, whose files agents may have changed."),
         Key("url", ADDRESS, "Send a POST to this address."),
         Key("secret", SECRET, "The environment variable with the secret that signs the POST."),
     ),

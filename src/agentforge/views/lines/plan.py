@@ -154,7 +154,9 @@ def _address(url: str, secret: str | None) -> str:
 
 def _notification(one: Notification) -> str:
     ways = ["on the desktop"] if one.desktop else []
-    ways += [f"command {one_line(one.command, TEXT_CHARS)}"] if one.command else []
+    given = f", with {', '.join(one.environment)}" if one.environment else ""
+    given += ", in the project" if one.in_project else ""
+    ways += [f"command {one_line(one.command, TEXT_CHARS)}{given}"] if one.command else []
     ways += [f"POST to {_address(one.url, one.secret)}"] if one.url else []
     texts = {
         "request": "needs a person",
