@@ -238,7 +238,7 @@ class AgentPerformer:
         if missing := sorted(names - environ.keys()):
             raise ProviderUnusable(
                 f"the prompt or the settings contained the value of {missing[0]}, which is not set",
-                hint=f"set {missing[0]}, or set it to an empty text to continue without it; then resume the run",
+                hint=f"set {missing[0]} (to continue without it, to an empty text), then resume the run",
             )
         return {name: environ[name] for name in sorted(names)}
 
