@@ -162,7 +162,7 @@ def request_resolved(state: RunState, request: Request, effect: str) -> RunState
 
 def resumed(state: RunState) -> RunState:
     """A person resumed the run: failed calls are retried, and earlier failures no longer count."""
-    if not state.hooks:
+    if not state.hooks and not state.hook_answers:
         return state
     kept = (p for p in state.hooks if p.point != "resume")
     return replace(state, hooks=tuple(map(_resumed, kept)), hook_answers=0)
