@@ -99,7 +99,9 @@ class Provider(Protocol):
         """One-time setup, called before any `execute`."""
         ...
 
-    async def execute(self, request: ExecuteRequest) -> ExecuteResult: ...
+    async def execute(self, request: ExecuteRequest) -> ExecuteResult:
+        """Cancelled when its time limit is over: what it returns later doesn't count."""
+        ...
 
     async def shutdown(self) -> None:
         """Release the resources that `init` acquired; always called."""

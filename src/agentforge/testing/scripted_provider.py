@@ -32,15 +32,18 @@ class ScriptedProvider:
         concurrent: bool = True,
         resumes: bool = False,
         seconds: float = 0.0,
+        late: bool = False,
         unusable: str = "",
         uses_files: bool = True,
     ) -> None:
-        """`uses_files`: acts may write files; otherwise they return their results (`returns`)."""
+        """`late`: a call that is cancelled performs its act all the same, as a provider does that answers too
+        late. `uses_files`: acts may write files; otherwise they return their results (`returns`)."""
         self._script = script
         self._name = name
         self._concurrent = concurrent
         self._resumes = resumes
         self._seconds = seconds
+        self._late = late
         self._unusable = unusable
         self._uses_files = uses_files
         self.calls: list[ExecuteRequest] = []
@@ -75,10 +78,18 @@ class ScriptedProvider:
         self.concurrent_calls += 1
         self.max_concurrent_calls = max(self.max_concurrent_calls, self.concurrent_calls)
         try:
-            await asyncio.sleep(self._seconds)
+            await self._work()
             return self._act(request)(request)
         finally:
             self.concurrent_calls -= 1
+
+    async def _work(self) -> None:
+        try:
+            await asyncio.sleep(self._seconds)
+        except asyncio.CancelledError:
+            if not self._late:
+                raise
+            await asyncio.sleep(0)
 
     def _act(self, request: ExecuteRequest) -> Act:
         if callable(self._script):

@@ -11,6 +11,7 @@ from time import monotonic
 from typing import TypeGuard
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from agentforge.engine.retry import kind_of
 from agentforge.model.errors import AgentForgeError, MissingKey, ProviderUnusable, UnknownProvider
@@ -286,12 +287,12 @@ async def _execute(call: ProviderCall, provider: Provider, request: ExecuteReque
         async with limit:
             ended = await provider.execute(request)
     except Exception as error:
-        failure = _raised(call, error)
-        if limit.expired():
-            message = f"stage {call.stage!r} took longer than {seconds:g} s"
-            failure = Failure(FailureKind.ITERATION_TIMEOUT, message)
-        ended = ExecuteResult(duration_ms=int((monotonic() - began) * 1000), failure=failure)
+        ended = ExecuteResult(duration_ms=int((monotonic() - began) * 1000), failure=_raised(call, error))
     ended = checked(ended, call.by.type)
+    if limit.expired():
+        # Also if the provider answered late, instead of being cancelled.
+        message = f"stage {call.stage!r} took longer than {seconds:g} s"
+        ended = replace(ended, failure=Failure(FailureKind.ITERATION_TIMEOUT, message))
     return Finished(ended, agent_session=_session_of(provider, ended))
 
 
