@@ -73,6 +73,15 @@ def test_a_wait_lasts_its_own_length_when_the_clock_was_ahead(clock_after: datet
     journal.close()
 
 
+@pytest.mark.parametrize("seconds", [0.001, 3.0, 31.0, 5 * 3600.0])
+def test_a_wait_lasts_to_its_end_although_the_clock_returns_early(
+    journal: Journal, clock: FakeClock, seconds: float
+) -> None:
+    due = journal.now() + timedelta(seconds=seconds)
+    asyncio.run(journal.sleep_until(due))
+    assert journal.now() == due
+
+
 def test_a_wait_ends_when_the_clock_jumps_past_its_end(journal: Journal, clock: FakeClock) -> None:
     due = journal.now() + timedelta(hours=3)
     clock.set(due)

@@ -1,6 +1,5 @@
 """The shipped test helpers: they pass when it is so, and say what is wrong when it isn't."""
 
-import asyncio
 import json
 import subprocess
 import sys
@@ -10,14 +9,12 @@ import pytest
 
 from agentforge import testing
 from agentforge.testing import (
-    FakeClock,
     MockSession,
     assert_event_sequence,
     assert_iteration_count,
     assert_state_status,
     mock_session,
 )
-from agentforge.testing.fake_clock import NOON
 
 TWO = {"name": "two", "nodes": [{"id": "plan", "prompt": "x", "runs": 2}, {"id": "build", "prompt": "y"}]}
 
@@ -147,6 +144,7 @@ def test_assert_event_sequence_reports_the_emitted_events(session: MockSession, 
 def test_names_that_the_kit_exports() -> None:
     acts = {"crashes", "fails", "raises", "returns", "says", "writes", "writes_nothing", "writes_status"}
     contracts = {
+        "ClockContract",
         "EventLogContract",
         "LogHarness",
         "MakeRequest",
@@ -168,22 +166,3 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 def test_the_kit_without_its_contracts_needs_no_pytest() -> None:
     program = "import sys, agentforge.testing; sys.exit('pytest' in sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True)
-
-
-def test_fake_clock_wakes_immediately_or_on_advance() -> None:
-    async def main() -> None:
-        quick = FakeClock()
-        await quick.sleep(3 * 3600)
-        assert quick.now() == NOON.replace(hour=15)
-        assert quick.waits == [3 * 3600]
-        held = FakeClock(hold=True)
-        waiting = asyncio.create_task(held.sleep(10))
-        await asyncio.sleep(0)
-        held.advance(9)
-        await asyncio.sleep(0)
-        assert not waiting.done()
-        held.advance(1)
-        async with asyncio.timeout(60):
-            await waiting
-
-    asyncio.run(main())

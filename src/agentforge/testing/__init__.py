@@ -2,9 +2,9 @@
 
 mock_session: an isolated session with fixtures, and assertions on iterations, status and events.
 ScriptedProvider: an in-process provider that a test scripts with acts such as `says`, `returns` and `fails`.
-FakeClock: waiting takes no time. MemoryLog: a log in memory, which passes EventLogContract.
-ProviderContract, ProcessProviderContract, EventLogContract: the tests that every adapter of these ports must
-pass; they need pytest.
+FakeClock: waiting takes no time. MemoryLog: a log in memory. They pass ClockContract and EventLogContract.
+ProviderContract, ProcessProviderContract, EventLogContract, ClockContract: the tests that every adapter of
+these ports must pass; they need pytest.
 model_server: a scripted model on loopback for real agents.
 marked_processes: finds processes that a test left running.
 """
@@ -36,6 +36,7 @@ from agentforge.testing.scripted_provider import (
 )
 
 if TYPE_CHECKING:
+    from agentforge.testing.clock_contract import ClockContract as ClockContract
     from agentforge.testing.event_log_contract import EventLogContract as EventLogContract
     from agentforge.testing.event_log_contract import LogHarness as LogHarness
     from agentforge.testing.provider_contract import MakeRequest as MakeRequest
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Act",
+    "ClockContract",
     "EventLogContract",
     "FakeClock",
     "Fixtures",
@@ -70,6 +72,7 @@ __all__ = [
 ]
 
 _CONTRACTS = {
+    "ClockContract": "clock_contract",
     "EventLogContract": "event_log_contract",
     "LogHarness": "event_log_contract",
     "MakeRequest": "provider_contract",
