@@ -2,9 +2,11 @@
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
+from agentforge.model.errors import LogConflict
 from agentforge.ports.event_log import EventLog
 from agentforge.testing.event_log_contract import (
     EventLogContract,
@@ -73,6 +75,24 @@ def test_memory_log_after_its_owner_died_holds_what_was_flushed() -> None:
     writer.append(timer_event(2))
     log.release()
     assert [event.seq for event in log.open().replay()] == [1]
+
+
+@pytest.mark.parametrize("is_taken", [False, True])
+def test_memory_log_takes_nothing_from_the_writer_of_an_owner_that_died(is_taken: bool) -> None:
+    log = MemoryLog()
+    late = log.open()
+    log.release()
+    if is_taken:
+        log.open()
+    with pytest.raises(LogConflict, match="the lease of the log was lost"):
+        late.verify()
+    late.append(timer_event(1))
+    with pytest.raises(LogConflict):
+        late.sync()
+    with suppress(LogConflict):
+        late.close()
+    assert log.data == b""
+    assert log.is_held() is is_taken
 
 
 def test_memory_log_keeps_its_torn_tail() -> None:

@@ -28,42 +28,53 @@ class MemoryLog:
         self.data = data
         self.payloads: dict[str, bytes] = {}
         self.archived: dict[str, bytes] = {}
-        self._held = False
+        self._holder: object | None = None
         self._buffering = Buffering(buffer_events, flush_seconds, on_warning, monotonic)
 
     def exists(self) -> bool:
-        return bool(self.data) or self._held
+        return bool(self.data) or self.is_held()
 
     def is_held(self) -> bool:
-        return self._held
+        return self._holder is not None
 
     def reader(self) -> LogReader:
         return Reader(self._snapshot)
 
     @contextmanager
     def hold(self) -> Iterator[None]:
-        self._take()
+        holder = object()
+        self._take(holder)
         try:
             yield
         finally:
-            self.release()
+            self.free(holder)
 
     def open(self) -> LogWriter:
-        self._take()
+        store = _MemoryStore(self)
+        self._take(store)
         try:
-            return Writer(_MemoryStore(self), self._buffering)
+            return Writer(store, self._buffering)
         except BaseException:
-            self._held = False
+            self.free(store)
             raise
 
-    def _take(self) -> None:
-        if self._held:
+    def _take(self, holder: object) -> None:
+        if self.is_held():
             raise RunActive("the log is held by another writer", hint="close that one first")
-        self._held = True
+        self._holder = holder
+
+    def is_held_by(self, holder: object) -> bool:
+        return self._holder is holder
+
+    def free(self, holder: object) -> None:
+        """Free the lease, unless somebody else has taken it since."""
+        if self.is_held_by(holder):
+            self._holder = None
 
     def release(self) -> None:
-        """Free the lease as the kernel does when an owner dies: buffered events are lost."""
-        self._held = False
+        """Free the lease as the kernel does when an owner dies: buffered events are lost, and the writer of
+        that owner writes no more."""
+        self._holder = None
 
     def _snapshot(self) -> AbstractContextManager["_MemorySnapshot"]:
         return nullcontext(_MemorySnapshot(self))
@@ -101,6 +112,8 @@ class _MemoryStore:
         self.length += len(data)
 
     def verify(self) -> None:
+        if not self._log.is_held_by(self):
+            raise LogConflict("the lease of the log was lost", hint="open it again")
         if len(self._log.data) != self.length:
             raise LogConflict(
                 f"the log has {len(self._log.data)} bytes where {self.length} were expected: "
@@ -126,4 +139,4 @@ class _MemoryStore:
         return payload
 
     def close(self) -> None:
-        self._log.release()
+        self._log.free(self)
