@@ -66,8 +66,8 @@ class Play:
         """A person who resumes answers what offers it, as `agentforge resume` does."""
         assert self.state is not None
         for request in self.state.open_requests:
-            if "resume" in request.options:
-                self.record(f.RequestAnswered(request.id, "resume", "person"), self.state.cursor)
+            if answer := request.resumes_with:
+                self.record(f.RequestAnswered(request.id, answer, "person"), self.state.cursor)
 
     def answer(self) -> list[str]:
         said = []

@@ -314,6 +314,13 @@ def test_notes_and_times_are_not_failures_and_warnings_only_without_errors() -> 
     assert (warned.outcome.signatures, warned.outcome.counts.failed) == (("a.c: wrong",), 1)
 
 
+@pytest.mark.parametrize("severity", ["warning", "note", "info", "hint", "help", "remark", "style"])
+@pytest.mark.parametrize("form", ["{}: unused", "{}[unused]: it is", "{} TS1: unused", "{}: unused [-W]"])
+def test_only_errors_are_failures_in_whatever_form(severity: str, form: str) -> None:
+    lines = f"a.c:1:2: {form.format(severity)}\na.c:1:2: error: wrong\n"
+    assert of_lines(lines).outcome.signatures == ("a.c: wrong",)
+
+
 def test_lines_of_a_linter_that_accepts_them_are_not_failures() -> None:
     assert of_lines("a.c:1:2: warning: unused", 0).outcome == CheckOutcome("pass", 0)
 

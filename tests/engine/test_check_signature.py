@@ -46,6 +46,13 @@ def test_places(place: str, kept: str) -> None:
     assert signature(place, "") == kept
 
 
+@pytest.mark.parametrize("length", range(130, 190, 7))
+def test_a_place_is_cut_after_what_changes_is_masked(length: int) -> None:
+    """Wherever the cut is: in the temporary path, before it or after it."""
+    one, other = (f"{'x' * length}/tmp/{name}/a.py::test" for name in ("pytest-1", "w/pytest-of-me/12345"))
+    assert signature(one, "m") == signature(other, "m")
+
+
 def test_either_part_may_be_missing() -> None:
     assert (signature("", ""), signature("", "m"), signature("t", "  \n")) == ("", "m", "t")
 

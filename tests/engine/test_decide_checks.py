@@ -347,6 +347,22 @@ def test_verdict_without_a_route_fails_the_run() -> None:
     )
 
 
+@pytest.mark.parametrize("word", ["reject", "blocking", "pass"])
+def test_a_verdict_of_the_agent_ends_a_stage_that_has_iterations_left(word: str) -> None:
+    """Only work that fails is sent back to it."""
+    said = play(plan_of(stage("plan", 3, verdicts=("blocking",), routes=(Route(word, "end"),))), BEGIN)
+    assert said.happens(f"completed stop verdict={word}")[0] == f"< stage_verdict {word}"
+
+
+@pytest.mark.parametrize("runs", [1, 2, 3])
+def test_work_that_fails_is_sent_back_as_long_as_there_are_iterations(runs: int) -> None:
+    conversation = play(plan_of(stage("plan", runs)), BEGIN)
+    for _ in range(runs - 1):
+        assert conversation.happens("completed stop verdict=fail")[-1].startswith("? prepare plan")
+        conversation.happens("prepared")
+    assert conversation.happens("completed stop verdict=fail")[0] == "< stage_verdict fail"
+
+
 # -- routes
 
 

@@ -1,5 +1,7 @@
 """Playbooks of limits: an attempt's timeout, and the runtime limit that asks when it is used up."""
 
+from datetime import timedelta
+
 import pytest
 from tests.engine.plans import plan_of, stage
 from tests.engine.playbook import Play, play
@@ -35,6 +37,33 @@ def test_runtime_limit_asks_and_a_resume_grants_the_same_again() -> None:
     )
     opened = conversation.events[5].fact
     assert opened.question == "the runtime limit of 100 s is used up. Extend it by the same amount?"  # type: ignore[union-attr]
+
+
+def test_seconds_that_a_person_grants_count_until_the_next_answer_or_resume() -> None:
+    """Each is counted from when it was given."""
+    conversation = Play(plan_of(stage(runs=9), max_runtime=100))
+    for words in ("start", "prepared"):
+        conversation.happens(words)
+    for answer, seconds in (("", 100), ("60", 60), ("30", 30), ("retry", 100), ("60", 60), ("resume", 100)):
+        if answer:
+            assert conversation.state is not None
+            (request,) = conversation.state.open_requests
+            conversation.happens(answer if answer == "resume" else f"answer {request.id} {answer}")
+            said = conversation.happens("prepared")
+            assert f"< attempt_start 1 timeout={seconds}" in said, answer
+        conversation.now += timedelta(seconds=seconds)
+        assert conversation.happens("completed")[-1] == "< session_paused runtime_limit"
+
+
+def test_seconds_that_a_person_granted_do_not_limit_a_run_that_was_resumed_since() -> None:
+    conversation = Play(plan_of(stage(runs=9), max_runtime=100))
+    for words in ("start", "prepared"):
+        conversation.happens(words)
+    conversation.now += timedelta(seconds=100)
+    conversation.happens("completed")
+    for words in ("answer runtime_limit-6 60", "pause lunch", "resume"):
+        conversation.happens(words)
+    assert "< attempt_start 1 timeout=100" in conversation.happens("prepared")
 
 
 def test_runtime_limit_opens_a_request_before_another_attempt() -> None:

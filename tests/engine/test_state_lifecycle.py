@@ -22,6 +22,7 @@ from agentforge.model.request import AnsweredQuestion, Feedback, Request
 from agentforge.model.result import AgentQuestion, Decision, Result, Usage
 from agentforge.model.state import (
     MACHINE_SHUTDOWN,
+    MAX_CLUSTERS,
     OUTDATED,
     AgentSession,
     AttemptState,
@@ -37,6 +38,7 @@ from agentforge.model.state import (
     IterationState,
     LatestResume,
     Note,
+    Reentry,
     RefusedFile,
     Restart,
     RunSettings,
@@ -257,10 +259,12 @@ CALLED = HookProgress("stage_start", Cursor("0", 2, 0), done=("first",), call=CA
 CALLED_AGAIN = replace(CALLED, call=replace(CALL, status=TaskStatus.DUE, failures=0, lost=0))
 RECORD = StageRecord("plan", "0", 3, NOON, "enough")
 SETTINGS = RunSettings(mock=True, record=True)
-COUNTED = {"0>0": CycleCount(1, 3)}
-FAILS = {"0": Failing("t0", ("E1",), 2, 2)}
-CLUSTERS = (Cluster("E1", "0", 2, ("0", 2)),)
-SEEN = {"0": NOON, "1": NOON}
+COUNTED = {"0>0": CycleCount(1, 3), "1>0": CycleCount(2, 3)}
+FAILS = {"0": Failing("t0", ("E1",), 2, 2), "1": Failing("t0", ("E2",), 1, 1)}
+CLUSTERS = (Cluster("E1", "0", 2, ("0", 2)), Cluster("E2", "0", 2, ("1", 1)))
+SEEN = {"0": NOON, "0.3": NOON, "1": NOON}
+OTHERS = {"failing": {"1": FAILS["1"]}, "clusters": CLUSTERS[1:]}
+"""Without the counters of stage 0."""
 BRIEF = Note("be brief", "ada")
 
 RUN: Mapping[str, Row] = {
@@ -282,7 +286,7 @@ RUN: Mapping[str, Row] = {
     "visits": ({"0": 2}, ..., ..., ..., ..., ..., ..., {"0": 3}),
     "rounds": ((2,), ..., ..., ..., ..., ..., ..., ...),
     "stages": ((RECORD,), ..., ..., ..., ..., ..., ..., ...),
-    "skipped": (SEEN, ..., ..., ..., ..., ..., ..., {"1": NOON}),
+    "skipped": (SEEN, ..., ..., ..., ..., ..., ..., {"0.3": NOON, "1": NOON}),
     "spending": (Spending(1.0, 10, 20, ("opus",)), ..., ..., ..., ..., ..., ..., ...),
     "stop": (Stop(False, "lunch", now=True, due_at=NOON), None, ..., None, None, None, ..., ...),
     "requests": ((ASKED,), ..., ..., ..., (), ..., ..., ...),
@@ -358,6 +362,50 @@ def test_every_field_has_a_row_and_a_value_to_lose() -> None:
 def test_of_a_run(column: int) -> None:
     fact, cursor = RUN_EVENTS[column - 1]
     assert differing(happens(before(RunState, RUN), cursor, fact), after(RunState, RUN, column)) == {}
+
+
+def test_of_nodes_that_were_passed_over_and_are_entered_after_all() -> None:
+    state = replace(before(RunState, RUN), skipped={"2": NOON, "2.1": NOON, "2.0": NOON, "20": NOON})
+    entered = happens(state, Cursor("2.1", 1, 0), f.NodeStarted("deep", "2.1", rounds=(2,)))
+    assert entered.skipped == {"2.0": NOON, "20": NOON}
+
+
+def test_of_a_run_whose_nodes_moved() -> None:
+    """Node 0 is now node 1, and the other way round; node 4 is gone."""
+    state = replace(
+        before(RunState, RUN),
+        visits={"0": 2, "1.0@claude": 3, "4": 5},
+        requests=(replace(ASKED, key="hook_pause:h@0/2/4", at=HERE),),
+        stages=(RECORD, replace(RECORD, path="4")),
+    )
+    paths: dict[str, str | None] = {"0": "1", "1": "0", "1.0": "0.0", "4": None}
+    moved = happens(state, HERE, f.PlanChanged(PLAN, Destination("1", (1,)), paths, {"4": "old"}))
+    wanted = replace(
+        state,
+        at=replace(after(StageState, STAGE, RECOMPILED), path="1"),
+        visits={"1": 2, "0.0@claude": 3, "old": 5},
+        rounds=(1,),
+        requests=(replace(ASKED, key="hook_pause:h@1/2/4", at=replace(HERE, node_path="1")),),
+        stages=(replace(RECORD, path="1"),),
+        skipped={"1": NOON, "0": NOON},
+        cycles={"1>1": CycleCount(1, 3), "0>1": CycleCount(2, 3)},
+        clusters=(Cluster("E1", "1", 2, ("1", 2)), Cluster("E2", "1", 2, ("0", 1))),
+        failing={"1": FAILS["0"], "0": FAILS["1"]},
+        hooks=(replace(CALLED, at=Cursor("1", 2, 0)),),
+        seq=41,
+        updated_at=LATER,
+        cursor=HERE,
+    )
+    assert differing(moved, wanted) == {}
+
+
+@pytest.mark.parametrize("known", [RunSettings(), RunSettings(record=True), RunSettings(approve=True)])
+@pytest.mark.parametrize("asked", [{}, {"record": True}, {"approve": True}])
+def test_what_was_asked_for_once_lasts_for_the_run(known: RunSettings, asked: dict[str, bool]) -> None:
+    state = replace(before(RunState, RUN), settings=known)
+    wanted = replace(known, **asked)
+    assert happens(state, HERE, f.SessionResumed("ada", **asked)).settings == wanted
+    assert happens(state, HERE, f.SessionRecovered(1, "here", "person", **asked)).settings == wanted
 
 
 def test_of_a_run_without_a_hook_that_is_resumed() -> None:
@@ -647,6 +695,48 @@ def test_what_was_stopped_on_request_is_not_lost(task: str) -> None:
     assert differing(happens(at_stage(ending), HERE, lost).stage(None), wanted) == {}
 
 
+# -- the verdicts of a run
+
+FAILING = f.StageVerdictReached("fail", failing=("tests",), signatures=("E1",), tree="t0")
+
+
+def of_verdict(*recorded: tuple[f.StageVerdictReached, int]) -> RunState:
+    state = replace(at_stage(replace(ONE, verdict=None)), failing={}, clusters=())
+    for fact, run in recorded:
+        state = happens(state, Cursor("0", run, 4), fact)
+    return state
+
+
+@pytest.mark.parametrize(
+    ("recorded", "failing", "visits"),
+    [
+        ([(FAILING, 1)], Failing("t0", ("E1",), 1, 1), 1),
+        ([(FAILING, 1), (FAILING, 1)], Failing("t0", ("E1",), 1, 1), 1),
+        ([(FAILING, 1), (FAILING, 2)], Failing("t0", ("E1",), 2, 2), 2),
+        ([(FAILING, 1), (FAILING, 2), (FAILING, 3)], Failing("t0", ("E1",), 3, 3), 3),
+        ([(FAILING, 1), (replace(FAILING, tree="t1"), 2)], Failing("t1", ("E1",), 1, 2), 2),
+        ([(FAILING, 1), (replace(FAILING, signatures=("E2",)), 2)], Failing("t0", ("E2",), 1, 2), 1),
+        ([(FAILING, 1), (f.StageVerdictReached("pass"), 2)], None, 1),
+        ([(FAILING, 1), (f.StageVerdictReached("pass"), 2), (FAILING, 3)], Failing("t0", ("E1",), 1, 3), 2),
+        # Without a tree, it is unknown whether anything changed.
+        ([(replace(FAILING, tree=None), 1)], None, 1),
+        ([(FAILING, 1), (replace(FAILING, tree=None), 2)], Failing("t0", ("E1",), 1, 1), 2),
+    ],
+)
+def test_of_verdicts(
+    recorded: list[tuple[f.StageVerdictReached, int]], failing: Failing | None, visits: int
+) -> None:
+    state = of_verdict(*recorded)
+    assert state.failing.get("0") == failing
+    assert next(known.visits for known in state.clusters if known.signature == "E1") == visits
+
+
+def test_the_latest_failures_are_kept() -> None:
+    many = [(replace(FAILING, signatures=(f"E{n}",)), n) for n in range(MAX_CLUSTERS + 3)]
+    found = [known.signature for known in of_verdict(*many, many[5]).clusters]
+    assert found == [f"E{n}" for n in (*range(3, 5), *range(6, MAX_CLUSTERS + 3), 5)][-MAX_CLUSTERS:]
+
+
 # -- what an answer grants: given twice, it counts twice
 
 EXCUSED = replace(ITERATION, attempt=replace(ATTEMPT, excused=True, status=TaskStatus.DUE))
@@ -683,28 +773,28 @@ CHECKS_AGAIN = {
             {"iteration": EXCUSED},
             {"clock_from": LATER, "runtime_granted": None},
         ),
-        ("cycle_limit", "granted", 3, {"granted": 3}, {"failing": {}, "clusters": ()}),
-        ("cycle_limit", "continue", 0, {"granted": 1}, {"failing": {}, "clusters": ()}),
+        ("cycle_limit", "granted", 3, {"granted": 3}, OTHERS),
+        ("cycle_limit", "continue", 0, {"granted": 1}, OTHERS),
         (
             "cycle_limit",
             "reset",
             0,
             {"granted": 1, **CHECKS_AGAIN},
-            {"failing": {}, "clusters": (), "cycles": {}},
+            {**OTHERS, "cycles": {"1>0": COUNTED["1>0"]}},
         ),
         (
             "verdict",
             "continue",
             0,
             {"restart": Restart("asked for another visit", "ada")},
-            {"failing": {}, "clusters": ()},
+            OTHERS,
         ),
         (
             "verdict",
             "accepted",
             0,
             {"verdict": replace(VERDICT, accepted_by="ada")},
-            {"failing": {}, "clusters": ()},
+            OTHERS,
         ),
     ],
 )
@@ -853,6 +943,39 @@ def test_of_a_hook_that_a_resume_finds(status: TaskStatus, now: dict[str, Any]) 
     assert progress == replace(called, call=replace(CALL, **{"status": status, **now}))
 
 
+@pytest.mark.parametrize(
+    ("cursor", "fact", "left"),
+    [
+        (Cursor("1.0", 2, 4, "claude"), f.StageCompleted("plan", "enough", 3), {"claude's stage"}),
+        (
+            Cursor("1.0", 2, 4, "claude"),
+            f.NodeRestarted("plan", "requested", "x", "ada", 3),
+            {"claude's stage"},
+        ),
+        (Cursor("1", 1, 0, "claude"), f.ProviderCompleted("claude"), {"claude's stage", "claude"}),
+        (Cursor("1", 1, 0, "claude"), f.ProviderCompleted("claude", "failed"), set[str]()),
+        (
+            Cursor("1", 1, 0),
+            f.NodeCompleted("duel", "all", 3),
+            {"claude's stage", "claude", "codex's stage", "the block"},
+        ),
+    ],
+    ids=lambda value: value.TYPE if isinstance(value, f.Fact) else "",
+)
+def test_of_the_hooks_of_a_place_that_is_left(cursor: Cursor, fact: f.AnyFact, left: set[str]) -> None:
+    places = {
+        "claude's stage": HookProgress("stage_end", Cursor("1.0", 2, 4, "claude"), call=CALL),
+        "claude": HookProgress("parallel_provider_end", Cursor("1", 1, 0, "claude"), call=CALL),
+        "codex's stage": HookProgress("stage_end", Cursor("1.0", 2, 4, "codex"), call=CALL),
+        "the block": HookProgress("stage_end", Cursor("1", 1, 0), call=CALL),
+        "a request": HookProgress("request", Cursor("1", 1, 0), "pause-9", call=CALL),
+        "the run": HookProgress("session_end", None, call=CALL),
+    }
+    state = replace(at_block((BRANCH,)), hooks=tuple(places.values()))
+    kept = happens(state, cursor, fact).hooks
+    assert {name for name, progress in places.items() if progress not in kept} == left
+
+
 # -- a branch
 
 BRANCH = BranchState(
@@ -915,3 +1038,19 @@ def test_of_a_branch(cursor: Cursor, fact: f.AnyFact, changes: dict[str, Any]) -
     assert block is not None
     assert differing(block.branch("claude"), replace(BRANCH, **changes)) == {}
     assert block.branch("codex") == other, "it stays as it is"
+
+
+def test_of_a_branch_that_follows_a_route() -> None:
+    way = Transition(Destination("1.3"), SAID, ("t",))
+    routed = replace(BRANCH, stage=replace(ONE, path="1.0", transition=way))
+    block = happens(at_block((routed,)), IN_BRANCH, f.StageCompleted("plan", "enough", 3)).block
+    assert block is not None
+    wanted = replace(
+        BRANCH,
+        stage=None,
+        stages=(RECORD, DRAFTED),
+        reentry=Reentry(feedback=SAID),
+        jump=3,
+        skipped=("s", "t"),
+    )
+    assert differing(block.branch("claude"), wanted) == {}
