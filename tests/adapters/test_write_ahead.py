@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from agentforge.adapters.log import write_ahead
 from agentforge.adapters.log.jsonl_log import JsonlLog, verify
-from agentforge.adapters.log.write_ahead import HEADER, records
+from agentforge.adapters.log.write_ahead import HEADER, WriteAhead, records
 from agentforge.model.errors import StorageFailed
 from agentforge.model.event import Event
+from agentforge.system.disk import Disk
 from agentforge.testing.event_log_contract import lines_of, timer_event, timer_events
 
 from .failing_disk import FailingDisk, no_space
@@ -162,6 +163,20 @@ def test_closed_log_has_no_write_ahead_file(path: Path, wal: Path) -> None:
     writer.close()
     assert not wal.exists()
     assert path.read_bytes() == lines_of(timer_events(9))
+
+
+@pytest.mark.parametrize("over", range(-1, HEADER.size + 2))
+def test_what_fits_is_read_again_and_what_does_not_is_refused(path: Path, over: int) -> None:
+    """`over`: how many bytes the last record is too long."""
+    ahead = WriteAhead(str(path), Disk())
+    for _ in range(write_ahead.SYNCS_BEFORE):
+        ahead.restart(0, b"", 0.0)
+    first, last = b"x" * 1000, b"y" * (SIZE - 2 * HEADER.size - 1000 + over)
+    assert ahead.sync(first)
+    assert ahead.accepts(len(last)) is (over <= 0)
+    written = first + last if over <= 0 and ahead.sync(last) else first
+    ahead.close()
+    assert WriteAhead(str(path), Disk()).left(lambda _: b"") == (0, written)
 
 
 def test_log_is_synced_before_a_full_write_ahead_file_is_overwritten(path: Path) -> None:

@@ -340,12 +340,17 @@ def test_any_hooks_compile_or_are_explained(tree: dict[str, list[object]]) -> No
 @pytest.mark.parametrize(
     ("point", "node", "expected"),
     [
+        ("stage_start", "duel", ""),
         ("stage_end", "duel", ""),
         ("stage_start", "draft", ""),
         ("iteration_end", "draft", ""),
         ("iteration_end", "deep", ""),
         ("parallel_provider_end", "duel", ""),
+        ("parallel_provider_start", "duel", ""),
+        ("iteration_start", "draft", ""),
+        ("iteration_start", "duel", "conflict: `duel` is a block, which has no iteration_start"),
         ("iteration_end", "duel", "conflict: `duel` is a block, which has no iteration_end"),
+        ("stage_start", "inner", "conflict: `inner` is a nested pipeline, which has no stage_start"),
         ("stage_end", "inner", "conflict: `inner` is a nested pipeline, which has no stage_end"),
         ("parallel_provider_end", "deep", "conflict: `deep` is a stage, which has no parallel_provider_end"),
         ("parallel_provider_end", "x", "unknown-node: no node has the id `x`"),

@@ -125,6 +125,26 @@ def test_naming_the_whole_project_makes_nothing_else_writable(tmp_path: Path, la
     assert confinement(tmp_path, layout, writable=(".",)).protected == confinement(tmp_path, layout).protected
 
 
+@pytest.mark.parametrize("named", ["../beside", "inside", "."])
+def test_of_a_writable_repository_what_git_executes_stays_protected(tmp_path: Path, named: str) -> None:
+    """Also of one that isn't the project's: its user runs git there."""
+    project = tmp_path / "project"
+    for repository in (project, project / named):
+        (repository / ".git/hooks").mkdir(parents=True, exist_ok=True)
+        (repository / ".git/HEAD").write_text("ref: refs/heads/main\n")
+        (repository / ".git/config").write_text("")
+    within = confinement(project, RunLayout.of(str(project), "s"), writable=(named,))
+    place = os.path.normpath(project / named)
+    assert {f"{place}/.git/hooks", f"{place}/.git/config"} <= set(within.protected)
+
+
+def test_a_writable_folder_that_is_no_repository_gets_none(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    (tmp_path / "beside").mkdir()
+    confinement(tmp_path / "project", RunLayout.of(str(tmp_path / "project"), "s"), writable=("../beside",))
+    assert list((tmp_path / "beside").iterdir()) == []
+
+
 def test_a_link_is_refused(tmp_path: Path, layout: RunLayout) -> None:
     (tmp_path / "there").mkdir()
     (tmp_path / ".claude").mkdir()

@@ -220,10 +220,12 @@ def forge(claim: Path) -> None:
 
 @pytest.mark.parametrize("act", ["reattach", "end"])
 @pytest.mark.parametrize("change", [remove, forge])
+@pytest.mark.parametrize("is_moved", [False, True])
 def test_an_agent_whose_claim_was_removed_is_ended_but_not_by_a_copy(
-    tmp_path: Path, change: Callable[[Path], None], act: str
+    tmp_path: Path, change: Callable[[Path], None], act: str, is_moved: bool
 ) -> None:
-    """Otherwise the next attempt would work beside it, or the copy would end the agent of the original."""
+    """Otherwise the next attempt would work beside it, or the copy would end the agent of the original. Its
+    folder is recognised by its path or by its inode: one of them is enough."""
     (tmp_path / "project").mkdir()
     engine = Engine(tmp_path / "project")
     cleanup = ("sh", "-c", f"echo ran >> {tmp_path}/after")
@@ -247,9 +249,11 @@ def test_an_agent_whose_claim_was_removed_is_ended_but_not_by_a_copy(
         assert (copied.record, copied.started) == (None, False)
         assert lives(agent)
         assert not (tmp_path / "after").exists()
-        (tmp_path / "project").rename(tmp_path / "moved")
-        moved = await reattach_or_end(AttemptLayout(str(tmp_path / "moved" / "attempt-1")))
-        assert (moved.lost, moved.started) == ("its claim was removed while it was running", True)
+        here = tmp_path / "project"
+        if is_moved:
+            here = here.rename(tmp_path / "moved")
+        left = await reattach_or_end(AttemptLayout(str(here / "attempt-1")))
+        assert (left.lost, left.started) == ("its claim was removed while it was running", True)
         assert not lives(agent)
         assert (tmp_path / "after").read_text() == "ran\n"
         await running

@@ -77,6 +77,34 @@ def test_agent_that_ends_itself_on_term_keeps_its_exit_code(attempt: AttemptRun)
     assert attempt.output.read_text().endswith("bye\n")
 
 
+@pytest.mark.parametrize(
+    ("is_shutdown", "signal_or_exit", "status"),
+    [
+        (True, "kill -TERM $$", "ended"),
+        (True, "exit 3", "ended"),
+        (True, "exit 0", "exited"),
+        (False, "kill -TERM $$", "signaled"),
+        (False, "exit 3", "exited"),
+    ],
+)
+def test_agent_that_dies_before_the_supervisor_hears_of_a_shutdown(
+    attempt: AttemptRun, is_shutdown: bool, signal_or_exit: str, status: str
+) -> None:
+    """At a shutdown both get the signal; what the agent does then isn't its own failure."""
+    wait = f"echo up; while [ ! -e go ]; do sleep 0.02; done; {signal_or_exit}"
+    supervisor = attempt.start("sh", "-c", wait)
+    eventually(lambda: attempt.has_printed("up\n"))
+    agent = attempt.agent_pid()
+    supervisor.send_signal(signal.SIGSTOP)
+    eventually(lambda: stat(supervisor.pid)[0] == "T")
+    (attempt.folder / "go").touch()
+    eventually(lambda: stat(agent)[0] == "Z")
+    if is_shutdown:
+        supervisor.terminate()
+    supervisor.send_signal(signal.SIGCONT)
+    assert attempt.outcome()["status"] == status
+
+
 def test_agent_that_ignores_term_is_killed_after_the_grace(attempt: AttemptRun) -> None:
     clock = ManualClock(attempt.folder / "clock")
     script = "trap 'echo heard' TERM; echo up; while :; do sleep 0.05; done"
