@@ -4,6 +4,7 @@ from datetime import UTC, timedelta
 
 import pytest
 from hypothesis import given
+from msgspec.structs import replace
 from tests.engine.any_log import any_log
 from tests.views.samples import NOON, history, plan
 
@@ -157,6 +158,42 @@ def test_retry_after_a_failure_is_a_try_of_the_same_delivery() -> None:
         f.HookStarted(*HOOK, 2, action="webhook"),
     )
     assert (one.status, one.request, one.decision, len(one.tries)) == ("running", "r-1", "retry", 2)
+
+
+def test_second_request_because_of_a_call_has_no_decision_yet() -> None:
+    asked = f.RequestOpened("r-1", "pause", "k", "hook_lost", "?", ("retry",), subject="review")
+    (one,) = found(
+        CALL,
+        f.HookLost(*HOOK),
+        asked,
+        f.RequestAnswered("r-1", "retry", "ada"),
+        f.HookStarted(*HOOK, 2, action="webhook"),
+        f.HookLost(*HOOK, 2),
+        replace(asked, id="r-2"),
+    )
+    assert (one.request, one.decision, one.decided_by) == ("r-2", None, "")
+
+
+def test_request_is_shown_with_the_latest_call_at_its_place() -> None:
+    """A hook is called for each subject there."""
+    first, second = found(
+        f.HookStarted("h", "request", "d-1", subject="r-7"),
+        f.HookStarted("h", "request", "d-2", subject="r-8"),
+        f.RequestOpened("r-9", "pause", "k", "hook_lost", "?", ("retry",), subject="h"),
+    )
+    assert (first.request, second.request) == (None, "r-9")
+
+
+def test_skipped_hook_is_not_due_again() -> None:
+    later = NOON + timedelta(hours=1)
+    failed = f.HookFailed(*HOOK, message="HTTP 500", retry=True)
+    (one,) = found(
+        CALL,
+        failed,
+        f.HookRetryScheduled(*HOOK, due_at=later),
+        f.HookSkipped("review", "iteration_end", "no"),
+    )
+    assert (one.status, one.due_at) == ("skipped", None)
 
 
 def test_request_of_another_hook_is_not_shown() -> None:

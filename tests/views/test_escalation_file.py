@@ -9,6 +9,7 @@ from tests.engine.plans import NOON, event, plan_of, stage
 
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
+from agentforge.model.failure import FailureKind
 from agentforge.model.request import Request
 from agentforge.views.files.escalation import Escalations, escalation_id, resolution
 
@@ -56,9 +57,28 @@ def test_answer_and_resolution_close_the_file() -> None:
     assert closed["resolved_at"].startswith((NOON + timedelta(seconds=4)).strftime("%Y-%m-%dT%H:%M:%S"))
 
 
-def test_end_of_the_run_closes_the_file() -> None:
-    assert folded(asks(), f.SessionAborted("enough"))["status"] == "resolved"
-    assert folded(asks(), f.PauseRequested("lunch"))["status"] == "open"
+@pytest.mark.parametrize(
+    ("fact", "status"),
+    [
+        (f.SessionAborted("enough"), "resolved"),
+        (f.SessionCompleted("all"), "resolved"),
+        # These can be resumed, and then still ask.
+        (f.SessionFailed(FailureKind.AGENT_ERROR, "no way", "plan"), "open"),
+        (f.SessionPaused("limit"), "open"),
+        (f.AwaitingApproval(("approval-2",)), "open"),
+        (f.PauseRequested("lunch"), "open"),
+    ],
+    ids=lambda value: getattr(value, "TYPE", ""),
+)
+def test_only_the_final_end_of_the_run_closes_the_file(fact: f.AnyFact, status: str) -> None:
+    assert folded(asks(), fact)["status"] == status
+
+
+def test_an_answer_after_a_failed_run_was_resumed_is_shown() -> None:
+    failed = f.SessionFailed(FailureKind.AGENT_ERROR, "no way", "plan")
+    said = f.RequestAnswered("approval-2", "approve", "ada")
+    file = folded(asks(), failed, f.SessionResumed("ada"), said, f.RequestResolved("approval-2", "approved"))
+    assert (file["status"], file["answer"], file["answered_by"]) == ("resolved", "approve", "ada")
 
 
 def test_request_without_a_place_and_facts_about_other_requests_are_harmless() -> None:

@@ -1,6 +1,7 @@
 """What `status` shows of a run, in every status."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -31,7 +32,14 @@ from agentforge.model.status import RunStatus
 from agentforge.ports.event_log import BufferHealth
 from agentforge.views.lines.status import status_rows
 from agentforge.views.stage_progress import stage_progress
-from agentforge.views.status import CycleStatus, LogStatus, StatusView, resume_command, status_view
+from agentforge.views.status import (
+    CycleStatus,
+    LogStatus,
+    StatusView,
+    resume_command,
+    resume_command_of,
+    status_view,
+)
 from agentforge.views.summary import Summary, fold, health
 from agentforge.views.text import reason_text, shown_reason
 from agentforge.views.visits import CheckRun, StageVisit
@@ -293,6 +301,41 @@ def test_resume_is_offered_beside_an_approval_if_there_is_an_escalation() -> Non
     assert resume_command("auth", "awaiting_approval", requests=(asked,)) == command
     assert resume_command("auth", "paused", requests=(asked,), reason=asked.reason) == command
     assert resume_command("auth", "paused", requests=(asked,), reason="interrupted") is not None
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "status", "reason", "is_offered"),
+    [
+        ("approval", ("approve", "reject"), "awaiting_approval", "awaiting_approval", False),
+        ("question", (), "awaiting_approval", "awaiting_approval", False),
+        ("escalation", ("yes", "no"), "paused", "lost", False),
+        ("escalation", ("resume", "no"), "paused", "lost", True),
+        ("pause", ("continue",), "paused", "lost", True),
+        ("approval", ("approve", "reject"), "paused", "lunch", True),
+    ],
+)
+def test_resume_is_offered_if_it_answers_what_the_run_waits_for(
+    kind: Any, options: tuple[str, ...], status: str, reason: str, is_offered: bool
+) -> None:
+    asked = Request("r-1", kind, "k", "lost", "?", options, NOON)
+    assert (resume_command("auth", status, requests=(asked,), reason=reason) is not None) is is_offered
+
+
+def test_archived_runs_and_those_of_the_shell_engine_are_not_recovered() -> None:
+    state = evolve(None, history(STARTED)[0])
+    named = {
+        session: resume_command_of(session, known, "interrupted")
+        for session, known in {
+            state.session: state,
+            "auth.1": state,
+            "old": replace(state, session="old", run_id=""),
+        }.items()
+    }
+    assert named == {
+        state.session: f"agentforge recover {state.session}",
+        "auth.1": "agentforge resume auth.1",
+        "old": "agentforge resume old",
+    }
 
 
 def test_a_name_that_looks_like_an_option_is_set_apart() -> None:

@@ -90,6 +90,30 @@ def failed() -> f.SessionFailed:
     return f.SessionFailed(FailureKind.PROVIDER_CRASHED, "boom", "plan")
 
 
+@pytest.mark.parametrize(
+    "fact",
+    [
+        f.RetryScheduled(2, 2, NOON, "again"),
+        f.StageRetried(1, 2, NOON, FailureKind.PROVIDER_CRASHED, "again"),
+        f.LimitMet(1, "claude", 0, NOON, NOON, "limit"),
+        f.ProviderChanged(1, "claude", 0, "codex", 1, "limit"),
+        f.TimerFired("retry"),
+        f.SessionFailed(FailureKind.PROVIDER_CRASHED, "boom", "plan"),
+        f.TreeTaken(2),
+        f.HookStarted("review", "stage_end", "d-1", 2),
+        f.HookRetryScheduled("review", "stage_end", "d-1"),
+        f.HookLost("review", "stage_end", "d-1"),
+        f.HookEnding("review", "stage_end", "d-1"),
+        f.EffectIntended("d-1", "webhook", "u"),
+        f.EffectDone("d-1", "webhook"),
+        f.EffectReconciled("d-1", "webhook"),
+    ],
+    ids=lambda fact: fact.TYPE,
+)
+def test_what_follows_an_error_does_not_resolve_it(fact: f.AnyFact) -> None:
+    assert folded(ERROR, fact, ERROR).consecutive_errors == 2
+
+
 def test_a_failed_judge_counts_as_an_error() -> None:
     judged = f.JudgeCompleted("failed", f.JudgeResult(stop=False, reason="invoke_failed"), 1)
     assert folded(judged, judged).errors == 2
@@ -212,6 +236,17 @@ def test_outputs_are_those_of_one_stage_and_history_is_the_run_s() -> None:
     assert history.stage("1").paths == ["b.md"]
     assert (history.stage("2").paths, history.stage("2").omitted, history.stage("2").latest) == ([], 0, None)
     assert len(history.entries) == 2
+
+
+def test_outputs_and_manifests_follow_their_nodes_into_a_new_plan() -> None:
+    history = remember(
+        (completed(output="first.md"), Cursor("0", 1, 1)),
+        (completed(output="claude.md"), Cursor("1.0", 1, 1, "claude")),
+        (f.ManifestWritten("manifest.json"), Cursor("1", 1, 0)),
+        (f.PlanChanged(PLAN, paths={"0": None, "1": "0", "1.0": "0.0"}), None),
+    )
+    assert history.manifests == {"0": "manifest.json"}
+    assert list(history.stages) == ["0.0@claude"]
 
 
 def test_manifest_of_a_damaged_log_belongs_to_no_block() -> None:
