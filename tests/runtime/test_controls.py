@@ -1,5 +1,6 @@
 """Controls and answers as files: what a resume takes back, and which answers count."""
 
+import asyncio
 import os
 import resource
 from collections.abc import Callable, Iterator
@@ -22,10 +23,12 @@ from agentforge.model.secrets import NO_SECRETS, SecretReferences
 from agentforge.model.state import MAX_REFUSED, RefusedFile
 from agentforge.runtime.answers import MAX_TEXT_BYTES, Answer, give_answer, given_answers, has_invalid_answer
 from agentforge.runtime.controls import Control, drop_control, drop_pauses, pending_controls, send_control
+from agentforge.runtime.driver import Driver, Performers
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.left_files import MAX_FILE_BYTES
 from agentforge.runtime.refusals import Refusals
 from agentforge.runtime.requests import record_answers, record_due, take_answers
+from agentforge.runtime.state_folder import HeadKeeper
 from agentforge.testing import FakeClock
 from agentforge.testing.memory_log import MemoryLog
 
@@ -72,6 +75,28 @@ def test_a_resume_takes_pauses_back_and_no_cancel(layout: RunLayout) -> None:
 
 def answer(text: str = "yes", **changes: Any) -> Answer:
     return replace(Answer("r", text, "ada", RUN_ID, NOON), **changes)
+
+
+def test_a_resume_takes_no_steering_and_no_restart_back(layout: RunLayout) -> None:
+    kept = [Control("steer", "faster", id="20260101-c"), Control("restart", "again", id="20260101-d")]
+    for control in (PAUSE, *kept):
+        send_control(layout, control)
+    drop_pauses(layout)
+    assert pending_controls(layout) == kept
+
+
+@pytest.mark.parametrize("is_recorded", [False, True])
+def test_control_that_a_crash_left_after_it_was_recorded_counts_once(
+    layout: RunLayout, journal: Journal, is_recorded: bool
+) -> None:
+    note = Control("steer", "faster", id="20260101-c")
+    send_control(layout, note)
+    if is_recorded:
+        journal.record(note.fact, Cursor("0", 0, 0))
+    send_control(layout, CANCEL)
+    asyncio.run(Driver(journal, layout, Performers({}, {}), keeper=HeadKeeper(layout.root, {})).drive())
+    assert [known.text for known in journal.state.notes] == ["faster"]
+    assert pending_controls(layout) == []
 
 
 def test_the_first_answer_counts(layout: RunLayout) -> None:

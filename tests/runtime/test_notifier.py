@@ -11,7 +11,7 @@ from tests.engine.plans import plan_of, stage, started
 
 from agentforge.adapters.log.jsonl_log import JsonlLog
 from agentforge.model import facts as f
-from agentforge.model.hook import OCCASIONS, Occasion
+from agentforge.model.hook import OCCASIONS, Hook, Occasion
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.notifier import MAX_PENDING, Channel, Notifier, Sender
 from agentforge.testing import FakeClock
@@ -125,6 +125,31 @@ def test_error_of_one_channel_does_not_keep_another_from_sending(
         asyncio.run(main())
     assert seen == ["r1"]
     assert caplog.messages == [f"session 'auth': notification by pigeon failed: {why}"]
+
+
+def test_notice_waits_for_the_hooks_that_may_answer_and_not_longer_than_the_engine() -> None:
+    seen: list[str] = []
+    hooks = tuple(Hook(id, "request", "webhook", url="u") for id in ("h1", "h2"))
+
+    async def noticed(*recorded: f.AnyFact, is_over: bool = False) -> list[str]:
+        seen.clear()
+        journal, sender = Journal("auth", MemoryLog().open(), FakeClock()), Sender()
+        journal.record(started(plan_of(stage(), hooks=hooks)))
+        notifier = Notifier(journal, [channel(lambda notice: seen.append(notice.request))], sender)
+        ask(journal)
+        for fact in recorded:
+            journal.record(fact)
+        await journal.sync()
+        if is_over:
+            notifier.finish()
+        await sender.close()
+        return list(seen)
+
+    first, second = (f.HookSkipped(id, "request", "it failed", subject="r1") for id in ("h1", "h2"))
+    assert asyncio.run(noticed()) == []
+    assert asyncio.run(noticed(first)) == []
+    assert asyncio.run(noticed(first, second)) == ["r1"]
+    assert asyncio.run(noticed(first, is_over=True)) == ["r1"]
 
 
 def test_notice_of_a_request_that_was_answered_meanwhile_is_not_sent() -> None:

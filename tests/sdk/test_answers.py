@@ -2,11 +2,13 @@
 
 import asyncio
 import re
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.engine.plans import NOON
 from tests.sdk import blocks
 from tests.sdk.approvals import awaited, events, started, with_approval
 from tests.sdk.projects import ENVIRON, Gate, cut_log, engine, node, pipeline, run, run_dir, types
@@ -198,6 +200,52 @@ def test_answer_that_no_engine_applied_counts_and_recovery_continues_the_run(tmp
             assert await sdk.recover("s") is None
 
     run(main())
+
+
+def test_answer_counts_although_the_clock_is_behind_the_question(tmp_path: Path) -> None:
+    async def main() -> bool:
+        async with engine(tmp_path, clock=FakeClock(NOON + timedelta(hours=1))) as sdk:
+            await awaited(sdk)
+        async with engine(tmp_path, clock=FakeClock(NOON)) as sdk:
+            return (await approved(sdk)).completed
+
+    assert run(main())
+
+
+def test_requests_of_a_run_that_was_replaced_are_not_listed(tmp_path: Path) -> None:
+    async def main() -> list[str]:
+        async with engine(tmp_path) as sdk:
+            await awaited(sdk)
+            await started(sdk, force=True)
+            return [each.session for each in sdk.requests()]
+
+    assert run(main()) == ["s"]
+
+
+@pytest.mark.parametrize("damage", [lambda line: b"x" * len(line), lambda line: b"{}", None])
+def test_a_look_at_the_requests_of_a_damaged_run_changes_nothing(
+    tmp_path: Path, damage: Callable[[bytes], bytes] | None
+) -> None:
+    """A person decides about the damage first, although an answer is due."""
+
+    async def main() -> tuple[dict[str, bytes], bool]:
+        async with engine(tmp_path) as sdk:
+            request = await awaited(sdk)
+            _leave(sdk, request, "approve")
+        log = run_dir(tmp_path) / "events.jsonl"
+        lines = log.read_bytes().splitlines(keepends=True)
+        if damage is not None:
+            log.write_bytes(b"".join((*lines[:2], damage(lines[2][:-1]) + b"\n", *lines[3:])))
+        async with engine(tmp_path) as sdk:
+            before = files_of_the_run()
+            open_ones = sdk.requests()
+            assert len(open_ones) == (damage is not None)
+            return before, before == files_of_the_run()
+
+    def files_of_the_run() -> dict[str, bytes]:
+        return {name: (run_dir(tmp_path) / name).read_bytes() for name in ("events.jsonl", "state.json")}
+
+    assert run(main())[1] is (damage is not None)
 
 
 def _leave(sdk: Engine, request: Request, answer: str, text: str = "") -> None:

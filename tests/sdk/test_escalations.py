@@ -2,18 +2,20 @@
 
 import asyncio
 import logging
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from tests.engine.plans import NOON
 from tests.sdk import blocks
 from tests.sdk.approvals import events, started
 from tests.sdk.projects import ENVIRON, Gate, cut_log, engine, eventually, node, pipeline, run, run_dir, types
 
 from agentforge.model.status import RunStatus
 from agentforge.sdk.engine import Engine
-from agentforge.testing import ScriptedProvider
+from agentforge.testing import FakeClock, ScriptedProvider
 from agentforge.testing.scripted_provider import crashes, says
 
 VIEW = {"views": ["escalations"]}
@@ -217,3 +219,16 @@ def test_folder_that_cannot_be_written_does_not_stop_the_run(
         run(main())
     assert "can't write the escalation" in caplog.text
     assert list((tmp_path / "outside").iterdir()) == []
+
+
+def test_resolution_counts_although_the_clock_is_behind_the_question(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with engine(tmp_path, clock=FakeClock(NOON + timedelta(hours=1))) as sdk:
+            await waiting(sdk)
+        resolve(tmp_path, "answer: approve\n")
+        async with engine(tmp_path, clock=FakeClock(NOON)) as sdk:
+            result = await sdk.recover("s")
+            assert result is not None
+            assert result.completed
+
+    run(main())

@@ -2,11 +2,14 @@
 
 import logging
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
+from msgspec.structs import replace
 from tests.sdk.projects import ENVIRON, iteration_dir, load, node, pipeline, run_dir, types
 
+from agentforge.app.runs.recompile import merged
 from agentforge.model.errors import IllegalMove, InvalidRequest
 from agentforge.model.plan import Overrides
 from agentforge.sdk.sync import SyncEngine
@@ -67,6 +70,42 @@ def test_recompile_with_a_plan_compiled_from_another_file(tmp_path: Path) -> Non
     assert (info.plan.source.path, info.plan.passes) == ("other.yaml", 2)
     assert info.plan.steps[0].stages[0].provider.model == "small"
     assert types(tmp_path).count("iteration_complete") == 4
+
+
+STARTED_WITH = Overrides(
+    "codex", "gpt", "be brief", ("a.md",), {"tests": "make test"}, 5, {"sandbox": {"type": "none"}, "x": 1}
+)
+
+
+@pytest.mark.parametrize(
+    ("now", "changes"),
+    [
+        (Overrides(), {}),
+        (Overrides(model="small"), {"model": "small"}),
+        (Overrides(provider="claude"), {"provider": "claude", "model": None, "config": {}}),
+        (Overrides(provider="claude", model="opus"), {"provider": "claude", "model": "opus", "config": {}}),
+        (Overrides(context=""), {"context": ""}),
+        (Overrides(inputs=("b.md",)), {"inputs": ("b.md",)}),
+        (Overrides(commands={"lint": "ruff"}), {"commands": {"tests": "make test", "lint": "ruff"}}),
+        (Overrides(max_iterations=9), {"max_iterations": 9}),
+        (Overrides(config={"x": 2}), {"config": {"sandbox": {"type": "none"}, "x": 2}}),
+    ],
+)
+def test_what_a_run_was_started_with_lasts_until_it_is_overridden(
+    now: Overrides, changes: dict[str, Any]
+) -> None:
+    """Also when the run is recompiled a second time."""
+    wanted = replace(STARTED_WITH, **changes)
+    assert merged(STARTED_WITH, now) == wanted
+    assert merged(merged(STARTED_WITH, now), Overrides()) == wanted
+
+
+def test_passes_of_the_start_are_kept_when_the_run_is_recompiled(tmp_path: Path) -> None:
+    path = write(tmp_path, node("plan", retry=ONCE))
+    with sdk(tmp_path, ScriptedProvider([crashes()])) as engine:
+        engine.start(engine.engine.compile(path, session="s", passes=3))
+        assert engine.engine.recompile("s").plan.passes == 3
+        assert engine.engine.recompile("s", passes=2).plan.passes == 2
 
 
 def test_settings_of_the_start_are_kept_when_the_run_is_recompiled(tmp_path: Path) -> None:

@@ -76,6 +76,23 @@ def test_recording_of_a_run_that_waits_leaves_the_replay_waiting(tmp_path: Path)
     assert said(second, "again") == [("Birds", "alice", ""), ("reject", "alice", "Say more.")]
 
 
+def test_a_replay_that_approves_asks_for_no_approval_that_was_not_recorded(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    reviewed(first, ANSWERS[:1])
+    second.mkdir()
+
+    async def main() -> RunResult:
+        async with Engine(second, environ=ENVIRON) as sdk:
+            recording = sdk.runs.recording(str(run_dir(first) / "cassette.jsonl"))
+            compiled = sdk.compile_replay(recording, None, session="again")
+            return await sdk.start(compiled, replay=recording.replay(0.0), approve=True)
+
+    result = run(main())
+    (request,) = result.requests
+    assert request.kind == "checkpoint", "it is still asked"
+    assert [answer for answer, _, _ in said(second, "again")] == ["Birds", "approve"]
+
+
 def test_check_of_the_session_and_of_its_cassette_finds_the_same_course(tmp_path: Path) -> None:
     project = tmp_path / "first"
     reviewed(project)

@@ -48,6 +48,38 @@ def test_a_resume_answers_escalations_that_offer_it_and_nothing_else(
     journal.close()
 
 
+def test_a_resume_leaves_an_answer_that_was_given_first(tmp_path: Path) -> None:
+    layout = RunLayout.of(str(tmp_path), "s")
+    journal = Journal("s", JsonlLog(layout.log).open(), SystemClock())
+    journal.record(started(plan_of(stage())), Cursor("0", 0, 0))
+    for id in ("r-1", "r-2"):
+        journal.record(f.RequestOpened(id, "escalation", id, "why", "May it?", ("resume", "retry")), AT)
+    journal.record(f.SessionPaused("why", ("r-1", "r-2")), AT)
+    state = journal.state
+    first = Answer("r-1", "retry", "bob", state.run_id, state.updated_at)
+    assert give_answer(layout, first) is None
+    record_resume(journal, layout, Resumption(f.SessionResumed("ada")))
+    said = [(request.id, request.answer, request.answered_by) for request in journal.state.requests]
+    assert said == [("r-1", "retry", "bob"), ("r-2", "resume", "ada")]
+    journal.close()
+
+
+@pytest.mark.parametrize("option", ["record", "approve"])
+@pytest.mark.parametrize("is_crashed", [False, True])
+def test_what_a_resume_asks_for_counts_after_a_crash_too(
+    tmp_path: Path, option: str, is_crashed: bool
+) -> None:
+    layout = RunLayout.of(str(tmp_path), "s")
+    journal = Journal("s", JsonlLog(layout.log).open(), SystemClock())
+    journal.record(started(plan_of(stage())), Cursor("0", 0, 0))
+    if not is_crashed:
+        journal.record(f.SessionPaused("lunch"), AT)
+    record_resume(journal, layout, Resumption(f.SessionResumed("ada", "be brief", **{option: True})))
+    assert getattr(journal.state.settings, option)
+    assert journal.state.note_texts == ("be brief",)
+    journal.close()
+
+
 class BusyDisk(Disk):
     """A person answers before the pause is written: their process sees a run that an engine drives."""
 

@@ -133,6 +133,24 @@ def test_running_stage_is_restarted_as_its_next_visit(tmp_path: Path) -> None:
     assert [event.fact.run for event in events(tmp_path, "node_start")] == [1, 2]
 
 
+def test_running_stage_can_be_restarted_again_and_again(tmp_path: Path) -> None:
+    async def main() -> None:
+        gate = Gate()
+        async with engine(tmp_path, gate) as sdk:
+            going = asyncio.create_task(sdk.run(pipeline(), session="s"))
+            for reason in ("first", "second", "third"):
+                await gate.working.wait()
+                gate.working.clear()
+                assert await sdk.restart_stage("s", reason) is None
+            await gate.working.wait()
+            gate.finish.set()
+            assert (await going).completed
+
+    run(main())
+    assert [event.fact.reason for event in events(tmp_path, "node_restart")] == ["first", "second", "third"]
+    assert [event.fact.run for event in events(tmp_path, "node_start")] == [1, 2, 3, 4]
+
+
 @pytest.mark.parametrize("verb", ["restart_stage", "resume"])
 def test_stage_that_waits_is_restarted_and_its_request_withdrawn(tmp_path: Path, verb: str) -> None:
     async def main() -> None:

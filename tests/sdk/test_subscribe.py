@@ -3,6 +3,7 @@
 import asyncio
 from pathlib import Path
 
+import pytest
 from tests.engine.plans import plan_of, stage, started
 from tests.sdk.projects import Gate, engine, eventually, node, pipeline, run, run_dir, types
 
@@ -28,6 +29,35 @@ async def collect(
 
 def names(events: list[Event]) -> list[str]:
     return [event.fact.TYPE for event in events]
+
+
+@pytest.mark.parametrize(
+    ("facts", "is_over"),
+    [
+        ((), False),
+        ((f.SessionPaused("lunch"),), True),
+        ((f.SessionPaused("lunch"), f.SessionResumed("ada")), False),
+        ((f.SessionPaused("lunch"), f.SessionResumed("ada"), f.SessionCompleted("all")), True),
+    ],
+)
+@pytest.mark.parametrize("is_at_once", [False, True])
+def test_run_that_was_resumed_is_not_over(
+    tmp_path: Path, facts: tuple[f.AnyFact, ...], is_over: bool, is_at_once: bool
+) -> None:
+    """Although it had stopped, and its engine died since."""
+    runs = Runs(tmp_path)
+    journal = Journal("s", JsonlLog(runs.layout("s").log).open(), SystemClock())
+    journal.record(started(plan_of(stage())), Cursor("0", 0, 0))
+    journal.wait_for_disk()
+    tail = Tail(runs, "s")
+    for fact in facts:
+        if not is_at_once:
+            list(tail.news())
+        journal.record(fact, Cursor("0", 0, 0))
+        journal.wait_for_disk()
+    journal.close()
+    list(tail.news())
+    assert tail.is_over is is_over
 
 
 def test_subscribe_receives_all_events(tmp_path: Path) -> None:
