@@ -12,6 +12,7 @@ from tests.mutants.bugs import (
     routes,
     runtime,
     sandbox,
+    second_time,
     supervisor,
     surfaces,
     trees,
@@ -33,6 +34,7 @@ ALL = (
     *routes.BUGS,
     *hook_calls.BUGS,
     *hooks.BUGS,
+    *second_time.BUGS,
 )
 
 
@@ -48,7 +50,14 @@ def _in(folder: str, *patterns: str) -> tuple[str, ...]:
 ENGINE = _in(
     "engine",
     "test_decide*.py",
-    *("test_evolve.py", "test_second_passes.py", "test_legal.py", "test_node_order.py", "test_judgment.py"),
+    *(
+        "test_state_lifecycle.py",
+        "test_evolve.py",
+        "test_second_passes.py",
+        "test_legal.py",
+        "test_node_order.py",
+        "test_judgment.py",
+    ),
 )
 LOG = _in("adapters", "test_jsonl_log*.py", "test_log_scan.py", "test_write_ahead.py")
 MODEL = ("tests/model", "tests/engine/test_legal.py", "tests/engine/test_decide_provider_limits.py")
