@@ -90,8 +90,8 @@ BUGS = (
     Bug(
         "agentforge.app.runs.leases",
         "a run that another engine has continued is archived",
-        "                if self._is_in_progress(session):\n                    return False\n",
-        "",
+        "return None if self._is_in_progress(session) else self._moved_aside(root)",
+        "return self._moved_aside(root)",
         ("tests/sdk/test_stale_locks.py",),
     ),
     Bug(
@@ -116,11 +116,32 @@ BUGS = (
         ("tests/sdk/test_stale_locks.py",),
     ),
     Bug(
-        "agentforge.app.runs.context",
+        "agentforge.app.runs.caller",
         "a run's own agent resumes it",
-        'if any(mark.startswith(f"{state.run_id}/") for mark in _marks(context)):',
+        'if any(mark.startswith(f"{state.run_id}/") for mark in self._marks()):',
         "if False:",
         ("tests/sdk/test_answers.py", "tests/surface/test_cli_answer.py"),
+    ),
+    Bug(
+        "agentforge.app.runs.caller",
+        "an agent of another run decides for a person",
+        "            if self.is_agent:\n",
+        "            if False:\n",
+        ("tests/surface/test_agent_decisions.py",),
+    ),
+    Bug(
+        "agentforge.app.runs.caller",
+        "an agent of another run resumes a run that waits for a person",
+        "        if not self.is_agent:\n            return\n",
+        "        return\n",
+        ("tests/surface/test_agent_decisions.py",),
+    ),
+    Bug(
+        "agentforge.app.runs.start",
+        "an agent starts beside one whose log is lost",
+        "        _refuse_left_agents(context, session)\n    await leases.clean()",
+        "        pass\n    await leases.clean()",
+        ("tests/surface/test_lost_agents.py",),
     ),
     Bug(
         "agentforge.views.deliveries",

@@ -93,10 +93,10 @@ async def resume_run(
         facts = (f.CheckWaived(each.check, each.reason, each.by) for each in waived)
         for note in (*how.notes, *facts):
             journal.record(note, journal.state.cursor)
-        # An answer counts as soon as its file exists; what it is based on must not be lost then.
-        await journal.sync()
         if context.caller.is_agent:
             how = replace(how, resumed=replace(how.resumed, by="agent"))
+        # An answer counts as soon as its file exists; what it is based on must not be lost then.
+        await journal.sync()
         record_resume(journal, layout, how, references_of_answers(environ))
     return await context.runner.drive(journal)
 
