@@ -23,7 +23,7 @@ MAX_FOLDERS = 100_000
 _LEVEL = 1
 
 
-class TreeEntry(Struct, frozen=True):
+class TreeEntry(Struct, frozen=True, array_like=True, gc=False):
     """A file in a tree."""
 
     mode: str
@@ -38,6 +38,7 @@ class GitObjects:
         self._max_folders = max_folders
         self._stored: set[str] = set()
         """Objects that are known to be in the folder."""
+        self._writer = TreeWriter(self.add)
 
     def id_of(self, kind: ObjectType, content: bytes) -> str:
         hashed = hashlib.new(self._hash_name, _header(kind, content), usedforsecurity=False)
@@ -65,18 +66,11 @@ class GitObjects:
     def add_tree(self, entries: Mapping[str, TreeEntry], *, store: bool = True) -> str:
         """Store the tree of these files, by path, with the trees of all folders; returns its id. `store`:
         False to compute the id only."""
-        root: _Folder = {}
-        for path, entry in entries.items():
-            *folders, name = path.split("/")
-            here = root
-            for folder in folders:
-                inner = here.get(folder)
-                if not isinstance(inner, dict):
-                    # Missing, or a file that became a folder while the files were read.
-                    inner = here[folder] = {}
-                here = inner
-            here[name] = entry
-        return _add_folder(root, self.add if store else self.id_of)
+        return (self._writer if store else TreeWriter(self.id_of)).write(entries)
+
+    def folders(self) -> Iterator[str]:
+        """The trees in the one that was stored last."""
+        return self._writer.ids()
 
     def tree(self, id: str) -> Iterator[tuple[str, TreeEntry]]:
         """The files of a stored tree, by path; raises ValueError or StorageFailed if it isn't readable."""
@@ -86,15 +80,23 @@ class GitObjects:
         """The paths of files that differ between two stored trees; raises as `tree` does."""
         return self._changed(before, after, "", _Reads(self._max_folders))
 
-    def ids(self, tree: str) -> list[str]:
-        """The objects of a stored tree: trees and the content of files; raises as `tree` does."""
-        found, todo, reads = {tree: None}, [tree], _Reads(self._max_folders)
+    def ids(self, tree: str, without: str = "") -> list[str]:
+        """The objects of a stored tree: trees and the content of files. Those that another tree, `without`,
+        has at the same paths are left out. Raises as `tree` does."""
+        found: dict[str, None] = {}
+        todo, reads = [(tree, without)] if tree != without else [], _Reads(self._max_folders)
         while todo:
-            for _, entry in self._entries(todo.pop(), reads):
-                if entry.mode != SUBMODULE and entry.id not in found:
+            id, known_id = todo.pop()
+            found[id] = None
+            known = dict(self._entries(known_id, reads)) if known_id else {}
+            for name, entry in self._entries(id, reads):
+                before = known.get(name)
+                if entry.mode == SUBMODULE or entry == before or entry.id in found:
+                    continue
+                if entry.mode == FOLDER:
+                    todo.append((entry.id, before.id if before and before.mode == FOLDER else ""))
+                else:
                     found[entry.id] = None
-                    if entry.mode == FOLDER:
-                        todo.append(entry.id)
         return list(found)
 
     def stored(self, id: str) -> bytes | None:
@@ -169,19 +171,88 @@ class _Reads:
             raise ValueError(f"it has more than {self._limit:,} folders")
 
 
-_Folder = dict[str, "_Folder | TreeEntry"]
+class _Folder:
+    def __init__(self) -> None:
+        self.content: dict[str, _Folder | TreeEntry] = {}
+        self.id = ""
+        """Of its tree; empty if it changed since."""
 
 
-def _add_folder(folder: _Folder, add: Callable[[ObjectType, bytes], str]) -> str:
-    found = []
-    for name, inner in folder.items():
-        is_folder = isinstance(inner, dict)
-        entry = TreeEntry(FOLDER, _add_folder(inner, add)) if isinstance(inner, dict) else inner
-        raw = os.fsencode(name)
-        # Git sorts folders as if their names ended with a slash.
-        line = entry.mode.encode() + b" " + raw + b"\0" + bytes.fromhex(entry.id)
-        found.append((raw + b"/" if is_folder else raw, line))
-    return add("tree", b"".join(line for _, line in sorted(found)))
+class TreeWriter:
+    """Stores the trees of a project, one after the other. An agent changes a few files of many: only the
+    folders above them are stored again."""
+
+    def __init__(self, add: Callable[[ObjectType, bytes], str]) -> None:
+        self._add = add
+        self._entries: Mapping[str, TreeEntry] = {}
+        self._root = _Folder()
+
+    def write(self, entries: Mapping[str, TreeEntry]) -> str:
+        """Store the tree of these files, by path, with the trees of all folders; returns its id."""
+        before, self._entries = self._entries, entries
+        for path in before.keys() - entries.keys():
+            self._remove(path)
+        for path, entry in entries.items():
+            known = before.get(path)
+            if known is not entry and known != entry:
+                self._put(path, entry)
+        id = self._stored(self._root)
+        if not self._entries:
+            self._root = _Folder()
+        return id
+
+    def ids(self) -> Iterator[str]:
+        todo = [self._root]
+        while todo:
+            folder = todo.pop()
+            yield folder.id
+            todo += [inner for inner in folder.content.values() if isinstance(inner, _Folder)]
+
+    def _put(self, path: str, entry: TreeEntry) -> None:
+        *folders, name = path.split("/")
+        here = self._root
+        here.id = ""
+        for folder in folders:
+            inner = here.content.get(folder)
+            if not isinstance(inner, _Folder):
+                if inner is not None:
+                    # A file that became a folder while the files were read: nothing of it is known.
+                    self._entries = {}
+                inner = here.content[folder] = _Folder()
+            here = inner
+            here.id = ""
+        if isinstance(here.content.get(name), _Folder):
+            self._entries = {}
+        here.content[name] = entry
+
+    def _remove(self, path: str) -> None:
+        *folders, name = path.split("/")
+        here, above = self._root, []
+        for folder in folders:
+            here.id = ""
+            above.append((here, folder))
+            inner = here.content[folder]
+            assert isinstance(inner, _Folder)
+            here = inner
+        here.id = ""
+        del here.content[name]
+        while not here.content and above:
+            here, folder = above.pop()
+            del here.content[folder]
+
+    def _stored(self, folder: _Folder) -> str:
+        if folder.id:
+            return folder.id
+        found = []
+        for name, inner in folder.content.items():
+            is_folder = isinstance(inner, _Folder)
+            entry = TreeEntry(FOLDER, self._stored(inner)) if isinstance(inner, _Folder) else inner
+            raw = os.fsencode(name)
+            # Git sorts folders as if their names ended with a slash.
+            line = entry.mode.encode() + b" " + raw + b"\0" + bytes.fromhex(entry.id)
+            found.append((raw + b"/" if is_folder else raw, line))
+        folder.id = self._add("tree", b"".join(line for _, line in sorted(found)))
+        return folder.id
 
 
 def _packed(kind: ObjectType, content: bytes) -> bytes:

@@ -35,13 +35,18 @@ class GitReferences:
         self._project = project
         self._environ = environ
         self._seconds = seconds
+        self._latest = ("", "")
+        """The reference that was written last, and its tree."""
 
     def keep(self, objects: GitObjects, tree: str, name: str) -> KeptTree | NoTree:
         """`objects`: where the tree is stored. May raise TooMuch, StorageFailed and ValueError."""
         place = self._repository()
         if isinstance(place, NoTree):
             return place
-        missing = self._missing(objects.ids(tree))
+        latest, known = self._latest
+        is_kept = latest and files.read_bytes(latest) == f"{known}\n".encode()
+        # The repository has all of a tree to which there is a reference: only what differs is looked up.
+        missing = self._missing(objects.ids(tree, known if is_kept else ""))
         if isinstance(missing, NoTree):
             return missing
         for id in missing:
@@ -53,6 +58,7 @@ class GitReferences:
             files.place(path, content)
         reference = f"{SPACE}/{reference_name(name)}"
         _write(f"{place}/{reference}", f"{tree}\n".encode())
+        self._latest = f"{place}/{reference}", tree
         return KeptTree(reference)
 
     def drop(self, run: str) -> None:
