@@ -26,12 +26,18 @@ def trees(root: Path, count: int, rounds: int) -> list[Measure]:
     def of_git() -> GitTrees:
         return GitTrees(str(project), str(root / f"trees-{next(made)}"), environ, Redactor(()))
 
+    def of_new_engine() -> GitTrees:
+        """Of a run that goes on, in a project that an engine has seen."""
+        folder, known = root / "trees-known", root / "known"
+        return GitTrees(str(project), str(folder), environ, Redactor(()), known=str(known))
+
     def of_folder() -> FolderTrees:
         return FolderTrees(str(project), str(root / f"trees-{next(made)}"), Redactor(()))
 
     name = f"tree of {count:,} files"
     return [
         *_taken(name, of_git, project, rounds),
+        _by_new_engine(name, of_new_engine, project, rounds),
         _kept(f"{name}, one changed, kept", of_git(), project, rounds),
         *_taken(f"{name}, without git", of_folder, project, rounds),
     ]
@@ -46,6 +52,12 @@ def _taken(name: str, fresh: Callable[[], ScannedTrees], project: Path, rounds: 
         beside(f"{name}, first", "ms", first, STATUS, first_floor),
         beside(f"{name}, unchanged", "ms", again, STATUS, again_floor),
     ]
+
+
+def _by_new_engine(name: str, engine: Callable[[], GitTrees], project: Path, rounds: int) -> Measure:
+    _take(engine())
+    spent, floor = _rounds(lambda: _timed(engine()), project, rounds)
+    return beside(f"{name}, unchanged, new engine", "ms", spent, STATUS, floor)
 
 
 def _kept(name: str, trees: GitTrees, project: Path, rounds: int) -> Measure:

@@ -61,8 +61,10 @@ def trees_of(
     project: str, layout: RunLayout, plan: Plan, environ: Mapping[str, str], redactor: Redactor
 ) -> Trees:
     from agentforge.adapters.host.git_trees import GitTrees
+    from agentforge.runtime.state_folder import StateFolder
 
-    return GitTrees(project, layout.trees, environ, redactor, without=plan.check_reports)
+    known = StateFolder(layout.root, environ).of_project("files")
+    return GitTrees(project, layout.trees, environ, redactor, without=plan.check_reports, known=known)
 
 
 def checked_trees(project: str, layout: RunLayout, plan: Plan, trees: Trees, redactor: Redactor) -> Trees:

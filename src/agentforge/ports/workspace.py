@@ -5,7 +5,7 @@ from typing import Protocol
 from msgspec import Struct
 
 
-class Stamp(Struct, frozen=True, array_like=True):
+class Stamp(Struct, frozen=True, array_like=True, gc=False):
     """Enough metadata to detect that a file was written."""
 
     size: int

@@ -32,6 +32,11 @@ class StateFolder:
         """The file of the run in this folder, or in another one."""
         return os.path.join(self.root, kind, f"{_digest(run_id)}-{_digest(run_dir or self.run_dir)}.json")
 
+    def of_project(self, kind: str) -> str:
+        """The file about the project, which all of its runs share; empty if nothing can be kept."""
+        project = _project_of(self.run_dir)
+        return "" if self.problem else os.path.join(self.root, kind, _digest(project))
+
     def of_other_places(self, kind: str, run_id: str) -> list[str]:
         """The files that are kept about the same run in other folders."""
         folder, mine = os.path.split(self.path(kind, run_id))
@@ -56,10 +61,14 @@ class StateFolder:
     def _problem(self, home: str) -> str:
         if not os.path.isabs(home):
             return "neither XDG_STATE_HOME nor HOME is an absolute path"
-        project = os.path.dirname(os.path.dirname(os.path.dirname(self.run_dir)))
+        project = _project_of(self.run_dir)
         if os.path.commonpath([os.path.realpath(self.root), project]) == project:
             return f"{self.root} is inside the project, where a repository or an agent can write"
         return ""
+
+
+def _project_of(run_dir: str) -> str:
+    return os.path.dirname(os.path.dirname(os.path.dirname(run_dir)))
 
 
 def _digest(text: str) -> str:

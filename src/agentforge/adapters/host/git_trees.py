@@ -22,6 +22,14 @@ from typing import NamedTuple
 from agentforge.adapters.host.git_call import MAX_LISTING, call_git
 from agentforge.adapters.host.git_objects import SUBMODULE, UNREADABLE, GitObjects, TreeEntry
 from agentforge.adapters.host.git_references import GitReferences
+from agentforge.adapters.host.known_files import (
+    MIN_SHARE,
+    KnownFiles,
+    known_files,
+    listing_digest,
+    load_known,
+    save_known,
+)
 from agentforge.adapters.host.tree_paths import can_be_in_tree, is_cache, listed_files
 from agentforge.adapters.host.tree_scan import (
     DEFAULT_LIMITS,
@@ -66,8 +74,12 @@ class GitTrees(ScannedTrees):
         limits: TreeLimits = DEFAULT_LIMITS,
         *,
         without: frozenset[str] = frozenset(),
+        known: str = "",
     ) -> None:
+        """`known`: the file, outside the project, of what earlier engines saw; empty without one."""
         super().__init__(project, folder, redactor, limits, without=without)
+        self._known_file = known
+        self._known = KnownFiles()
         self._environ = environ
         self._references = GitReferences(project, environ, limits.seconds)
         self._excludes = GitExcludes(project, environ, limits.seconds)
@@ -109,17 +121,37 @@ class GitTrees(ScannedTrees):
             return listed
         inner = self._submodule_files(listed.submodules)
         below = tuple(f"{path}/" for path in listed.submodules)
+        if not self._hashed:
+            self._hashed = self._known.valid_files(listed.files, objects)
+            if listed.files is self._known.listed:
+                self._taken = self._known.stored_tree(objects)
         scan = TreeScan(self._project, objects, self._redactor, self._limits, deadline, unstored=below)
         scan.look({**listed.files, **inner} if inner else listed.files, self._hashed)
+        is_unchanged = not (listed.submodules or scan.read) and len(scan.hashed) == len(self._hashed)
         self._hashed = scan.hashed
+        if is_unchanged and self._taken is not None and self._taken.omitted == scan.omitted:
+            return self._taken
         found = _with_submodules(scan.entries(), listed.submodules, objects)
+        if self._latest is None:
+            self._latest, self._taken = self._noted(objects), None
         if found == self._latest and self._taken is not None:
             return self._taken
         self._keep_replaced(objects, found)
         self._latest = found
         self._taken = TakenTree(objects.add_tree(found), scan.omitted)
         files.replace(self._note, self._taken.id.encode())
+        if self._known_file and not listed.submodules and scan.read >= MIN_SHARE * len(found):
+            self._save_known(listed, objects, self._taken)
         return self._taken
+
+    def _save_known(self, listed: GitListing, objects: GitObjects, taken: TakenTree) -> None:
+        output, _ = self._listing
+        # The next engine may know other secrets, and leaves out other paths then.
+        if len(listed.files) >= self._limits.known_from and self._redactor.bytes(output) == output:
+            digest = listing_digest(output, self._without)
+            known = known_files(digest, listed.files, self._hashed, taken, objects.folders())
+            if not save_known(self._known_file, known):
+                self._known_file = ""
 
     def _begin(self) -> GitObjects | NoTree:
         asked = self._git("rev-parse", "--is-inside-work-tree", "--show-object-format")
@@ -130,29 +162,37 @@ class GitTrees(ScannedTrees):
             return NoTree("the project is not in a work tree of git")
         files.make_dir(self._folder)
         self._objects = GitObjects(self._folder, "sha256" if hash_name == "sha256" else "sha1")
-        self._latest = self._noted(self._objects)
+        if self._known_file:
+            self._known = load_known(self._known_file)
         return self._objects
 
     @property
     def _note(self) -> str:
         return f"{self._folder}/latest"
 
-    def _noted(self, objects: GitObjects) -> dict[str, TreeEntry] | None:
+    def _noted(self, objects: GitObjects) -> dict[str, TreeEntry]:
         """The latest tree of an earlier engine."""
         id = (files.read_usable(self._note, 100) or b"").decode("ascii", "replace")
         try:
             found = islice(objects.tree(id), self._limits.files) if is_tree_id(id) else ()
-            return dict(found) or None
+            return dict(found)
         except UNREADABLE:
-            return None
+            return {}
 
     def _listed(self) -> GitListing | NoTree:
         listing = self._git("ls-files", *_LIST, *self._excludes.options())
         if isinstance(listing, NoTree):
             return listing
         if listing.stdout != self._listing[0]:
-            self._listing = (listing.stdout, self._parsed(listing.stdout))
+            self._listing = (listing.stdout, self._known_listing(listing.stdout))
         return self._listing[1]
+
+    def _known_listing(self, output: bytes) -> GitListing:
+        known = self._known
+        is_known = known.listing and known.listing == listing_digest(output, self._without)
+        if is_known and self._redactor.bytes(output) == output:
+            return GitListing(known.listed, {})
+        return self._parsed(output)
 
     def _parsed(self, output: bytes, prefix: str = "") -> GitListing:
         found = GitListing({}, {})

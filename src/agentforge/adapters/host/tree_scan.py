@@ -32,6 +32,8 @@ class TreeLimits(Struct, frozen=True):
     """Larger files are not part of a tree."""
     new_bytes: int = 64 * 1024 * 1024
     """Content that one tree may add to the folder of the run."""
+    known_from: int = 1_000
+    """In a project with fewer files, a new engine reads all of them: that is as quick as a cache."""
 
 
 DEFAULT_LIMITS = TreeLimits()
@@ -45,7 +47,7 @@ def too_many_files(limits: TreeLimits) -> TooMuch:
     return TooMuch(f"the project has more than {limits.files:,} files")
 
 
-class HashedFile(Struct, frozen=True):
+class HashedFile(Struct, frozen=True, array_like=True, gc=False):
     stamp: Stamp | None
     """None: it could change again without a new stamp."""
     entry: TreeEntry
@@ -75,33 +77,35 @@ class TreeScan:
         self._new_bytes = 0
         self.hashed: dict[str, HashedFile] = {}
         self.omitted = 0
+        self.read = 0
+        """How many files were read."""
 
     def look(self, listed: Mapping[str, str], known: Mapping[str, HashedFile]) -> None:
         """`listed`: by path, the id that git has for the content, or ""; `known`: as last seen."""
-        folders: defaultdict[str, list[str]] = defaultdict(list)
+        folders: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
         for path in listed:
-            folders[path.rpartition("/")[0]].append(path)
+            folder, _, name = path.rpartition("/")
+            folders[folder].append((path, name))
         for folder, paths in folders.items():
             try:
                 descriptor = open_folder(os.path.join(self._project, folder) if folder else self._project)
             except OSError:
                 continue  # Removed, or a link by now.
             try:
-                for path in paths:
-                    self._file(path, descriptor, listed[path], known.get(path))
+                for path, name in paths:
+                    self._file(path, name, descriptor, listed[path], known.get(path))
             finally:
                 os.close(descriptor)
 
     def entries(self) -> dict[str, TreeEntry]:
         return {path: file.entry for path, file in self.hashed.items()}
 
-    def _file(self, path: str, folder: int, in_git: str, known: HashedFile | None) -> None:
-        name = path.rpartition("/")[2]
+    def _file(self, path: str, name: str, folder: int, in_git: str, known: HashedFile | None) -> None:
         try:
             seen = os.stat(name, dir_fd=folder, follow_symlinks=False)
         except OSError:
             return
-        executable = bool(seen.st_mode & 0o100)
+        executable = seen.st_mode & 0o100 != 0
         stamp = Stamp(seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns, seen.st_ino, executable)
         if known is not None and known.stamp == stamp:
             self.hashed[path] = known
@@ -115,6 +119,7 @@ class TreeScan:
         if content is None:
             self.omitted += 1
             return
+        self.read += 1
         mode = LINK if is_link else EXECUTABLE if executable else FILE
         entry = TreeEntry(mode, self._blob(path, content, in_git))
         self.hashed[path] = HashedFile(None if self._is_racy(stamp) else stamp, entry)
