@@ -568,7 +568,7 @@ def test_of_an_attempt(
     assert differing(happens(at_stage(ONE), HERE, fact).stage(None), wanted) == {}
 
 
-def test_a_limit_of_the_provider_that_gives_way_is_no_failure_of_it() -> None:
+def test_a_limit_of_the_provider_that_gives_way_does_not_count_as_its_failure() -> None:
     limited = replace(ONE, iteration=replace(ITERATION, attempt=replace(ATTEMPT, failure=LIMIT)))
     changed = f.ProviderChanged(3, "codex", 1, "claude", 0, "used up", LATER)
     iteration = happens(at_stage(limited), HERE, changed).iteration

@@ -138,7 +138,7 @@ def test_of_a_writable_repository_what_git_executes_stays_protected(tmp_path: Pa
     assert {f"{place}/.git/hooks", f"{place}/.git/config"} <= set(within.protected)
 
 
-def test_a_writable_folder_that_is_no_repository_gets_none(tmp_path: Path) -> None:
+def test_a_writable_folder_without_a_repository_gets_none(tmp_path: Path) -> None:
     (tmp_path / "project").mkdir()
     (tmp_path / "beside").mkdir()
     confinement(tmp_path / "project", RunLayout.of(str(tmp_path / "project"), "s"), writable=("../beside",))

@@ -27,7 +27,7 @@ class TestFakeClock(ClockContract):
 
 
 class PushedClock(FakeClock):
-    """Held, and advanced by something else whenever somebody waits."""
+    """Held, and advanced by something else during every wait."""
 
     def __init__(self) -> None:
         super().__init__(hold=True)

@@ -67,7 +67,7 @@ class MemoryLog:
         return self._holder is holder
 
     def free(self, holder: object) -> None:
-        """Free the lease, unless somebody else has taken it since."""
+        """Free the lease, unless another holder has taken it since."""
         if self.is_held_by(holder):
             self._holder = None
 
