@@ -447,6 +447,10 @@ def test_a_condition_is_kept_as_it_reads() -> None:
         ("https://x/y", Notification(url="https://x/y")),
         ("[{on: failed, command: ./tell.sh}]", Notification(("failed",), command="./tell.sh")),
         (
+            "{command: ./tell.sh, environment: CI_TOKEN, in_project: true}",
+            Notification(command="./tell.sh", environment=("CI_TOKEN",), in_project=True),
+        ),
+        (
             "[{on: [request, completed, request], url: 'https://x/y', secret: S}]",
             Notification(("request", "completed"), url="https://x/y", secret="S"),
         ),
@@ -480,6 +484,9 @@ def test_notifications_of_a_single_stage_come_from_its_file() -> None:
         ("{url: example.com}", "bad-value 1:15"),
         ("{url: 'https://x', secret: 'a b'}", "bad-value 1:36"),
         ("{desktop: true, secret: S}", "no-effect 1:25"),
+        ("{desktop: true, environment: [S]}", "no-effect 1:25"),
+        ("{desktop: true, in_project: true}", "no-effect 1:25"),
+        ("{command: x, environment: a-b}", "bad-value 1:35"),
         (f"[{', '.join(['{desktop: true}'] * (MAX_NOTIFICATIONS + 1))}]", "too-large 1:9"),
     ],
 )

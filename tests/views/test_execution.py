@@ -79,6 +79,17 @@ def test_hooks_and_notifications_that_leave_the_engine_are_listed() -> None:
     assert len(executions(plan, RunSettings(replay=0.0))) == 2
 
 
+def test_notification_has_the_sandbox_of_the_last_stage_that_has_one() -> None:
+    info = PipelineInfo("refine", Overrides(), {}, notify=(Notification(command="x"),))
+    confined = stage("b", sandbox=SandboxChoice("bwrap", network=False))
+    docker = stage("a", sandbox=SandboxChoice("docker", image="i"))
+    plain = stage("c", sandbox=SandboxChoice())
+    plan = replace(plan_of(docker, confined, plain), pipeline=info)
+    notify = executions(plan, RunSettings())[-1]
+    assert (notify.stage, notify.sandbox, notify.network) == ("notify", "bwrap", False)
+    assert replace(plan_of(plain), pipeline=info).notify_sandbox is None
+
+
 def test_lines_show_all_of_it_without_control_characters() -> None:
     plain = Execution("plan", "command", settings={"run": "echo \x1b[31m"}, commands={"t": "x"})
     confined = Execution("b\x1b", "claude", "opus", sandbox="bwrap", network=False)

@@ -68,6 +68,10 @@ def test_notifications_are_shown() -> None:
         " ./tell.sh; POST to https://x",
         "- When the run fails: POST to https://x, signed with S",
     ]
+    (*_, line) = hook_sections(
+        hooked(notify=(Notification(("failed",), command="x", environment=("A", "B"), in_project=True),))
+    )
+    assert line == "- When the run fails: command x, with A, B, in the project"
 
 
 def test_a_dry_run_shows_the_hooks_before_the_commands() -> None:
