@@ -195,7 +195,7 @@ def test_answers_of_hooks_checks_and_people_are_progress_of_a_run_that_is_recove
     assert asked(run).reason == "verdict"
 
 
-def test_the_answer_to_that_question_itself_is_no_progress() -> None:
+def test_the_answer_to_that_question_itself_does_not_count_as_progress() -> None:
     run = Play(plan_of(stage()))
     run.happens("start")
     for _ in range(3):

@@ -9,6 +9,7 @@ from tests.sdk import blocks
 from tests.sdk.approvals import awaited, events, started
 from tests.sdk.projects import engine, load, node, pipeline, run, run_dir, types
 
+from agentforge import Overview, RunInfo
 from agentforge.model.errors import IllegalMove
 from agentforge.model.plan import Approval
 from agentforge.model.status import RunStatus
@@ -153,5 +154,33 @@ def test_timer_of_a_branch_fires_while_another_branch_works(tmp_path: Path) -> N
                 assert again is not None
                 result = again
         assert result.completed
+
+    run(main())
+
+
+# -- answered, and no engine continues
+
+
+def test_answered_run_without_an_engine_says_so_until_it_is_recovered(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with engine(tmp_path) as sdk:
+            await awaited(sdk)
+            overview = Overview(sdk.runs)
+            assert not shown(overview).answered
+            await sdk.answer("s", "approve", drive=False)
+            assert "request_answered" not in types(tmp_path)
+            assert (sdk.inspect("s").answered, shown(overview).answered) == (True, True)
+            assert sdk.requests("s") == []
+            assert "request_answered" in types(tmp_path)
+            assert (sdk.inspect("s").answered, shown(overview).answered) == (True, True)
+            result = await sdk.recover("s")
+            assert result is not None
+            assert result.completed
+            assert not shown(overview).answered
+
+    def shown(overview: Overview) -> RunInfo:
+        info = overview.infos()["s"]
+        assert info is not None
+        return info
 
     run(main())

@@ -105,7 +105,7 @@ def test_answer_to_a_run_that_needs_hooks_of_a_program_waits_for_that_program(pr
     said = f"Answered session 'auth': continue. Run {PROGRAM} to continue; it calls `recover`.\n"
     assert answered.err == said
     shown = project.call("status", "auth").lines
-    assert f"Resume: with {PROGRAM}" in shown
+    assert f"Resume: answered, not continued: {PROGRAM}" in shown
     assert not [line for line in shown if line.startswith(("Question:", "Answer:"))]
     inbox = project.call("inbox")
     assert inbox.out == "No open requests.\n"

@@ -125,8 +125,19 @@ def test_inbox_names_a_run_whose_time_to_answer_is_over(project: Project) -> Non
     assert "Awaiting approval" in waits.out
     told = f"Session '{name}' was answered but has no active engine; run `agentforge recover {name}`.\n"
     wait_for(lambda: project.call("inbox").err == told, "the end of the time")
+    then = f"answered, not continued: `agentforge recover {name}`"
+    status = project.call("status", name)
+    assert f"Resume: {then}" in status.lines
+    assert "Question" not in status.out
+    assert f"    ‖ {then}" in project.call("list").lines
+    assert "recover: answered, not continued" in project.call("top", "--once").lines[1]
+    shown = project.call("status", name, "--json").json
+    assert (shown["answered"], shown["resume_command"]) == (True, f"agentforge recover {name}")
+    assert (shown["answer_commands"], shown["inspect_command"]) == ([], None)
+    assert project.call("list", "--json").json[0]["answered"]
     assert project.call("recover", name).code == 0
     assert project.call("inbox").err == ""
+    assert not project.call("status", name, "--json").json["answered"]
 
 
 def test_empty_inbox_says_so(project: Project) -> None:

@@ -64,6 +64,7 @@ def seen(
     pid: int | None = None,
     stopped: StopReason | None = None,
     of: Plan | None = None,
+    answered: bool = False,
 ) -> StatusView:
     state: RunState | None = None
     summary = Summary()
@@ -82,6 +83,7 @@ def seen(
         log=log or LogStatus(summary.events, 0),
         now=now,
         stopped=stopped,
+        answered=answered,
     )
 
 
@@ -143,7 +145,7 @@ def test_a_cost_that_no_agent_reported_is_shown_as_unknown() -> None:
 @pytest.mark.parametrize(
     ("end", "status", "outcome"),
     [
-        (f.SessionCompleted("all_loops_complete"), "completed", "all stages completed"),
+        (f.SessionCompleted("all_loops_complete"), "completed", "1 stage completed, 1 not run"),
         (f.SessionCompleted("max_iterations"), "completed", "reached the maximum number of iterations"),
         (f.SessionFailed(FailureKind.RESULT_MISSING, "x", "plan"), "failed", "failed in plan, iteration 1"),
         (f.SessionAborted("by a person"), "aborted", "cancelled: by a person"),
@@ -506,3 +508,21 @@ def test_cycles_of_a_branch_and_of_a_nested_pipeline() -> None:
     assert cycles_at(inside, cycles, of) == (CycleStatus("check", "draft", 2, 3),)
     assert cycles_at(replace(inside, branches=(replace(branch, stage=None),)), cycles, of) == ()
     assert cycles_at(StageState("1.0", 3), cycles, of) == (CycleStatus("two", "one", 3, 3),)
+
+
+def test_an_answered_run_without_an_engine_names_the_command_instead_of_the_question() -> None:
+    asked = f.RequestOpened("approval-4", "approval", "k", "approval", "Ship it?", ("approve", "reject"))
+    facts = (
+        STARTED,
+        NODE,
+        (asked, Cursor("0", 1, 0)),
+        (f.AwaitingApproval(("approval-4",)), Cursor("0", 1, 0)),
+    )
+    open_ = shown(seen(*facts, status="awaiting_approval"))
+    assert open_["Question"].startswith("Ship it?")
+    view = seen(*facts, status="awaiting_approval", answered=True)
+    rows = shown(view)
+    assert rows["Resume"] == "answered, not continued: `agentforge recover auth`"
+    assert not {"Question", "Waits for", "Answer", "Inspect"} & rows.keys()
+    hooked = replace(view, resume_command=None, program_hooks=("h",))
+    assert shown(hooked)["Resume"] == "answered, not continued: the program that registers its hooks (h)"

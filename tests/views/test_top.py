@@ -51,6 +51,12 @@ def test_row_of_a_run_that_can_not_be_read() -> None:
         (waits(hooks=(replace(CALL, status="asking"),), requests=(ASKED,)), "a person, 0.0s: Ship it?"),
         (waits(requests=(ASKED,)), "a person, 0.0s: Ship it?"),
         (waits("awaiting_approval", requests=(ASKED, ASKED)), "a person, 0.0s: Ship it? (and 1 more)"),
+        (waits("awaiting_approval", requests=(ASKED,), answered=True), "recover: answered, not continued"),
+        (waits("paused", answered=True), "recover: answered, not continued"),
+        (
+            waits("paused", requests=(ASKED,), answered=True, program_hooks=("h",)),
+            "the program that registers its hooks",
+        ),
         (waits("paused", pause=PauseStatus("lunch", NOON, ())), "resume: lunch"),
         (waits("paused"), "resume: "),
         (waits("interrupted"), "recover"),

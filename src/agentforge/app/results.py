@@ -81,6 +81,8 @@ class RunInfo(Struct, frozen=True):
     """The latest event in state.json, or None if that is missing or unusable."""
     stopped: StopReason | None = None
     """Why its last engine, in the background, stopped without recording the end of the run."""
+    answered: bool = False
+    """Whether the run waits although a request was answered, or its time is over: `recover` continues it."""
 
     @property
     def result(self) -> RunResult:
@@ -126,6 +128,8 @@ class RunRow(Struct, frozen=True):
     """The stages of a running run that wait for a retry or for a limit to reset."""
     check: RunningCheck | None = None
     """The check that a running run is running."""
+    answered: bool = False
+    """Whether the run waits although a request was answered, or its time is over: `recover` continues it."""
 
 
 def result_of(session: str, state: RunState, summary: Summary, run_dir: str) -> RunResult:

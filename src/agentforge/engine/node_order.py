@@ -46,8 +46,8 @@ def entry(plan: Plan, place: Place, index: int, rounds: tuple[int, ...]) -> tupl
 
 
 def is_of_round(path: str, rounds: tuple[int, ...], here: str, now: tuple[int, ...]) -> bool:
-    """Whether a node that was visited in these rounds is of the current one, in which a run is at another node:
-    both are in the same round of the pipelines that they share."""
+    """Whether a visit in these rounds is of the current round, in which a run is at another node: of the
+    pipelines that both nodes belong to."""
     levels = path.split(".")
     pairs = enumerate(zip(here.split("."), levels, strict=False))
     shared = next((n for n, (a, b) in pairs if a != b), len(levels) - 1)

@@ -160,6 +160,8 @@ class StatusView(Struct, frozen=True):
     cycles: tuple[CycleStatus, ...] = ()
     waivers: tuple[Waiver, ...] = ()
     """Checks that people skipped."""
+    answered: bool = False
+    """Whether the run waits although a request was answered, or its time is over."""
 
 
 def running_check(state: RunState) -> RunningCheck | None:
@@ -182,6 +184,7 @@ def status_view(
     now: datetime,
     program: str = "agentforge",
     stopped: StopReason | None = None,
+    answered: bool = False,
 ) -> StatusView:
     step, stages = current_step(plan, state), stage_progress(plan, state)
     here = stages[plan.steps.index(step)] if step else None
@@ -220,21 +223,24 @@ def status_view(
         completion_reason=state.completion_reason and shown_reason(state.completion_reason),
         failure=_failure(state, at.completed if at else completed),
         pause=_pause(state),
-        resume_command=None if hooks else resume_command_of(session, state, status, program),
+        resume_command=None
+        if hooks
+        else resume_command_of(session, state, status, program, answered=answered),
         program_hooks=hooks,
         waiting=tuple(waiting(plan, state)) if state.status is RunStatus.RUNNING else (),
         hooks=tuple(hook_calls(plan, state)),
         resting=tuple(_resting(plan, state, now)),
         requests=state.open_requests,
         wake_at=state.wake_at,
-        answer_commands=tuple(answer_commands(session, state.open_requests, program)),
-        inspect_command=inspect_command(session, state.open_requests, program),
+        answer_commands=() if answered else tuple(answer_commands(session, state.open_requests, program)),
+        inspect_command=None if answered else inspect_command(session, state.open_requests, program),
         refused=state.refused,
         running_check=running_check(state),
         stopped=stopped,
         visits=summary.visits,
         cycles=tuple(_cycles(plan, state)),
         waivers=state.waivers,
+        answered=answered,
     )
 
 
@@ -292,8 +298,17 @@ def resume_command(
     return f"{program} {command} {session_argument(session)}"
 
 
-def resume_command_of(session: str, state: RunState, status: str, program: str = "agentforge") -> str | None:
-    """The same, of a run in that state. Runs of the shell engine and archived ones are not recovered."""
+def recover_command(session: str, program: str = "agentforge") -> str:
+    return f"{program} recover {session_argument(session)}"
+
+
+def resume_command_of(
+    session: str, state: RunState, status: str, program: str = "agentforge", *, answered: bool = False
+) -> str | None:
+    """The same, of a run in that state. Runs of the shell engine and archived ones are not recovered.
+    `answered`: it waits although a request was answered."""
+    if answered:
+        return recover_command(session, program)
     requests, reason = state.open_requests, state.pause_reason
     by_person = not state.run_id or session != state.session
     return resume_command(session, status, program, by_person=by_person, requests=requests, reason=reason)

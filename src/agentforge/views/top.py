@@ -109,7 +109,9 @@ def waits_for(view: StatusView, now: datetime) -> str:
     match view.status:
         case "running":
             return _while_running(view, now)
-        case "paused" | "awaiting_approval" if question := _question(view, now):
+        case "paused" | "awaiting_approval" if view.answered and not view.program_hooks:
+            return "recover: answered, not continued"
+        case "paused" | "awaiting_approval" if not view.answered and (question := _question(view, now)):
             return question
         case _ if view.program_hooks:
             return "the program that registers its hooks"

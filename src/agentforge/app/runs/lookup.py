@@ -224,6 +224,7 @@ class Runs:
             model.plan = reconstructed_plan(layout, log, model.plan, model.state)
             held = held or is_driven_by_shell_engine(self.project, session)
         lock = read_lock(self.project, session) if held else None
+        is_left = not held and layout.session == model.state.session
         return RunInfo(
             session=layout.session,
             status=shown_status(model.state, held=held),
@@ -237,6 +238,7 @@ class Runs:
             buffer=snapshot.buffer if snapshot else None,
             state_file_seq=snapshot.state.seq if snapshot else None,
             stopped=None if held else reason_of(self.project, session),
+            answered=is_left and is_answered(model.plan, model.state, layout, datetime.now(UTC)),
         )
 
     def is_outdated(self, session: str, info: RunInfo) -> bool:
@@ -284,6 +286,7 @@ class Runs:
             requests=state.open_requests,
             waiting=tuple(waiting(plan, state)) if info.status == "running" else (),
             check=running_check(state) if info.status == "running" else None,
+            answered=info.answered,
         )
 
     def _from_cache(self, snapshot: StateSnapshot, log: EventLog, reader: LogReader) -> RunModel | None:

@@ -25,7 +25,8 @@ class Overview:
             return None, None
 
     def _mark(self, session: str) -> object:
-        """Changes with the log and with its owner."""
-        found = files.about(self._runs.layout(session).log)
+        """Changes with the log, with the answers, and with its owner."""
+        layout = self._runs.layout(session)
+        found = files.about(layout.log)
         written = (found.st_ino, found.st_size, found.st_mtime_ns) if found else None
-        return written, self._runs.log_file(session).is_held()
+        return written, tuple(files.listing(layout.answers)), self._runs.log_file(session).is_held()

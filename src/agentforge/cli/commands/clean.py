@@ -55,7 +55,7 @@ def clean(older_than: timedelta, dry_run: bool, yes: bool) -> int:
     if not names:
         return _nothing(call)
     if not call.as_json and (dry_run or not yes):
-        echo(*table(found.own, now))
+        echo(*table(found.own, now, call.program))
     if dry_run:
         echo(f"{counted(len(names), 'run')} would be deleted.")
         return exit_codes.COMPLETED

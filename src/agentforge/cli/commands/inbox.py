@@ -21,7 +21,7 @@ from agentforge.model.errors import UnknownRequest
 from agentforge.model.session_name import session_argument
 from agentforge.views.lines.status import program_text
 from agentforge.views.request_commands import labelled_commands
-from agentforge.views.status import needed_hooks
+from agentforge.views.status import needed_hooks, recover_command
 from agentforge.views.text import counted
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def _note_answered(call: Invocation) -> None:
         info = call.runs.info(session)
         if info.state.waits:
             hooks = needed_hooks(info.plan, info.state)
-            command = f"`{call.program} recover {session_argument(session)}`"
+            command = f"`{recover_command(session, call.program)}`"
             then = program_text(hooks) if hooks else command
             note(f"Session '{session}' was answered but has no active engine; run {then}.")
 

@@ -10,7 +10,8 @@ from agentforge.cli.invocation import Invocation, WholeNumber, invocation, note_
 from agentforge.cli.output import echo, marked, note, print_json, styled, with_program, wrapped
 from agentforge.model.status import status_text
 from agentforge.views.lines.requests import waits_text
-from agentforge.views.lines.status import STATUS_TONES, running_check_text, wait_text
+from agentforge.views.lines.status import STATUS_TONES, answered_text, running_check_text, wait_text
+from agentforge.views.status import recover_command
 from agentforge.views.text import age, one_line, padded, width
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def list_runs(count: int) -> None:
         echo(f"  Start one: {call.program} run -p FILE")
         return
     now = datetime.now(UTC)
-    for line in table(rows, now):
+    for line in table(rows, now, call.program):
         echo(*wrapped(line))
     total = len(call.runs.sessions())
     if total > len(rows):
@@ -51,7 +52,7 @@ def _note_stopped(call: Invocation) -> None:
             note(f"  hint: {one_line(with_program(reason.hint, call.program))}")
 
 
-def table(rows: "Sequence[RunRow]", now: datetime) -> list[str]:
+def table(rows: "Sequence[RunRow]", now: datetime, program: str) -> list[str]:
     sessions = max(20, *(width(row.session) for row in rows))
     texts = [status_text(row.status, row.requests) for row in rows]
     statuses = max(10, *map(len, texts))
@@ -64,7 +65,12 @@ def table(rows: "Sequence[RunRow]", now: datetime) -> list[str]:
         stage = f"{row.stage} {iterations}" if row.stage else ""
         lines.append(f"  {padded(row.session, sessions)} {shown} {since:<12} {stage}".rstrip())
         below = [f"waiting: {wait_text(wait, now)}" for wait in row.waiting]
-        below += [f"{one_line(request.question)} ({waits_text(request, now)})" for request in row.requests]
+        if row.answered:
+            below.append(answered_text(f"`{recover_command(row.session, program)}`"))
+        else:
+            below += [
+                f"{one_line(request.question)} ({waits_text(request, now)})" for request in row.requests
+            ]
         lines += [line for text in below for line in wrapped(f"    {marked('wait')} {text}", 6)]
         if row.check:
             lines += wrapped(f"    {marked('current')} {running_check_text(row.check, now)}", 6)

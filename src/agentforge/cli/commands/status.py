@@ -68,6 +68,7 @@ def status_of(info: "RunInfo", now: datetime, program: str) -> StatusView:
         now=now,
         program=program,
         stopped=stopped,
+        answered=info.answered,
     )
 
 

@@ -69,12 +69,20 @@ def status_rows(view: StatusView, now: datetime, zone: tzinfo) -> list[StatusRow
     rows += _failure(view)
     rows += _stopped(view, now)
     rows += _pause(view)
+    if view.answered:
+        then = f"`{view.resume_command}`" if view.resume_command else program_text(view.program_hooks)
+        return [*rows, StatusRow("Resume", answered_text(then), "warn")]
     rows += _requests(view, now)
     if view.resume_command:
         rows.append(StatusRow("Resume", view.resume_command, "busy"))
     if view.program_hooks:
         rows.append(StatusRow("Resume", f"with {program_text(view.program_hooks)}", "warn"))
     return rows
+
+
+def answered_text(then: str) -> str:
+    """`then`: what continues the run."""
+    return f"answered, not continued: {then}"
 
 
 def program_text(hooks: Sequence[str]) -> str:

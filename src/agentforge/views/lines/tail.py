@@ -245,7 +245,8 @@ def _of_session(fact: AnyFact) -> list[tuple[str, Any]]:
         case f.AwaitingApproval() | f.SessionContinued():
             return [("requests", ",".join(fact.requests))]
         case f.PlanChanged():
-            names = [one_line(fact.plan.places[path].node.id) for path in fact.skipped]
+            places = fact.plan.places
+            names = [one_line(places[path].node.id) for path in fact.skipped if path in places]
             at = [("node", fact.at.path)] if fact.at else []
             return [*at, ("skipped", ",".join(names))] if names else at
         case f.TmuxSessionCleaned():
