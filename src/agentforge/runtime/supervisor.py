@@ -72,6 +72,9 @@ else:
 
 LINUX = sys.platform == "linux"
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 1, 4, 36
+KEYCTL = {"x86_64": 250, "aarch64": 219, "riscv64": 219, "loongarch64": 219, "ppc64le": 271, "s390x": 280}
+"""The number of the system call, by machine."""
+KEYCTL_JOIN_SESSION_KEYRING = 1
 
 CLAIM, AGENT, EXIT, OUTPUT, ERRORS = "claim", "agent.json", "exit.json", "output.log", "errors.log"
 ALREADY_CLAIMED = 3
@@ -895,6 +898,20 @@ def hide_memory() -> None:
             pass  # Reported when it is needed again.
 
 
+def leave_session_keyring() -> None:
+    """Start a new, empty session keyring: the agent must not get the keys of the user's session. Without it,
+    as where a container forbids the call, the agent runs all the same."""
+    number = KEYCTL.get(os.uname().machine) if LINUX and sys.maxsize > 2**32 else None
+    if number is None:
+        return
+    try:
+        import ctypes
+
+        ctypes.CDLL(None).syscall(ctypes.c_long(number), ctypes.c_long(KEYCTL_JOIN_SESSION_KEYRING), None)
+    except (ImportError, OSError, AttributeError):
+        pass
+
+
 def main() -> int:
     signals = SignalHandlers()
     if os.getsid(0) != os.getpid():
@@ -903,6 +920,7 @@ def main() -> int:
         except PermissionError:
             pass  # A process group leader, started manually: SIGHUP and SIGINT are ignored anyway.
     hide_memory()
+    leave_session_keyring()
     spec = receive_spec()
     if spec is None:
         return NOT_HANDED_OVER
