@@ -18,6 +18,8 @@ SAFE_COMMANDS: Final = frozenset({"cat-file", "config", "ls-files", "ls-tree", "
 _CONVERTS: Final = frozenset({"--filters", "--textconv"})
 MAX_COMPARED: Final = 16 * 1024 * 1024
 """Larger content counts as binary."""
+MAX_MEMORY: Final = 1024 * 1024 * 1024
+"""An object of some megabytes can unfold to any number of gigabytes, which git holds in memory."""
 _SETTINGS: Final = (
     # Programs that git starts on its own.
     "core.hooksPath=/dev/null",
@@ -28,6 +30,9 @@ _SETTINGS: Final = (
     "core.sshCommand=false",
     "core.alternateRefsCommand=false",
     "credential.helper=",
+    # Within the limit of memory, also for large packs.
+    "core.packedGitWindowSize=32m",
+    "core.packedGitLimit=256m",
     "gc.auto=0",
     "maintenance.auto=false",
     # Signatures are neither made nor verified.
@@ -107,6 +112,7 @@ def object_program(
         cwd=repository,
         env={**git_environment(tool_environment(environ, project)), **own},
         max_output=max_output,
+        max_memory=MAX_MEMORY,
         stdin=stdin,
     )
 
@@ -134,5 +140,6 @@ def git_program(
         cwd=os.path.abspath(root),
         env=git_environment(tool_environment(environ, root)),
         max_output=max_output,
+        max_memory=MAX_MEMORY,
         stdin=stdin,
     )

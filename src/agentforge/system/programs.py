@@ -1,6 +1,6 @@
 """Runs programs and waits for them: helpers such as git, tmux and bd, and a model's commands.
 
-Bounded in time and output, never through a shell. Each program runs in a new session: on
+Bounded in time and output. No shell sees their arguments as code. Each program runs in a new session: on
 timeout or cancellation it is killed with its process group.
 """
 
@@ -8,6 +8,7 @@ import os
 import selectors
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Collection, Mapping
@@ -43,6 +44,8 @@ class Program(Struct, frozen=True):
     """Bytes kept of each stream, half from the beginning and half from the end."""
     grace: float = 0.0
     """Seconds between SIGTERM and SIGKILL on timeout."""
+    max_memory: int | None = None
+    """Bytes of its address space, on Linux: no file that it reads can make it take more."""
     contained: bool = False
     """Whether its background processes are killed when it exits."""
     stdin: bytes = b""
@@ -144,7 +147,7 @@ def _run_with(
 ) -> ProgramResult:
     try:
         process = subprocess.Popen(
-            program.argv,
+            _limited(program),
             cwd=program.cwd,
             env=program.env,
             stdin=stdin,
@@ -179,6 +182,14 @@ def _run_with(
         return ProgramResult(process.returncode, stdout, stderr, truncated)
     problem = f"timed out after {program.timeout:g} s"
     return ProgramResult(None, stdout, stderr, truncated, NoExit.TIMED_OUT, problem)
+
+
+def _limited(program: Program) -> tuple[str, ...]:
+    """The limit has to be there before the program: what it allocated earlier stays."""
+    kilobytes = (program.max_memory or 0) // 1024
+    if not kilobytes or sys.platform != "linux" or not os.access(program.argv[0], os.X_OK):
+        return program.argv
+    return ("/bin/sh", "-c", 'ulimit -v "$0" 2>/dev/null; exec "$@"', str(kilobytes), *program.argv)
 
 
 class _CappedOutput:

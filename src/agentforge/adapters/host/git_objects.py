@@ -274,3 +274,21 @@ def _parsed(content: bytes, width: int) -> Iterator[tuple[str, str, str]]:
 
 UNREADABLE = (ValueError, StorageFailed, RecursionError)
 """Errors of reading a tree that something else may have written."""
+
+
+_GIT_ONLY = ("info", "pack")
+_FAN_OUT = frozenset(f"{number:02x}" for number in range(256))
+
+
+def foreign_entry(folder: str) -> str:
+    """What is in a folder of objects and not written by `GitObjects`, or "": alternates, packs, links, which
+    make git read something else."""
+    if os.path.islink(folder):
+        return folder
+    names = sorted(files.listing(folder))
+    inner = [name for name in names if name in _FAN_OUT]
+    links = (name for name in inner if os.path.islink(f"{folder}/{name}"))
+    if other := next((name for name in names if name in _GIT_ONLY), None) or next(links, None):
+        return f"{folder}/{other}"
+    places = (f"{folder}/{name}/{entry}" for name in inner for entry in files.listing(f"{folder}/{name}"))
+    return next(filter(os.path.islink, places), "")

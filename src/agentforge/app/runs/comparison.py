@@ -7,12 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from agentforge.adapters.host.git_objects import foreign_entry
 from agentforge.adapters.host.git_trees import GitTrees
 from agentforge.app.redaction import environment_redactor
 from agentforge.model.errors import InvalidRequest
 from agentforge.model.file_change import ChangeKind, Changes, FileChange
 from agentforge.ports.tree import NoTree
-from agentforge.system.git import git_program, object_program
+from agentforge.system.git import MAX_MEMORY, git_program, object_program
 from agentforge.system.programs import NoExit, ProgramResult, run
 
 SECONDS = 60.0
@@ -28,7 +29,7 @@ TreePair = tuple[str, str]
 
 class TreeComparison:
     def __init__(self, project: str, objects: Sequence[str], environ: Mapping[str, str]) -> None:
-        """`objects`: the folders of the trees and their files; a run keeps its own."""
+        """`objects`: the folders of the trees and their files, that of the run last."""
         self._project = project
         self._objects = objects
         self._environ = environ
@@ -63,6 +64,11 @@ class TreeComparison:
         return ended.stdout
 
     def _git(self, width: int, *arguments: str, max_output: int, stdin: bytes = b"") -> ProgramResult:
+        if foreign := foreign_entry(self._objects[-1]):
+            raise InvalidRequest(
+                f"{foreign} was not written by an engine: git could read other repositories through it",
+                hint="remove it if you don't know what it is for",
+            )
         with _bare_repository("sha256" if width == 64 else "sha1") as folder:
             ended = run(
                 object_program(
@@ -75,6 +81,12 @@ class TreeComparison:
                     max_output=max_output,
                     stdin=stdin,
                 )
+            )
+        if ended.code and "out of memory" in ended.errors.lower():
+            megabytes = MAX_MEMORY // (1024 * 1024)
+            raise InvalidRequest(
+                f"git needs more than {megabytes} MB of memory for what the run's folder contains",
+                hint="no engine stores such large files: don't trust this run",
             )
         if ended.reason is NoExit.MISSING:
             raise InvalidRequest("changes are shown with git, which is not installed", hint="install git")

@@ -1,0 +1,85 @@
+"""The objects in the folder of a run that came with a repository: git reads no other repository through them,
+and no amount of memory is taken for them."""
+
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.security.trapped_repository import ENVIRON, TrappedRepository
+
+from agentforge.adapters.host.git_objects import FILE, GitObjects, TreeEntry
+from agentforge.app.runs.comparison import TreeComparison
+from agentforge.model.errors import InvalidRequest
+from agentforge.system.git import MAX_MEMORY
+
+CHUNK = bytes(32 * 1024 * 1024)
+
+
+def comparison(tmp_path: Path) -> TreeComparison:
+    return TreeComparison(str(tmp_path), [str(tmp_path / "trees")], ENVIRON)
+
+
+def unfolding(folder: Path, size: int) -> str:
+    """A blob of so many zeros, in the folder of a run; git does not compare the id of what it reads."""
+    id, compress = "ab" * 20, zlib.compressobj(1)
+    (folder / "ab").mkdir(parents=True, exist_ok=True)
+    with (folder / "ab" / id[2:]).open("wb") as file:
+        file.write(compress.compress(b"blob %d\0" % size))
+        for _ in range(size // len(CHUNK)):
+            file.write(compress.compress(CHUNK))
+        file.write(compress.flush())
+    return id
+
+
+def test_an_object_that_unfolds_to_gigabytes_is_refused(tmp_path: Path) -> None:
+    objects = GitObjects(str(tmp_path / "trees"), "sha1")
+    big = unfolding(tmp_path / "trees", MAX_MEMORY + len(CHUNK))
+    before = objects.add_tree({"a": TreeEntry(FILE, objects.add("blob", b"a\n"))})
+    after = objects.add_tree({"a": TreeEntry(FILE, big)})
+    with pytest.raises(InvalidRequest, match="git needs more than 1024 MB of memory"):
+        comparison(tmp_path).patch(before, after, binary=True)
+    (changes,) = comparison(tmp_path).changes([(before, after)])
+    assert changes is not None
+    assert [file.path for file in changes.files] == ["a"]
+
+
+def _alternates(trees: Path, objects: Path) -> None:
+    (trees / "info").mkdir(parents=True)
+    (trees / "info/alternates").write_text(f"{objects}\n")
+
+
+def _linked_information(trees: Path, objects: Path) -> None:
+    _alternates(trees.parent / "elsewhere", objects)
+    trees.mkdir()
+    (trees / "info").symlink_to("../elsewhere/info")
+
+
+def _link(trees: Path, objects: Path) -> None:
+    trees.symlink_to(objects)
+
+
+def _linked_folders(trees: Path, objects: Path) -> None:
+    trees.mkdir()
+    for folder in objects.iterdir():
+        (trees / folder.name).symlink_to(folder)
+
+
+def _linked_objects(trees: Path, objects: Path) -> None:
+    for path in objects.glob("??/*"):
+        (trees / path.parent.name).mkdir(parents=True, exist_ok=True)
+        (trees / path.parent.name / path.name).symlink_to(path)
+
+
+@pytest.mark.parametrize("plant", [_alternates, _linked_information, _link, _linked_folders, _linked_objects])
+def test_no_other_repository_is_read(tmp_path: Path, plant: Callable[[Path, Path], None]) -> None:
+    other = TrappedRepository(tmp_path)
+    (other.root / "secret.txt").write_text("the-secret-word\n")
+    other.git("add", ".")
+    other.git("commit", "-qm", "secret")
+    plant(tmp_path / "trees", other.root / ".git/objects")
+    before, after = other.git("rev-parse", "HEAD~:"), other.git("rev-parse", "HEAD:")
+    with pytest.raises(InvalidRequest, match="was not written by an engine"):
+        comparison(tmp_path).patch(before, after, binary=False)
+    with pytest.raises(InvalidRequest, match="was not written by an engine"):
+        comparison(tmp_path).changes([(before, after)])
