@@ -12,6 +12,7 @@ from agentforge.model.check import CheckCounts, CheckStatus, FilesBefore
 from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.event import Event
 from agentforge.model.failure import FailureKind
+from agentforge.model.git_left import LeftInGit
 from agentforge.model.plan import Judgment, Plan, ProviderChoice, Queue
 from agentforge.model.request import Feedback
 from agentforge.model.result import Decision, Result, Signals, Usage
@@ -150,6 +151,7 @@ _own_names: dict[tuple[type, str], st.SearchStrategy[Any]] = {
     (f.ProviderChanged, "until"): st.none() | _times,
     (f.NodeStarted, "kind"): st.none() | st.just("parallel"),
     (f.ProviderCompleted, "status"): st.sampled_from(["completed", "failed"]),
+    (f.GitLeft, "items"): st.just((LeftInGit("sub/.git", "repository"),)),
     (f.TreeTaken, "when"): st.sampled_from(["before", "after"]),
     (f.JudgeCompleted, "status"): st.sampled_from(["success", "failed", "skipped"]),
     (f.JudgeCompleted, "result"): st.builds(

@@ -62,7 +62,7 @@ class Exited:
 
 
 class Unconfined:
-    def settle(self, _: Any) -> None:
+    async def settle(self, *_: Any) -> None:
         """Nothing was confined."""
 
     def cleanup(self, *_: Any) -> tuple[str, ...]:

@@ -1,5 +1,7 @@
-"""After a confined run, `git status`, `git diff` and `git commit` in the project execute nothing that the agent
-wrote."""
+"""After a confined run, `git status`, `git diff` and `git commit` in the project execute nothing that the
+agent wrote."""
+
+# ruff: noqa: E501 - what agents write.
 
 import os
 import shutil
@@ -12,6 +14,7 @@ import pytest
 from msgspec import Struct
 from tests.sdk.projects import engine
 from tests.security.confined import WORK, need_bwrap, ran, script
+from tests.surface.terminal import Project
 
 from agentforge.model.facts import GitLeft
 from agentforge.model.git_left import LeftInGit
@@ -400,3 +403,63 @@ def test_git_executes_nothing_that_a_confined_agent_wrote(
     vector.prepare(repository)
     confined(repository, vector.agent, vector.at)
     assert not repository.used(vector.at)
+
+
+# -- what is said, and what stays
+
+
+def test_what_is_renamed_is_named_everywhere(repository: Repository, tmp_path: Path) -> None:
+    approve = {"approve": True}
+    environ = {name: repository.environ[name] for name in ("PATH", "HOME")}
+    ended = ran(repository.root, script(agent("nested sub; gitlink sub"), **approve), **environ)
+    assert ended.status is RunStatus.AWAITING_APPROVAL
+    assert left(repository.root) == [
+        LeftInGit("sub/.git", "repository", "it sets core.fsmonitor", "sub/.git.disabled"),
+        LeftInGit("sub", "submodule"),
+    ]
+    assert (repository.root / "sub/.git.disabled/config").exists()
+    said = "sub/.git, a new repository: it sets core.fsmonitor; renamed to sub/.git.disabled"
+    (request,) = engine(repository.root).status("s").state.open_requests
+    assert said in request.question
+    (tmp_path / "shown").mkdir()
+    shown = Project(tmp_path / "shown")
+    shown.root = repository.root
+    accept = "mv sub/.git.disabled sub/.git"
+    for command in (("show", "s", "plan"), ("inbox", "show", "s")):
+        printed = " ".join(shown.call(*command).out.split())
+        assert said in printed, printed
+        assert accept in printed
+
+
+def test_repositories_that_start_nothing_stay(repository: Repository) -> None:
+    other = repository.home / "other"
+    repository.git("init", "-q", str(other))
+    repository.git("commit", "-q", "--allow-empty", "-m", "x", at=str(other))
+    made = "git init -q made; commit_in made; git clone -q made cloned; git init -q --bare bare; git worktree add -q tree\n"
+    found = confined(repository, made)
+    assert sorted((item.path, item.moved_to) for item in found) == [
+        *(("bare", ""), ("cloned/.git", ""), ("made/.git", ""), ("tree/.git", "")),
+    ]
+    assert "nothing to commit" in repository.git("status", at="cloned")
+
+
+def test_what_the_user_has_stays(repository: Repository) -> None:
+    """Also settings that start programs, and what the agent commits inside."""
+    repository.submodule()
+    repository.nested("known")
+    repository.program("tools/monitor", "exit 1")
+    for at in ("sub", "known"):
+        repository.git("config", "core.fsmonitor", str(repository.root / "tools/monitor"), at=at)
+    assert (
+        confined(repository, "for at in sub known; do echo x > $at/f; git -C $at add f; commit_in $at; done")
+        == []
+    )
+    assert "f" in repository.git("ls-files", at="known")
+    assert "f" in repository.git("ls-files", at="sub")
+
+
+def test_a_repository_that_the_stage_names_may_be_changed(repository: Repository) -> None:
+    repository.nested("sub")
+    sandbox = {"type": "bwrap", "writable": ["sub/.git", "new/.git"]}
+    assert confined(repository, "trap_in sub/.git/config; nested new", sandbox=sandbox) == []
+    assert "fsmonitor" in (repository.root / "sub/.git/config").read_text()

@@ -14,6 +14,7 @@ from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.facts import AnyFact
 from agentforge.model.failure import FailureKind
+from agentforge.model.git_left import LeftInGit
 from agentforge.model.result import Decision, Result
 from agentforge.model.state import Between, Waiver
 from agentforge.views.lines.live import ending_line, run_line
@@ -65,6 +66,13 @@ LINES: list[tuple[AnyFact, str, str | None]] = [
         f.TreeTaken(1, "after", problem="too many files"),
         'node=1 visit=1 iter=2 attempt=1 when=after problem="too many files"',
         "build 2/3 the changes to files are not recorded: too many files",
+    ),
+    (
+        f.GitLeft((LeftInGit("a/.git", "repository", "it has hooks", "a/.git.disabled"),), 2),
+        'node=1 visit=1 iter=2 left="a/.git, a new repository: it has hooks; renamed to a/.git.disabled"'
+        " omitted=2",
+        "build 2/3 left for git: a/.git, a new repository: it has hooks; renamed to a/.git.disabled;"
+        " and 2 more",
     ),
     (
         f.AttemptLost(1, "its supervisor died", started=True),

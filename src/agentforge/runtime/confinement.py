@@ -4,17 +4,17 @@ what is executed later."""
 import asyncio
 import logging
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeGuard
 
 from agentforge.model.errors import ProviderUnusable
+from agentforge.model.facts import GitLeft
 from agentforge.model.layout import CONTROL, OUTBOX, AttemptLayout, RunLayout
 from agentforge.model.plan import DIR_NAMES, NestedNode, Plan, SandboxChoice
 from agentforge.ports.provider import CleansUp, Command, Provider
 from agentforge.ports.sandbox import Confinement, Sandbox
 from agentforge.runtime.git_guard import GitGuard
 from agentforge.runtime.placeholders import Placeholders
-from agentforge.runtime.tasks.performer import TaskReport
 from agentforge.system import files
 from agentforge.system.nested_repositories import first_link
 from agentforge.system.repository import GitFiles, git_files, redirections
@@ -90,7 +90,7 @@ class Confiner:
             return ()
 
     async def settle(
-        self, choice: SandboxChoice | None, place: AttemptLayout, report: TaskReport | None
+        self, choice: SandboxChoice | None, place: AttemptLayout, report: Callable[[GitLeft], None] | None
     ) -> None:
         """After an attempt: record what its program left for git, and rename what could start programs."""
         if not is_confined(choice) or report is None:

@@ -1,14 +1,15 @@
 """What git obeys in a project: protected from confined agents where it exists, and afterwards looked for.
 
-After a confined attempt, `git status`, `git diff` and `git commit` in the project execute nothing that the agent
-wrote. Hooks and settings that exist are read-only in the sandbox. What can't be protected, as it doesn't exist,
-is renamed after the attempt, unless it starts nothing: a new repository inside the project, a file that settings
-name. What was there before is recorded in the folder of the attempt, for the engine that reattaches.
+After a confined attempt, `git status`, `git diff` and `git commit` in the project execute nothing that the
+agent wrote. Hooks and settings that exist are read-only in the sandbox. What can't be protected, because
+it is missing, is renamed after the attempt, unless it starts nothing: a new repository inside the project, a
+file that settings name. What was there before is recorded in the folder of the attempt, also for the engine
+that reattaches to it.
 """
 
 import json
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import reduce
 
 import msgspec
@@ -18,7 +19,6 @@ from agentforge.model.errors import ProviderUnusable
 from agentforge.model.facts import GitLeft
 from agentforge.model.git_left import MAX_LEFT, LeftInGit, LeftKind
 from agentforge.model.layout import OUTBOX, AttemptLayout, runs_dir
-from agentforge.runtime.tasks.performer import TaskReport
 from agentforge.system import files
 from agentforge.system.git_settings import NamedFiles, named_files
 from agentforge.system.nested_repositories import (
@@ -113,7 +113,7 @@ class GitGuard:
         found = {one.path: one for one in self._found(before) if one.path not in writable}
         return sorted(found.values(), key=lambda one: not one.reason)
 
-    def settle(self, found: Sequence[FoundInGit], report: TaskReport) -> None:
+    def settle(self, found: Sequence[FoundInGit], report: Callable[[GitLeft], None]) -> None:
         """Record it, then rename what could start programs. Repeated after a crash, it finds what is still
         there. Raises StorageFailed if something can't be renamed: the run must not continue as if it was."""
         moves = {one.path: files.free_name(f"{one.path}.disabled") for one in found if one.reason}
