@@ -3,22 +3,26 @@ agent wrote."""
 
 # ruff: noqa: E501 - what agents write.
 
+import json
 import os
 import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from signal import SIGKILL
 from typing import Any
 
 import pytest
 from msgspec import Struct
-from tests.sdk.projects import engine
+from tests.sdk.projects import engine, pipeline
 from tests.security.confined import WORK, need_bwrap, ran, script
-from tests.surface.terminal import Project
+from tests.surface.terminal import Project, wait_for
 
 from agentforge.model.facts import GitLeft
 from agentforge.model.git_left import LeftInGit
+from agentforge.model.layout import AttemptLayout
 from agentforge.model.status import RunStatus
+from agentforge.runtime.git_guard import GitGuard
 
 Prepare = Callable[["Repository"], None]
 
@@ -463,3 +467,61 @@ def test_a_repository_that_the_stage_names_may_be_changed(repository: Repository
     sandbox = {"type": "bwrap", "writable": ["sub/.git", "new/.git"]}
     assert confined(repository, "trap_in sub/.git/config; nested new", sandbox=sandbox) == []
     assert "fsmonitor" in (repository.root / "sub/.git/config").read_text()
+
+
+# -- engines that die
+
+
+def test_the_engine_that_reattaches_renames_it(repository: Repository, tmp_path: Path) -> None:
+    repository.nested("known")
+    repository.git("config", "alias.x", "!true", at="known")
+    (tmp_path / "mine").mkdir()
+    mine = Project(tmp_path / "mine")
+    mine.root = repository.root
+    hold = "nested sub; gitlink sub; touch up; while [ ! -e go ]; do sleep 0.02; done"
+    definition = pipeline(script(agent(hold)))
+    (repository.root / "p.json").write_text(json.dumps(definition))
+    with mine.started("run", "-p", "p.json", "-s", "s") as first:
+        wait_for((repository.root / "up").exists, "the agent")
+        first.signal(SIGKILL)
+        first.end()
+    (repository.root / "go").touch()
+    done = mine.call("recover")
+    assert done.code == 0, done.err
+    wait_for(lambda: mine.types("s")[-1] == "session_complete", "the end of the run")
+    assert mine.types("s").count("git_left") == 1
+    assert (repository.root / "known/.git/config").exists()
+    assert (repository.root / "sub/.git.disabled").exists()
+    assert not repository.used(".")
+
+
+class Killed(Exception):
+    """Instead of the end of the engine."""
+
+
+@pytest.mark.parametrize("renamed", [0, 1])
+def test_what_was_recorded_and_not_renamed_is_found_again(
+    repository: Repository, tmp_path: Path, renamed: int
+) -> None:
+    place, facts = AttemptLayout(str(tmp_path / "attempt-1")), []
+    Path(place.root).mkdir()
+    guard = GitGuard(str(repository.root), repository.environ)
+    guard.protect(place, ())
+    for name in ("one", "two"):
+        repository.nested(name)
+        repository.git("config", "core.fsmonitor", "./x", at=name)
+
+    def killed(fact: GitLeft) -> None:
+        facts.append(fact)
+        raise Killed
+
+    with pytest.raises(Killed):
+        guard.settle(guard.found(place, ()), killed)
+    for name in ("one", "two")[:renamed]:
+        (repository.root / name / ".git").rename(repository.root / name / ".git.disabled")
+    found = guard.found(place, ())
+    assert len(found) == 2 - renamed
+    guard.settle(found, facts.append)
+    assert guard.found(place, ()) == []
+    assert set(facts[1].items) <= set(facts[0].items)
+    assert all((repository.root / name / ".git.disabled").is_dir() for name in ("one", "two"))

@@ -22,6 +22,7 @@ from agentforge.model.layout import OUTBOX, AttemptLayout, runs_dir
 from agentforge.system import files
 from agentforge.system.git_settings import NamedFiles, named_files
 from agentforge.system.nested_repositories import (
+    aside,
     find_repositories,
     first_link,
     identity,
@@ -78,7 +79,7 @@ class GitGuard:
             )
         roots = [os.path.dirname(path) for path in known if not is_bare(path)]
         for path in (path for root in roots for path in redirections(root)):
-            set_aside(path, files.free_name(f"{path}.disabled"))
+            set_aside(path, aside(path))
         own = named_files(self._top(), self._project, self._environ)
         if self._project in own.folders:
             raise ProviderUnusable(
@@ -116,7 +117,7 @@ class GitGuard:
     def settle(self, found: Sequence[FoundInGit], report: Callable[[GitLeft], None]) -> None:
         """Record it, then rename what could start programs. Repeated after a crash, it finds what is still
         there. Raises StorageFailed if something can't be renamed: the run must not continue as if it was."""
-        moves = {one.path: files.free_name(f"{one.path}.disabled") for one in found if one.reason}
+        moves = {one.path: aside(one.path) for one in found if one.reason}
         named = [
             LeftInGit(self._name(one.path), one.kind, one.reason, self._name(moves.get(one.path, "")))
             for one in found

@@ -14,6 +14,8 @@ from agentforge.system.programs import run
 from agentforge.system.repository import GIT, common_folder, linked_folder
 
 MAX_ENTRIES = 2_000_000
+DISABLED = ".disabled"
+"""The ending of what is renamed."""
 MAX_LISTING = 128 * 1024 * 1024
 SECONDS = 30.0
 _SUBMODULE = b"160000"
@@ -65,7 +67,8 @@ def find_repositories(project: str, skipped: Collection[str], limit: int = MAX_E
                     if left < 0:
                         return Repositories(found, is_complete=False)
                     names.add(entry.name)
-                    if entry.name != GIT and entry.is_dir(follow_symlinks=False):
+                    is_git = entry.name == GIT or entry.name.startswith(f"{GIT}{DISABLED}")
+                    if not is_git and entry.is_dir(follow_symlinks=False):
                         todo.append(entry.path)
         except OSError:
             continue  # Removed, or not readable.
@@ -136,8 +139,13 @@ def _is_plain(name: str) -> bool:
     return name in _PLAIN or rest.rpartition(".")[2] in _PLAIN_OF.get(section, ())
 
 
+def aside(path: str) -> str:
+    """The name under which git ignores it."""
+    return files.free_name(f"{path}{DISABLED}")
+
+
 def set_aside(path: str, target: str) -> None:
-    """Rename it, so that git ignores it. Raises StorageFailed."""
+    """Rename it. Raises StorageFailed."""
     try:
         files.move(path, target)
     except StorageFailed:
