@@ -319,3 +319,28 @@ def test_entry_points_are_loaded_only_when_a_provider_is_needed() -> None:
     registry = Registry(find, {"mine": fine()})  # type: ignore[arg-type]
     assert asked == []
     assert (registry.names, registry.names, asked) == (["mine"], ["mine"], [1])
+
+
+class OnlyExecutes:
+    name = "bad"
+
+    async def execute(self, _: object) -> None: ...
+
+
+@pytest.mark.parametrize("registered", [True, False])
+def test_provider_without_methods_is_refused_with_their_names(
+    registered: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    bad = OnlyExecutes()
+
+    async def main() -> None:
+        given = {} if registered else {"bad": bad}
+        async with Engine(tmp_path, providers=given) as sdk:  # type: ignore[arg-type]
+            if registered:
+                await sdk.register_provider("bad", bad)  # type: ignore[arg-type]
+            await sdk.run(pipeline({**node("plan"), "provider": "bad"}), session="s")
+
+    missing = "'bad' is incomplete: OnlyExecutes lacks init, shutdown, capabilities, validate"
+    with pytest.raises(AgentForgeError, match=missing):
+        run(main())
+    assert caplog.records == []

@@ -24,6 +24,8 @@ from agentforge.system.work_limit import WorkLimit
 log = logging.getLogger("agentforge.providers")
 INIT_SECONDS = 60.0
 SHUTDOWN_SECONDS = 10.0
+METHODS = ("init", "execute", "shutdown", "capabilities", "validate")
+"""What a provider must have besides its name."""
 
 
 class Registry:
@@ -83,7 +85,7 @@ class Registry:
         async with self._setting_up:
             self._refuse_in_use(name, "replaced")
             if not self._is_up(provider):
-                await set_up(name, provider)
+                await set_up(name, _complete(name, provider))
             if self._ready.get(name) is not provider:
                 await self._take_down(name)
             self._registered[name] = provider
@@ -145,9 +147,9 @@ class Registry:
 
     def _provider(self, name: str) -> Provider:
         if name in self._registered:
-            return self._registered[name]
+            return _complete(name, self._registered[name])
         if name not in self._made:
-            self._made[name] = self.offer(name).make()
+            self._made[name] = _complete(name, self.offer(name).make())
         return self._made[name]
 
     async def _bring_up(self, name: str, seconds: float) -> None:
@@ -195,6 +197,18 @@ class Registry:
             # A package that overrides a built-in provider may be a surprise.
             level = logging.WARNING if offer.origin == "entry point" else logging.INFO
             log.log(level, "provider %s comes from %s, which overrides the built-in one", name, offer.place)
+
+
+def _complete(name: str, provider: Provider) -> Provider:
+    """The provider. Raises ProviderUnusable if it lacks a method."""
+    missing = [method for method in METHODS if not callable(getattr(provider, method, None))]
+    missing += [] if hasattr(provider, "name") else ["name"]
+    if missing:
+        raise ProviderUnusable(
+            f"provider {name!r} is incomplete: {type(provider).__name__} lacks {', '.join(missing)}",
+            hint="add what `agentforge.provider.Provider` declares; docs/sdk.md has an example",
+        )
+    return provider
 
 
 async def set_up(name: str, provider: Provider, seconds: float = INIT_SECONDS) -> None:
