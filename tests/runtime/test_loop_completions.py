@@ -1,6 +1,7 @@
 """loop-completions.json: one entry for each finished single-stage run, also with concurrent writers."""
 
 import json
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -68,3 +69,14 @@ def test_loop_completion_status(status: RunStatus, reason: str | None, expected:
     found = completion_of(plan, state)
     assert (found.status if found else None) == expected
     assert completion_of(plan_of(stage("tidy")), state) is None
+
+
+def test_nothing_of_the_completions_is_an_untracked_file(tmp_path: Path) -> None:
+    path = tmp_path / ".claude" / "loop-completions.json"
+    path.parent.mkdir()
+    path.write_text("{")
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    add_completion(str(tmp_path), entry())
+    listed = ["git", "-C", str(tmp_path), "status", "--porcelain", "--untracked-files=all"]
+    assert subprocess.run(listed, check=True, capture_output=True, text=True).stdout == ""
+    assert {path.name for path in path.parent.iterdir()} >= {".gitignore", f"{path.name}.unreadable"}

@@ -16,7 +16,7 @@ from agentforge.system import files
 
 NAME = "change"
 """Of the first stage and of the first pipeline."""
-IGNORED = (f"/{RUNS}/", f"/{LOCKS}/", "/.claude/loop-completions.json", f"/{OUTBOX}/")
+IGNORED = (f"/{RUNS}/", f"/{LOCKS}/", "/.claude/*loop-completions.json*", f"/{OUTBOX}/")
 """Lines for .gitignore: what runs leave in the project."""
 IGNORED_TITLE = "# AgentForge: runs and their locks"
 

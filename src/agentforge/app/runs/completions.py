@@ -8,6 +8,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
+from agentforge.app.runs.lock_folder import ignore_in
 from agentforge.engine.decide.termination import MAX_ITERATIONS
 from agentforge.model.errors import StorageFailed, UnusableFile
 from agentforge.model.json_text import NOT_JSON
@@ -16,6 +17,9 @@ from agentforge.model.plan import Plan
 from agentforge.model.state import RunState
 from agentforge.model.status import RunStatus
 from agentforge.system import files
+
+IGNORED = b"/.gitignore\n/*loop-completions.json*\n"
+"""An agent that stages all files doesn't commit the list, its lock, or this `.gitignore`."""
 
 log = logging.getLogger("agentforge.run")
 
@@ -56,7 +60,7 @@ def add_completion(project: str, completion: Completion) -> bool:
     """Append the entry unless it exists; True if it is new. A file that isn't a list is archived."""
     path = loop_completions(project)
     entry = msgspec.to_builtins(completion)
-    files.make_dir(os.path.dirname(path))
+    ignore_in(os.path.dirname(path), IGNORED)
     # Runs of one project may end at the same time.
     with files.locked(f"{path}.lock"):
         files.remove_drafts(os.path.dirname(path), os.path.basename(path))

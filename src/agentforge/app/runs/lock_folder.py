@@ -93,8 +93,13 @@ def hide_from_git(project: str) -> None:
     """Hide the folders of runs and locks, so that an agent that stages, stashes or cleans up its repository
     neither publishes nor removes its own run. A `.gitignore` that is there already is kept."""
     for folder in (runs_dir(project), locks_dir(project)):
-        path = os.path.join(folder, ".gitignore")
-        if not os.path.lexists(path):
-            files.make_dir(folder)
-            files.place(path, IGNORE_ALL)
-        files.remove_drafts(folder, os.path.basename(path))
+        ignore_in(folder, IGNORE_ALL)
+
+
+def ignore_in(folder: str, content: bytes) -> None:
+    """Create the `.gitignore` of a folder, unless there is one."""
+    path = os.path.join(folder, ".gitignore")
+    if not os.path.lexists(path):
+        files.make_dir(folder)
+        files.place(path, content)
+    files.remove_drafts(folder, os.path.basename(path))
