@@ -135,18 +135,30 @@ def test_tail_line_shapes(project: Project) -> None:
     assert done.code == 0
     assert done.lines == [
         "[HH:MM:SS] session_start",
-        "[HH:MM:SS] node_start node=0 id=plan kind=stage",
-        "[HH:MM:SS] iteration_start node=0 visit=1 iter=1 provider=command",
-        "[HH:MM:SS] attempt_start node=0 visit=1 iter=1 attempt=1",
-        '[HH:MM:SS] iteration_complete node=0 visit=1 iter=1 decision=continue summary="did it"',
-        '[HH:MM:SS] node_complete node=0 visit=1 reason="Completed 1 iteration (max: 1)"',
-        "[HH:MM:SS] node_start node=1 id=build kind=stage",
-        "[HH:MM:SS] iteration_start node=1 visit=1 iter=1 provider=command",
-        "[HH:MM:SS] attempt_start node=1 visit=1 iter=1 attempt=1",
-        "[HH:MM:SS] error node=1 visit=1 iter=1 type=provider_crashed exit_code=3 "
+        "[HH:MM:SS] node_start node=plan kind=stage",
+        "[HH:MM:SS] iteration_start node=plan visit=1 iter=1 provider=command",
+        "[HH:MM:SS] attempt_start node=plan visit=1 iter=1 attempt=1",
+        '[HH:MM:SS] iteration_complete node=plan visit=1 iter=1 decision=continue summary="did it"',
+        '[HH:MM:SS] node_complete node=plan visit=1 reason="Completed 1 iteration (max: 1)"',
+        "[HH:MM:SS] node_start node=build kind=stage",
+        "[HH:MM:SS] iteration_start node=build visit=1 iter=1 provider=command",
+        "[HH:MM:SS] attempt_start node=build visit=1 iter=1 attempt=1",
+        "[HH:MM:SS] error node=build visit=1 iter=1 type=provider_crashed exit_code=3 "
         'message="command exited with status 3: no luck"',
         '[HH:MM:SS] session_failed type=provider_crashed message="command exited with status 3: no luck"',
     ]
+
+
+def test_tail_says_what_it_leaves_out(project: Project) -> None:
+    assert project.call("run", "-p", project.pipeline(f"plan*2={WRITE_RESULT}"), "-s", "auth").code == 0
+    number = len(project.events("auth"))
+    for given in (["tail"], ["logs"], ["tail", "--json"]):
+        some = project.call(*given, "auth", "--lines", "3")
+        assert some.err == f"… {number - 3} earlier events; --lines {number} shows all\n"
+        whole = project.call(*given, "auth", "--lines", str(number))
+        assert (len(some.out.splitlines()), whole.err) == (3, "")
+    left_out = project.call("tail", "auth", env={"EVENTS_TAIL_LINES": str(number - 1)}).err
+    assert left_out == f"… 1 earlier event; --lines {number} shows all\n"
 
 
 def test_tail_lines_as_argument_option_and_variable(project: Project) -> None:

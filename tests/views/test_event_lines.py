@@ -6,6 +6,7 @@ from typing import get_args
 
 import pytest
 from msgspec.structs import replace
+from tests.engine.plans import block, plan_of, stage
 from tests.views.check_events import CHECK_LINES
 from tests.views.hook_events import HOOK_LINES
 from tests.views.samples import NOON, event, plan
@@ -43,7 +44,7 @@ LINES: list[tuple[AnyFact, str, str | None]] = [
     (f.SessionRecovered(7, "host"), "by=recovery pid=7", "recovered from an interruption"),
     (
         f.NodeStarted("build", "1", type="build", provider="command", model="opus", runs=3),
-        "node=1 id=build kind=stage",
+        "node=1 kind=stage",
         "build started: up to 3 iterations with command (opus)",
     ),
     (
@@ -184,12 +185,12 @@ LINES: list[tuple[AnyFact, str, str | None]] = [
     ),
     (
         f.NodeRestarted("build", "rejected", "use a queue", "person", 1),
-        'node=1 visit=1 id=build cause=rejected by=person reason="use a queue"',
+        'node=1 visit=1 cause=rejected by=person reason="use a queue"',
         "build was rejected by person, and runs again: use a queue",
     ),
     (
         f.NodeRestarted("build", "requested", "stuck", "person", 1),
-        'node=1 visit=1 id=build cause=requested by=person reason="stuck"',
+        'node=1 visit=1 cause=requested by=person reason="stuck"',
         "build is restarted by person, and runs again: stuck",
     ),
     (f.NoteAdded("be quick", "person"), 'by=person text="be quick"', "person added a note: be quick"),
@@ -211,7 +212,7 @@ LINES: list[tuple[AnyFact, str, str | None]] = [
     (f.DamageAccepted((3, 4)), "lines=3,4", "ignoring 2 damaged lines"),
     (
         f.NodeStarted("build", kind="parallel", providers=("claude", "codex")),
-        "node=1 id=build kind=parallel",
+        "node=1 kind=parallel",
         "build started: claude, codex in parallel",
     ),
     (f.ProviderStarted("claude", ("draft",)), "node=1 visit=1 provider=claude", None),
@@ -228,7 +229,7 @@ LINES: list[tuple[AnyFact, str, str | None]] = [
     (f.WorkerCompleted("/r.json", 0), "node=1 visit=1 iter=2 exit_code=0", None),
     (
         f.StageCompleted("build", "max reached", 3),
-        'node=1 visit=1 id=build reason="max reached"',
+        'node=1 visit=1 reason="max reached"',
         "build is done: max reached",
     ),
     (f.ManifestWritten("/m.json"), "", None),
@@ -398,3 +399,13 @@ def test_a_line_of_output_as_json_has_the_shape_of_an_event() -> None:
         "cursor": {"node_path": "1", "node_run": 1, "iteration": 2, "provider": "claude"},
         "data": {"attempt": 3, "text": "reading"},
     }
+
+
+def test_nodes_are_named_by_their_ids_where_the_plan_is_known() -> None:
+    inside = Cursor("2.0", 1, 2, "claude")
+    named = plan_of(stage("plan"), stage("build"), block("claude", stage("draft")))
+    for at, name in ((AT, "build"), (inside, "draft"), (Cursor("7", 1, 2), "7")):
+        started_there = event(f.AttemptStarted(1, 2, "claude", "opus"), at)
+        assert event_line(started_there, UTC, named).details.startswith(f"node={name} visit=1 iter=2 ")
+    changed = event(f.PlanChanged(named, Destination("1")), None)
+    assert event_line(changed, UTC, named).details == "node=build"

@@ -23,12 +23,14 @@ from agentforge.cli.output import echo, echo_json, note, styled, wrapped
 from agentforge.model.errors import AgentForgeError
 from agentforge.views.lines.status import program_text
 from agentforge.views.lines.tail import event_json, event_line, output_json
+from agentforge.views.run_model import CARRIES_PLAN
 from agentforge.views.status import needed_hooks, resume_command_of
-from agentforge.views.text import MAX_LINE, shortened
+from agentforge.views.text import MAX_LINE, counted, shortened
 
 if TYPE_CHECKING:
     from agentforge import AgentAttempt, AgentLine, OutputTail
     from agentforge.model.event import Event
+    from agentforge.model.plan import Plan
 
 
 POLL_SECONDS = 0.2
@@ -97,6 +99,7 @@ class Watch:
         from agentforge import Tail
 
         self._session = session
+        self._plan: Plan | None = None
         self._tail = Tail(call.runs, session)
         with suppress(AgentForgeError):
             call.runs.info(session)  # Repairs its files; a damaged run is shown as far as it can be read.
@@ -105,8 +108,15 @@ class Watch:
         self._zone = local_zone()
 
     def show_past(self, count: int) -> None:
-        for event, ended in deque(self._news(), maxlen=count):
-            self._show(event, ended)
+        past: deque[tuple[Event, Sequence[AgentAttempt], Plan | None]] = deque(maxlen=count)
+        total = 0
+        for event, ended in self._news():
+            past.append((event, ended, self._plan))
+            total += 1
+        if left_out := total - len(past):
+            note(f"… {counted(left_out, 'earlier event')}; --lines {total} shows all")
+        for event, ended, plan in past:
+            self._show(event, ended, plan)
         self._show_running()
 
     def follow(self) -> None:
@@ -114,7 +124,7 @@ class Watch:
         while not self._tail.is_over:
             driven = self._tail.is_driven
             for event, ended in self._news():
-                self._show(event, ended)
+                self._show(event, ended, self._plan)
                 driven = True
             self._show_running()
             abandoned_at = None if driven else abandoned_at or time.monotonic()
@@ -135,16 +145,18 @@ class Watch:
     def _news(self) -> "Iterator[tuple[Event, Sequence[AgentAttempt]]]":
         """New events, each with the attempts that it ends."""
         for event in self._tail.news():
+            if isinstance(event.fact, CARRIES_PLAN):
+                self._plan = event.fact.plan
             yield event, self._output.apply(event) if self._output else ()
 
-    def _show(self, event: "Event", ended: "Sequence[AgentAttempt]") -> None:
+    def _show(self, event: "Event", ended: "Sequence[AgentAttempt]", plan: "Plan | None") -> None:
         for attempt in ended:
             assert self._output is not None
             self._show_output(self._output.rest(attempt, event))
         if self._as_json:
             echo_json(event_json(event).decode())
             return
-        line = event_line(event, self._zone)
+        line = event_line(event, self._zone, plan)
         tone = TONES.get(line.type, "plain")
         text = f"{styled(f'[{line.time}]', 'dim')} {styled(line.type, tone)} {line.details}"
         echo(*wrapped(text.rstrip(), AFTER_TIME))

@@ -93,8 +93,7 @@ def request_details(fact: RequestFact) -> list[tuple[str, Any]]:
             who = [("provider", fact.provider or ""), ("by", one_line(fact.by))]
             return [*who, ("reason", _quoted(fact.reason))]
         case f.NodeRestarted():
-            why = [("cause", fact.cause), ("by", one_line(fact.by)), ("reason", _quoted(fact.reason))]
-            return [("id", fact.name), *why]
+            return [("cause", fact.cause), ("by", one_line(fact.by)), ("reason", _quoted(fact.reason))]
         case f.NoteAdded():
             return [("by", one_line(fact.by)), ("text", _quoted(fact.text))]
         case _:

@@ -10,6 +10,7 @@ from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
 from agentforge.model.facts import AnyFact
+from agentforge.model.plan import Plan
 from agentforge.views.lines.checks import CheckEvent, check_details, waiver_details
 from agentforge.views.lines.hooks import EffectEvent, HookEvent, effect_details, hook_details
 from agentforge.views.lines.requests import RequestFact, request_details
@@ -53,8 +54,9 @@ class _OutputJson(Struct):
     data: _OutputData
 
 
-def event_line(event: Event, zone: tzinfo) -> EventLine:
-    pairs = [*_place(event), *_details(event.fact)]
+def event_line(event: Event, zone: tzinfo, plan: Plan | None = None) -> EventLine:
+    """`plan`: to name nodes by their ids, not by their places."""
+    pairs = _named([*_place(event), *_details(event.fact)], plan)
     return EventLine(
         time=f"{event.at.astimezone(zone):%H:%M:%S}",
         type=event.fact.TYPE,
@@ -74,6 +76,15 @@ def event_json(event: Event) -> bytes:
 def output_json(session: str, cursor: Cursor, attempt: int, text: str) -> bytes:
     """A line of an agent's output, in the shape of an event; it isn't part of the log."""
     return msgspec.json.encode(_OutputJson("output", session, cursor, _OutputData(attempt, text)))
+
+
+def _named(pairs: list[tuple[str, Any]], plan: Plan | None) -> list[tuple[str, Any]]:
+    return [(name, _id(value, plan) if name == "node" else value) for name, value in pairs]
+
+
+def _id(path: str, plan: Plan | None) -> str:
+    node = plan.by_path.get(path) if plan else None
+    return one_line(node.id) if node else path
 
 
 def _place(event: Event) -> list[tuple[str, Any]]:
@@ -130,7 +141,7 @@ def _place(event: Event) -> list[tuple[str, Any]]:
 def _details(fact: AnyFact) -> list[tuple[str, Any]]:
     match fact:
         case f.NodeStarted():
-            return [("id", fact.name), ("kind", fact.kind or "stage")]
+            return [("kind", fact.kind or "stage")]
         case f.IterationStarted():
             return [("provider", fact.provider), ("model", fact.model)]
         case f.IterationCompleted():
@@ -223,7 +234,7 @@ def _of_branch(
             error = _quoted(fact.error or "", MESSAGE_CHARS)
             return [("provider", fact.provider), ("status", fact.status), ("error", error)]
         case f.StageCompleted():
-            return [("id", fact.name), ("reason", _reason(fact.reason))]
+            return [("reason", _reason(fact.reason))]
         case f.WorkerCompleted():  # exhaustive
             return [("exit_code", fact.exit_code)]
 
