@@ -525,7 +525,7 @@ def test_iteration_that_asks_does_not_count_and_is_not_the_last() -> None:
     conversation = play(plan_of(stage()), ONE)
     conversation.happens("asks Which?=this")
     conversation.happens("prepared")
-    assert conversation.happens("completed")[0] == "< node_complete plan: Completed 2 iterations (max: 1)"
+    assert conversation.happens("completed")[0] == "< node_complete plan: Completed 1 iterations (max: 1)"
 
 
 @pytest.mark.parametrize("ending", [Judgment(1, 1, 1), Queue(1)])

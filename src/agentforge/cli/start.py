@@ -278,8 +278,8 @@ def _place(info: "RunInfo") -> str:
     state = info.state
     step = current_step(info.plan, state)
     stage = f"stage {step.node.id}, " if step and info.plan.mode != "loop" else ""
-    completed = state.node.completed if state.node else 0
+    at, completed = state.node, state.node.counted if state.node else 0
     if state.iteration is None and completed:
         # Whether another one follows is decided when the run continues.
         return f"{stage}after iteration {completed}"
-    return f"{stage}iteration {state.iteration.number if state.iteration else 1}"
+    return f"{stage}iteration {state.iteration.number - at.asked if at and state.iteration else 1}"

@@ -403,8 +403,8 @@ BUGS = (
     Bug(
         TERMINATION,
         "a stage has one iteration too many",
-        'iterations (max: {limit})" if _counted(at) >= limit',
-        'iterations (max: {limit})" if _counted(at) > limit',
+        'iterations (max: {limit})" if at.counted >= limit',
+        'iterations (max: {limit})" if at.counted > limit',
     ),
     Bug(
         TERMINATION,

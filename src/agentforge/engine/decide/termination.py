@@ -20,7 +20,7 @@ def end_of(termination: Termination, at: StageState, *, plateau_test: bool = Fal
         case Fixed(max=limit):
             if at.completed and at.last_decision is Decision.STOP:
                 return f"Agent requested stop at iteration {at.completed}"
-            return f"Completed {at.completed} iterations (max: {limit})" if at.counted >= limit else ""
+            return f"Completed {at.counted} iterations (max: {limit})" if at.counted >= limit else ""
         case Judgment():
             return _judged_end(termination, at, at.plateaus if plateau_test else at.stops)
         case Queue(max=limit):

@@ -207,7 +207,7 @@ def _health(view: StatusView) -> list[StatusRow]:
 
 def _outcome(view: StatusView) -> list[StatusRow]:
     """How the run ended, instead of its health."""
-    where = f"{view.node.id}, iteration {view.iteration}" if view.node else "the run"
+    where = f"{view.node.id}, iteration {view.iteration - view.iterations_asked}" if view.node else "the run"
     reason = reason_text(view.completion_reason or "")
     match view.status:
         case "failed":
