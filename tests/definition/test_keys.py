@@ -107,7 +107,7 @@ def test_the_tables_cover_every_mapping() -> None:
         *("pipeline", "defaults", "stage", "node", "stage of the block", "parallel node", "pipeline node"),
         *("parallel", "provider of the block", "provider", "termination", "retry", "on_limit", "sandbox"),
         *("guardrails", "approve", "inputs", "from_parallel", "hooks", "hook", "notification"),
-        *("check", "limits"),
+        *("check", "limits", "prompt"),
     }
 
 

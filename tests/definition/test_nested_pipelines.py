@@ -83,7 +83,7 @@ def test_nested_pipeline_is_found_beside_the_including_file_with_its_own_stages(
     files = {
         "team/outer.yaml": "nodes: [{id: n, pipeline: inner}]\n",
         "team/inner.yaml": "nodes: [{id: m, stage: own}]\n",
-        "team/stages/own/prompt.md": "",
+        "team/stages/own/prompt.md": "do it",
     }
     compiled = compile_pipeline(TextWorld(files), "team/outer.yaml", "x").plan
     node = compiled.nodes[0]

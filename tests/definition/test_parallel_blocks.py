@@ -8,7 +8,7 @@ from agentforge.model.plan import Branch, Fixed, Overrides, ParallelNode, Plan, 
 
 from .world import TextWorld, found, plan, stage, where
 
-CODEX = "gpt-5.2-codex"
+CODEX = "gpt-5.5"
 
 
 def block(

@@ -57,8 +57,8 @@ def test_provider_and_model_precedence(strongest: int) -> None:
         ("claude", ("claude", "opus")),
         ("claude-code", ("claude", "opus")),
         ("anthropic", ("claude", "opus")),
-        ("codex", ("codex", "gpt-5.2-codex")),
-        ("openai", ("codex", "gpt-5.2-codex")),
+        ("codex", ("codex", "gpt-5.5")),
+        ("openai", ("codex", "gpt-5.5")),
         ("mock", ("mock", "")),
         ("gemini", ("gemini", "")),
     ],
@@ -75,7 +75,7 @@ def test_model_alone_keeps_the_provider_of_a_weaker_level() -> None:
 
 def test_model_of_another_provider_is_dropped() -> None:
     chosen = node_of(stage_yaml="model: sonnet\n", overrides=Overrides(provider="codex")).provider
-    assert (chosen.type, chosen.model) == ("codex", "gpt-5.2-codex")
+    assert (chosen.type, chosen.model) == ("codex", "gpt-5.5")
 
 
 def test_model_stays_when_a_stronger_level_names_the_same_provider() -> None:
@@ -259,7 +259,7 @@ def test_both_loop_and_pipeline_obey_the_environment() -> None:
     [
         ({}, ("claude", "haiku")),
         ({"JUDGE_MODEL": "sonnet"}, ("claude", "sonnet")),
-        ({"JUDGE_PROVIDER": "openai"}, ("codex", "gpt-5.2-codex")),
+        ({"JUDGE_PROVIDER": "openai"}, ("codex", "gpt-5.5")),
         ({"JUDGE_PROVIDER": "codex", "JUDGE_MODEL": "small"}, ("codex", "small")),
         ({"JUDGE_PROVIDER": "mine"}, ("mine", "")),
     ],

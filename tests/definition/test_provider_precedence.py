@@ -92,7 +92,7 @@ def test_a_level_that_changes_the_provider_drops_model_and_options_of_weaker_one
     changing: str, weaker: str
 ) -> None:
     says = {weaker: Said("command", "small", {"argv": ["a"]}), changing: Said("codex")}
-    assert chosen(says) == ProviderChoice("codex", "gpt-5.2-codex")
+    assert chosen(says) == ProviderChoice("codex", "gpt-5.5")
 
 
 @pytest.mark.parametrize("naming", LEVELS[:-1])
@@ -137,7 +137,7 @@ class TestParallelBlocks:
     def test_options_reach_the_branches_of_the_provider_that_is_named(self, level: str) -> None:
         found = self.branches({level: Said("openai", "big", {"a": 1})})
         assert found == {
-            "codex": ProviderChoice("codex", "gpt-5.2-codex", {"a": 1}),
+            "codex": ProviderChoice("codex", "gpt-5.5", {"a": 1}),
             "gemini": ProviderChoice("gemini", ""),
         }
 

@@ -20,7 +20,7 @@ PIPELINE = "nodes:\n  - id: n\n    stage: s\n"
 
 
 def in_roots(*roots: str) -> dict[str, str]:
-    return {f"{root}/s/{name}": "" for root in roots for name in ("prompt.md",)} | {
+    return {f"{root}/s/{name}": "do it" for root in roots for name in ("prompt.md",)} | {
         f"{root}/s/stage.yaml": f"description: {root}\n" for root in roots
     }
 
@@ -40,7 +40,7 @@ def test_environment_folders_may_be_relative_to_the_project() -> None:
 
 def test_folders_of_unset_variables_are_not_searched() -> None:
     world = TextWorld(
-        {"p.yaml": PIPELINE, "/s/prompt.md": "", "/scripts/stages/s/prompt.md": ""}, STAGES_DIR=""
+        {"p.yaml": PIPELINE, "/s/prompt.md": "do it", "/scripts/stages/s/prompt.md": "do it"}, STAGES_DIR=""
     )
     with pytest.raises(DefinitionError):
         compile_pipeline(world, "p.yaml", "x")
@@ -48,7 +48,7 @@ def test_folders_of_unset_variables_are_not_searched() -> None:
 
 def test_unknown_stage_lists_available_stages_and_searched_folders() -> None:
     files = {"p.yaml": PIPELINE.replace("stage: s", "stage: improv-plan")}
-    files |= {".claude/stages/improve-plan/prompt.md": "", "/builtin/stages/work/prompt.md": ""}
+    files |= {".claude/stages/improve-plan/prompt.md": "do it", "/builtin/stages/work/prompt.md": "do it"}
     (diagnostic,) = lint(TextWorld(files), "p.yaml")
     assert where(diagnostic) == "unknown-stage 3:12"
     assert diagnostic.message == (
@@ -64,7 +64,7 @@ def test_unknown_stage_without_any_stages() -> None:
 
 
 def test_long_lists_are_cut() -> None:
-    files = {f".claude/stages/k{n:02}/prompt.md": "" for n in range(20)}
+    files = {f".claude/stages/k{n:02}/prompt.md": "do it" for n in range(20)}
     (diagnostic,) = lint(TextWorld({"p.yaml": PIPELINE, **files}), "p.yaml")
     assert diagnostic.hint.endswith("k11, and 8 more")
 
@@ -87,7 +87,7 @@ def test_long_lists_are_cut() -> None:
 def test_stage_prompt_resolution(named: str | None, files: list[str], expected: str) -> None:
     folder = ".claude/stages/s"
     yaml = f"prompt: {named}\n" if named else "delay: 0\n"
-    texts = {name if name.startswith("/") else f"{folder}/{name}": "" for name in files}
+    texts = {name if name.startswith("/") else f"{folder}/{name}": "do it" for name in files}
     texts = {path.replace("stages/s/../", "stages/"): text for path, text in texts.items()}
     world = TextWorld({"p.yaml": PIPELINE, f"{folder}/stage.yaml": yaml, **texts})
     result = compile_pipeline(world, "p.yaml", "x")
@@ -97,7 +97,7 @@ def test_stage_prompt_resolution(named: str | None, files: list[str], expected: 
 
 
 def test_named_prompt_that_is_missing_falls_back_with_a_warning() -> None:
-    files = {".claude/stages/s/stage.yaml": "prompt: nope.md\n", ".claude/stages/s/prompt.md": ""}
+    files = {".claude/stages/s/stage.yaml": "prompt: nope.md\n", ".claude/stages/s/prompt.md": "do it"}
     result = compile_pipeline(TextWorld({"p.yaml": PIPELINE, **files}), "p.yaml", "x")
     (diagnostic,) = result.warnings
     assert result.plan.nodes[0].prompt_path == ".claude/stages/s/prompt.md"
@@ -153,7 +153,7 @@ def test_pipeline_lookup_by_path_and_name(name: str, path: str) -> None:
     files = dict.fromkeys(
         (*paths, "/builtin/pipelines/shipped.yaml", "/builtin/pipelines/flow.yaml"), PIPELINE
     )
-    world = TextWorld({**files, ".claude/stages/s/prompt.md": ""}, **ENVIRONMENT)
+    world = TextWorld({**files, ".claude/stages/s/prompt.md": "do it"}, **ENVIRONMENT)
     assert compile_pipeline(world, name, "x").plan.source.path == path
 
 
@@ -180,7 +180,7 @@ def test_unknown_pipeline_suggests_the_closest() -> None:
 
 
 def test_stages_beside_the_pipeline_file_and_from_the_project_for_inline_text() -> None:
-    world = TextWorld({"stages/s/prompt.md": ""})
+    world = TextWorld({"stages/s/prompt.md": "do it"})
     assert compile_pipeline(world, PIPELINE, "x").plan.nodes[0].prompt_path == "stages/s/prompt.md"
 
 
@@ -196,14 +196,14 @@ def test_lint_takes_a_pipeline_before_a_stage_and_reports_both_kinds() -> None:
 
 
 def test_lint_of_something_right_is_empty() -> None:
-    assert lint(TextWorld({".claude/stages/a/prompt.md": ""}), "a") == []
+    assert lint(TextWorld({".claude/stages/a/prompt.md": "do it"}), "a") == []
 
 
 def test_available_stages_and_pipelines_with_descriptions() -> None:
     files = {
         ".claude/stages/a/stage.yaml": "description: |\n  First\n  one\n",
         "/builtin/stages/a/stage.yaml": "description: hidden\n",
-        "/builtin/stages/b/prompt.md": "",
+        "/builtin/stages/b/prompt.md": "do it",
         "/builtin/stages/c/notes.txt": "no stage",
         ".claude/pipelines/x.yaml": "description: X\n",
         ".claude/pipelines/broken.yaml": "[",

@@ -175,6 +175,12 @@ IN_FILES: list[tuple[str, str, str, Explains]] = [
         _is_the_callers,
     ),
     ("own-model", r"plan\.json$", r"^nodes\.\d+\.provider\.model$", _is_of_another_provider),
+    (
+        "current-models",
+        r"plan\.json$",
+        r"(^|\.)model$",
+        lambda d, p: (d.recorded, d.ours) == ("gpt-5.2-codex", "gpt-5.5"),
+    ),
     ("texts", r"plan\.json$", r"^pipeline\.commands\.", _to_yaml),
     ("plateau-is-said", r"state\.json$", r"^history\.\d+\.signals\.plateau_suspected$", _always),
     ("plateau-is-said", r"state\.json$", r"^history\.\d+\.decision$", lambda d, p: d.ours == "continue"),

@@ -138,6 +138,12 @@ RULES = [
         "A node with another provider gets the default model of that provider, not the stage's model.",
     ),
     Rule(
+        "current-models",
+        DECIDED,
+        "codex without a model uses `gpt-5.5`",
+        "The shell engine's default, `gpt-5.2-codex`, is no longer in codex's catalogue.",
+    ),
+    Rule(
         "texts",
         DECIDED,
         "commands are strings",

@@ -25,7 +25,7 @@ def go(project: Path, stage: dict[str, Any], **environ: str) -> RunResult:
 
 
 @pytest.mark.parametrize(
-    ("provider", "model"), [("claude", "opus"), ("codex", "gpt-5.2-codex"), ("claude-code", "opus")]
+    ("provider", "model"), [("claude", "opus"), ("codex", "gpt-5.5"), ("claude-code", "opus")]
 )
 def test_stage_runs_the_cli_with_its_default_model(tmp_path: Path, provider: str, model: str) -> None:
     program = "codex" if provider == "codex" else "claude"

@@ -44,19 +44,15 @@ REFUSED = {
         JUDGED, "JUDGE_PROMPT_PATH must name a readable file", environ={"JUDGE_PROMPT_PATH": "missing.md"}
     ),
     "settings of the provider": Case(
-        {"provider": {"type": "cli", "program": "sh", "timeout": -4}}, "`timeout` must be", is_static=False
+        {"provider": {"type": "cli", "program": "sh", "timeout": -4}}, "`timeout` must be"
     ),
-    "misspelled setting": Case(
-        {"provider": {**COMMAND, "pasenv": ["HOME"]}}, "unknown config key `pasenv`", is_static=False
-    ),
-    "misspelled model": Case(
-        {"provider": {**COMMAND, "modle": "x"}}, "unknown config key `modle`", is_static=False
-    ),
+    "misspelled setting": Case({"provider": {**COMMAND, "pasenv": ["HOME"]}}, "unknown config key `pasenv`"),
+    "misspelled model": Case({"provider": {**COMMAND, "modle": "x"}}, "unknown config key `modle`"),
     "sandbox in the provider": Case(
-        {"provider": {**COMMAND, "sandbox": "bwrap"}}, "`sandbox` is not a setting", is_static=False
+        {"provider": {**COMMAND, "sandbox": "bwrap"}}, "`sandbox` is not a setting"
     ),
     "misspelled sandbox in the provider": Case(
-        {"provider": {**COMMAND, "sandbx": "bwrap"}}, "unknown config key `sandbx`", is_static=False
+        {"provider": {**COMMAND, "sandbx": "bwrap"}}, "unknown config key `sandbx`"
     ),
     "missing program": Case({"provider": "codex"}, "Codex CLI not found", is_static=False),
     "missing judge": Case(JUDGED, "stage 'plan' has no judge", is_static=False),
@@ -114,12 +110,12 @@ def test_all_that_is_wrong_with_the_settings_of_a_provider_is_reported(tmp_path:
 
     async def main() -> tuple[LintResult, str]:
         async with Engine(tmp_path, environ=ENVIRON) as sdk:
-            with pytest.raises(ProviderUnusable) as caught:
+            with pytest.raises(DefinitionError) as caught:
                 await sdk.run(definition, session="s")
             return await sdk.lint("p.yaml", "pipeline"), str(caught.value)
 
     found, refused = run(main())
-    for said, wrong in zip(errors(found), ("`modle`", "`timeout`", "`idle_timeout`"), strict=True):
+    for said, wrong in zip(errors(found), ("`timeout`", "`idle_timeout`", "`modle`"), strict=True):
         assert wrong in said
         assert said in refused
 
@@ -156,8 +152,54 @@ def test_a_setting_that_the_provider_ignores_is_a_warning(tmp_path: Path) -> Non
     path.write_bytes(msgspec.json.encode(pipeline(node(provider={**COMMAND, "retry": 2}))))
     linted = run(engine.lint("p.yaml", "pipeline"))
     assert linted.passed
-    assert [(one.severity, one.code) for one in linted.diagnostics] == [("warning", "not-ready")]
+    assert [(one.severity, one.code) for one in linted.diagnostics] == [("warning", "provider-settings")]
     assert "provider command: unknown config key `retry` is ignored" in linted.diagnostics[0].message
+
+
+PLACED = """\
+defaults:
+  model: opuss
+nodes:
+  - id: a
+    prompt: do it
+    provider: {type: claude, modle: opus}
+  - id: b
+    prompt: do it
+    provider_config:
+      timeout: soon
+  - id: c
+    prompt: do it
+    provider: [claude, {type: command}]
+  - id: d
+    parallel:
+      providers: [{name: claude, effort: hgih}]
+      stages: [{id: x, prompt: do it}]
+"""
+
+
+@pytest.mark.parametrize("static", [True, False])
+def test_settings_are_reported_at_their_place_also_by_a_static_lint(tmp_path: Path, static: bool) -> None:
+    (tmp_path / "p.yaml").write_text(PLACED)
+    engine = Engine(tmp_path, environ={**ENVIRON, "PATH": "/nowhere"})
+    linted = (
+        engine.definitions.lint("p.yaml", "pipeline") if static else run(engine.lint("p.yaml", "pipeline"))
+    )
+    found = [(one.place.line, one.place.col, one.message, one.text.strip()) for one in linted.diagnostics]
+    (model, modle, timeout, command, effort) = found
+    assert model[:2] == (2, 10)
+    assert "claude may not know `opuss`; did you mean `opus`?" in model[2]
+    assert modle == (6, 30, "provider claude: unknown config key `modle`", PLACED.splitlines()[5].strip())
+    assert timeout[:2] == (10, 7)
+    assert command[:3] == (13, 31, "provider command: set either `argv` or `run`")
+    assert effort[:2] == (16, 34)
+
+
+def test_a_provider_that_is_unusable_here_is_reported_where_it_is_named(tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text("nodes:\n  - id: a\n    prompt: do it\n    provider: codex\n")
+    engine = Engine(tmp_path, environ={**ENVIRON, "PATH": "/nowhere"})
+    (missing,) = run(engine.lint("p.yaml", "pipeline")).diagnostics
+    assert (missing.code, missing.place.line, missing.place.col) == ("provider-unusable", 4, 15)
+    assert missing.text == "    provider: codex"
 
 
 def test_every_description_of_a_provider_is_checked_also_if_no_stage_uses_it(tmp_path: Path) -> None:

@@ -93,7 +93,8 @@ class TestABrokenProviderOfAChain:
             def validate(self) -> None:
                 raise ProviderUnusable("uninstalled since")
 
-        sdk = ready(tmp_path, {"fine": fine(), "program": Elsewhere()}, ["program", "fine"])
+        offered = {"fine": fine(), "program": Elsewhere(config={"run": "true"})}
+        sdk = ready(tmp_path, offered, ["program", "fine"])
         stand_in: Any = sdk._registry["program"]
         ended = stand_in.interpret(Exit(0, None, 5, "done"))
         assert (ended.output, ended.failure) == ("done", None)

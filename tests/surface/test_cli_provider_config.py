@@ -1,6 +1,7 @@
 """--provider-config and its variable, through the real program."""
 
 import json
+import re
 
 import pytest
 from tests.surface.terminal import WRITE_RESULT, Project
@@ -86,7 +87,7 @@ def test_settings_that_a_provider_can_t_use_are_refused_before_any_stage_runs(
     path = f"{project.home}:{project.env['PATH']}"
     done = project.call("run", "-p", file, "-s", "s", env={"PATH": path, "OPENAI_API_KEY": "none-12345"})
     assert done.code == 2, done.err
-    assert "Error: stage 'last': " in done.err
+    assert re.search(r"^p.yaml:\d+:\d+: provider-settings: ", done.err, re.MULTILINE)
     assert expected in done.err
     assert "hint: " in done.err
     assert not project.run_dir("s").exists()

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from agentforge.app.runs.lookup import Runs, existing_project
 from agentforge.app.wiring import known_providers, sources_of
-from agentforge.definition.compiler import compile_to_lint
+from agentforge.definition.compiler import ProviderPlaces, compile_to_lint
 from agentforge.definition.read.file_keys import pipeline_schema, stage_schema
 from agentforge.definition.read.provider_settings import settings_from_pairs
 from agentforge.definition.report import Report
@@ -24,6 +24,7 @@ from agentforge.definition.resolve import (
     stage_roots,
 )
 from agentforge.definition.root_files import RootFiles, root_files
+from agentforge.definition.settings_check import SettingsCheck
 from agentforge.definition.yaml.parser import relative
 from agentforge.legacy.migration import Migration, examine_migration
 from agentforge.model.diagnostic import Diagnostic, Severity, SourcePlace
@@ -40,6 +41,7 @@ class LintResult(Struct, frozen=True):
     diagnostics: tuple[Diagnostic, ...]
     plan: Plan | None = None
     """Of a stage or pipeline without errors in its files."""
+    places: ProviderPlaces = {}
 
     @property
     def passed(self) -> bool:
@@ -69,17 +71,25 @@ class Definitions:
         return sorted(pipeline_names(self._sources))
 
     def lint(
-        self, name: str, kind: DefinitionKind, *, known_providers: Collection[str] | None = None
+        self,
+        name: str,
+        kind: DefinitionKind,
+        *,
+        known_providers: Collection[str] | None = None,
+        check_settings: SettingsCheck | None = None,
     ) -> LintResult:
         """What is wrong with the files of a stage or pipeline, and with the descriptions of its providers.
         Starts nothing; `Engine.lint` also checks what the run needs on this machine."""
         known = known_providers or self._known_providers
-        found, plan = compile_to_lint(self._sources, name, kind, known_providers=known)
-        if plan is None:
+        check = check_settings or self._check_settings
+        found, compiled = compile_to_lint(
+            self._sources, name, kind, known_providers=known, check_settings=check
+        )
+        if compiled is None:
             return LintResult(name, kind, tuple(found))
-        used = plan.descriptions
+        plan, used = compiled.plan, compiled.plan.descriptions
         described = (diagnostic for one in sorted(used) for diagnostic in self._lint_described(one))
-        return LintResult(name, kind, (*found, *described, *self._untrusted(used)), plan)
+        return LintResult(name, kind, (*found, *described, *self._untrusted(used)), plan, compiled.providers)
 
     def lint_provider(self, name: str) -> LintResult:
         """What is wrong with the project's description of a provider."""
@@ -112,6 +122,19 @@ class Definitions:
     @cached_property
     def _known_providers(self) -> list[str] | None:
         return known_providers(self._project, self._environ)
+
+    @cached_property
+    def _check_settings(self) -> SettingsCheck | None:
+        """Asks the providers whose code is ours; none in mock mode."""
+        from agentforge.app.providers.offers import find_offers
+        from agentforge.app.providers.registry import Registry
+        from agentforge.app.providers.settings import settings_check
+
+        if self._known_providers is None:
+            return None
+        offers = find_offers(self._project, self._environ)
+        ours = {name: offer for name, offer in offers.items() if offer.origin != "entry point"}
+        return settings_check(Registry(lambda: ours).known)
 
     def migration(self) -> Migration:
         """Differences from the shell engine in all definitions and runs of the project."""

@@ -2,7 +2,7 @@
 in order, with one report over all files."""
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from posixpath import basename, dirname, join
 from types import MappingProxyType
@@ -14,16 +14,19 @@ from msgspec import Struct
 from agentforge.definition.hook_rules import validate_hooks
 from agentforge.definition.link import link
 from agentforge.definition.lower import DEFAULT_RUNS, CompilationContext, lower, provider_levels
-from agentforge.definition.pins import pin
+from agentforge.definition.pins import pin, pinned_choice
 from agentforge.definition.precedence import (
     DEFAULT_PROVIDER,
     JUDGE_PROVIDER,
     OverrideLevels,
     block_approval,
+    choose_provider,
     gather,
+    levels_in_block,
     merge_approvals,
     merge_commands,
     naming_level,
+    provider_places,
 )
 from agentforge.definition.read.file_keys import read_pipeline
 from agentforge.definition.read.values import COUNT, refuse_control_characters
@@ -37,11 +40,13 @@ from agentforge.definition.resolve import (
     missing_pipeline,
 )
 from agentforge.definition.route_rules import refuse_checks, validate_checks, validate_routes
+from agentforge.definition.settings_check import SettingsCheck, report_settings
 from agentforge.definition.specs import (
     ApprovalSpec,
     BlockSpec,
     NodeSpec,
     PipelineSpec,
+    ProviderSpec,
     ResolvedBlock,
     ResolvedNested,
     ResolvedPipeline,
@@ -85,11 +90,16 @@ _NO_OVERRIDES = Overrides()
 _NOT_YAML_SAFE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
+ProviderPlaces = Mapping[str, tuple[SourcePlace, str]]
+"""Where each provider is first named, and that line."""
+
+
 class Compiled(Struct, frozen=True):
     plan: Plan
     warnings: tuple[Diagnostic, ...]
     source: SourceText
     """The text that the plan's hash covers."""
+    providers: ProviderPlaces = {}
 
 
 class Compilation:
@@ -100,12 +110,16 @@ class Compilation:
         overrides: Overrides,
         known_providers: Collection[str] | None,
         report: Report,
+        *,
+        check_settings: SettingsCheck | None = None,
     ) -> None:
         """Without a session, the run is named after its pipeline."""
         self._sources = sources
         self._session = session if session is None else session_name(session)
         self._known_providers = known_providers
         self._report = report
+        self._check = check_settings
+        self._places: dict[str, SourcePlace] = {}
         self._override_levels: OverrideLevels = gather(sources.environment, overrides, report)
 
     def pipeline(self, source: SourceText, beside: str, path: str, passes: int) -> Compiled:
@@ -157,7 +171,8 @@ class Compilation:
         plan = pin(lower(pipeline, links, context, passes), self._sources, self._report)
         if self._report.has_errors:
             raise DefinitionError(self._report.diagnostics)
-        return Compiled(plan, self._report.diagnostics, located.spec.source)
+        named = {name: (at, self._report.line(at)) for name, at in self._places.items()}
+        return Compiled(plan, self._report.diagnostics, located.spec.source, named)
 
     def _validate(self, pipeline: ResolvedPipeline, default_runs: int, depth: int) -> None:
         validate_nodes(pipeline.spec, self._report)
@@ -167,13 +182,18 @@ class Compilation:
         for node in pipeline.nodes:
             if isinstance(node, ResolvedBlock):
                 self._validate_block(node.block)
+                self._check_block(pipeline.spec, node)
                 for position, stage in enumerate(node.stages):
                     if stage:
                         approve = merge_approvals(pipeline.spec.levels, block_approval(node, position), stage)
                         self._validate_stage(stage, default_runs, approve)
             elif isinstance(node, ResolvedStage):
                 self._validate_stage(node, default_runs, merge_approvals(pipeline.spec.levels, None, node))
-                named = naming_level(provider_levels(pipeline.spec, node, self._override_levels))
+                levels = provider_levels(pipeline.spec, node, self._override_levels)
+                named = naming_level(levels)
+                self._check_settings(levels, node.spec.at)
+                for spec in named.fallbacks if named else ():
+                    self._check_settings([spec], node.spec.at)
                 for spec in (named, *named.fallbacks) if named else ():
                     if spec.type:
                         self._validate_provider(spec.type)
@@ -225,6 +245,20 @@ class Compilation:
                     message = f"`{given.value}` doesn't override the providers and models of parallel blocks"
                     hint = "a block always uses its own `providers`"
                     self._report.warning("block-keeps-providers", given.at, message, hint)
+
+    def _check_block(self, spec: PipelineSpec, node: ResolvedBlock) -> None:
+        for branch in node.block.branches:
+            for stage in filter(None, node.stages):
+                weaker = [level.provider for level in (*spec.levels, stage.stage_work)]
+                levels = levels_in_block(weaker, branch.provider, stage.spec.work.provider)
+                self._check_settings(levels, branch.at)
+
+    def _check_settings(self, levels: Sequence[ProviderSpec | None], default: SourcePlace) -> None:
+        choice, places = choose_provider(levels), provider_places(levels)
+        self._places.setdefault(choice.type, places.get("", default))
+        if self._check is not None:
+            choice = pinned_choice(choice, self._sources)
+            report_settings(choice, places, default, self._check, self._report)
 
     def _validate_overrides(self) -> None:
         given = self._override_levels.overrides
@@ -330,6 +364,7 @@ def compile_pipeline(
     overrides: Overrides = _NO_OVERRIDES,
     *,
     known_providers: Collection[str] | None = None,
+    check_settings: SettingsCheck | None = None,
     passes: int = 1,
 ) -> Compiled:
     """Compile a pipeline to the plan of a run. `passes` is how often the whole pipeline runs.
@@ -337,7 +372,9 @@ def compile_pipeline(
     Raises DefinitionError with all diagnostics, including warnings.
     """
     report = Report()
-    compilation = Compilation(sources, session, overrides, known_providers, report)
+    compilation = Compilation(
+        sources, session, overrides, known_providers, report, check_settings=check_settings
+    )
     if not isinstance(pipeline, str) or "\n" in pipeline:
         text = pipeline if isinstance(pipeline, str) else _to_yaml(pipeline, report)
         return compilation.pipeline(SourceText(INLINE, text), sources.project, INLINE, passes)
@@ -365,10 +402,12 @@ def compile_stage(
     overrides: Overrides = _NO_OVERRIDES,
     *,
     known_providers: Collection[str] | None = None,
+    check_settings: SettingsCheck | None = None,
 ) -> Compiled:
     """Compile a single stage as a run, named after the stage by default."""
     name = stage if session is None else session
-    return Compilation(sources, name, overrides, known_providers, Report()).stage(stage)
+    work = Compilation(sources, name, overrides, known_providers, Report(), check_settings=check_settings)
+    return work.stage(stage)
 
 
 def lint(
@@ -395,20 +434,22 @@ def compile_to_lint(
     kind: Literal["pipeline", "stage"],
     *,
     known_providers: Collection[str] | None = None,
+    check_settings: SettingsCheck | None = None,
     verbs: Collection[str] = VERBS,
-) -> tuple[list[Diagnostic], Plan | None]:
+) -> tuple[list[Diagnostic], Compiled | None]:
     """All diagnostics of a pipeline or stage, and its plan unless one of them is an error."""
+    known: dict[str, Any] = {"known_providers": known_providers, "check_settings": check_settings}
     try:
         if kind == "pipeline":
-            compiled = compile_pipeline(sources, target, "lint", known_providers=known_providers)
+            compiled = compile_pipeline(sources, target, "lint", **known)
         else:
-            compiled = compile_stage(sources, target, "lint", known_providers=known_providers)
+            compiled = compile_stage(sources, target, "lint", **known)
     except DefinitionError as error:
         return list(error.diagnostics), None
     except StorageFailed as error:
         return [Diagnostic("unreadable", "error", error.message, SourcePlace(target, 1, 1), error.hint)], None
     hidden = [_hidden_by_verb(compiled)] if kind == "stage" and target in verbs else []
-    return [*hidden, *compiled.warnings], compiled.plan
+    return [*hidden, *compiled.warnings], compiled
 
 
 def _hidden_by_verb(compiled: Compiled) -> Diagnostic:

@@ -38,12 +38,12 @@ class _Pins:
         return replace(
             node,
             prompt=pinned_text(node.prompt_path, self._sources) if node.prompt_path else node.prompt,
-            provider=self._choice(node.provider),
-            fallbacks=tuple(self._choice(choice) for choice in node.fallbacks),
+            provider=self.choice(node.provider),
+            fallbacks=tuple(self.choice(choice) for choice in node.fallbacks),
             sandbox=self._sandbox(node.sandbox) if node.sandbox else None,
         )
 
-    def _choice(self, choice: ProviderChoice) -> ProviderChoice:
+    def choice(self, choice: ProviderChoice) -> ProviderChoice:
         named = choice.config.get(_SCHEMA)
         path = self._in_home(named) if isinstance(named, str) else ""
         text = pinned_text(path, self._sources) if path else None
@@ -69,6 +69,10 @@ class _Pins:
         outside = (path for path in paths if path != "~" and not path.startswith("~/"))
         found = ((path, self._sources.resolve(absolute(self._sources.project, path))) for path in outside)
         return tuple((path, relative(project, place)) for path, place in found if place is not None)
+
+
+def pinned_choice(choice: ProviderChoice, sources: Sources) -> ProviderChoice:
+    return _Pins(sources).choice(choice)
 
 
 def pinned_text(path: str, sources: Sources) -> str | None:

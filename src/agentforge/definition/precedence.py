@@ -8,6 +8,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.definition.read.provider_settings import (
+    OPTION,
+    VARIABLE,
     merge_settings,
     settings_from_data,
     settings_from_environment,
@@ -27,12 +29,13 @@ from agentforge.definition.specs import (
     WorkSpec,
     Written,
 )
+from agentforge.model.diagnostic import SourcePlace
 from agentforge.model.json_text import NOT_JSON
 from agentforge.model.plan import Approval, LimitPolicy, Overrides, ProviderChoice, RetryPolicy, SandboxChoice
 
 DEFAULT_PROVIDER = "claude"
 JUDGE_MODEL = "haiku"
-DEFAULT_MODELS = {"claude": "opus", "codex": "gpt-5.2-codex"}
+DEFAULT_MODELS = {"claude": "opus", "codex": "gpt-5.5"}
 JUDGE_PROVIDER = "JUDGE_PROVIDER"
 _ALIASES = {"claude-code": "claude", "anthropic": "claude", "openai": "codex"}
 
@@ -57,6 +60,10 @@ def gather(environment: Mapping[str, str], overrides: Overrides, report: Report)
 
     `PIPELINE_CLI_*` passes a command line to another process, so it has the same precedence.
     """
+    for name, value in (("provider", overrides.provider), ("model", overrides.model)):
+        if value is not None and not value.strip():
+            at, hint = report.argument(f'--{name} ""'), "leave it out to use that of the definition"
+            report.error("bad-value", at, f"the {name} is empty", hint)
     given = Overrides(
         provider=overrides.provider or environment.get("PIPELINE_CLI_PROVIDER") or None,
         model=overrides.model or environment.get("PIPELINE_CLI_MODEL") or None,
@@ -69,10 +76,14 @@ def gather(environment: Mapping[str, str], overrides: Overrides, report: Report)
     from_environment = ProviderSpec(
         _variable(environment, "CLAUDE_PIPELINE_PROVIDER", report),
         _variable(environment, "CLAUDE_PIPELINE_MODEL", report),
-        settings_from_environment(environment, report),
+        config := settings_from_environment(environment, report),
+        {name: report.variable(VARIABLE, name) for name in config},
     )
     from_caller = ProviderSpec(
-        _option("provider", given.provider, report), _option("model", given.model, report), given.config
+        _option("provider", given.provider, report),
+        _option("model", given.model, report),
+        given.config,
+        {name: report.argument(f"{OPTION} {name}") for name in given.config},
     )
     context = _first(given.context, environment.get("CLAUDE_PIPELINE_CONTEXT") or None)
     return OverrideLevels(given, (from_environment, from_caller), context, _judge(environment))
@@ -102,6 +113,22 @@ def choose_provider(levels: Iterable[ProviderSpec | None]) -> ProviderChoice:
     return ProviderChoice(chosen, model or DEFAULT_MODELS.get(chosen, ""), config)
 
 
+def provider_places(levels: Iterable[ProviderSpec | None]) -> dict[str, SourcePlace]:
+    """Where the model and the settings of `choose_provider` are written, and as "" the provider's name."""
+    chosen, places = DEFAULT_PROVIDER, dict[str, SourcePlace]()
+    for level in levels:
+        if level is None:
+            continue
+        if level.type and canonical(level.type.value) != chosen:
+            chosen, places = canonical(level.type.value), {}
+        if level.type:
+            places[""] = level.type.at
+        if level.model:
+            places["model"] = level.model.at
+        places |= level.places
+    return places
+
+
 def choose_fallbacks(levels: Iterable[ProviderSpec | None]) -> tuple[ProviderChoice, ...]:
     """The fallbacks of the strongest level that names a provider; none if that level names only one."""
     naming = naming_level(levels)
@@ -120,13 +147,19 @@ def choose_in_block(
     name the same provider. Overrides don't change providers and models, which would make all branches the
     same; their settings apply to the branches of the provider that they name, or to all.
     """
-    settings = (replace(level, model=None) for level in weaker if level)
-    own = ProviderSpec(None, node.model, node.config) if node else None
-    chosen = choose_provider([*settings, branch, own])
+    chosen = choose_provider(levels_in_block(weaker, branch, node))
     for level in override_levels:
         if level.type is None or canonical(level.type.value) == chosen.type:
             chosen = replace(chosen, config=merge_settings(chosen.config, level.config))
     return chosen
+
+
+def levels_in_block(
+    weaker: Iterable[ProviderSpec | None], branch: ProviderSpec, node: ProviderSpec | None
+) -> list[ProviderSpec | None]:
+    """Weakest first."""
+    settings = (replace(level, model=None) for level in weaker if level)
+    return [*settings, branch, replace(node, type=None) if node else None]
 
 
 def naming_level(levels: Iterable[ProviderSpec | None]) -> ProviderSpec | None:

@@ -133,17 +133,18 @@ class StageLookup:
     def __init__(self, sources: Sources, beside: str, report: Report) -> None:
         self._sources = sources
         self._report = report
+        self._beside = beside
         self._roots = stage_roots(sources, beside)
         self._found: dict[str, FoundStage | None] = {}
 
     def resolve(self, node: NodeSpec) -> ResolvedStage:
         if node.stage is None:
-            return ResolvedStage(node, None, None)
+            return ResolvedStage(node, None, self._prompt_file(node.work))
         found = self.find(node.stage) if is_stage_name(node.stage.value) else None
         if found is None or found.spec is None:
             return ResolvedStage(node, None, None, is_found=False)
-        if node.work.prompt:
-            return ResolvedStage(node, found.spec, None)
+        if node.work.prompt or node.work.prompt_file:
+            return ResolvedStage(node, found.spec, self._prompt_file(node.work))
         return ResolvedStage(node, found.spec, self._prompt(node.stage, found.directory, found.spec))
 
     def find(self, ref: Written[str]) -> FoundStage | None:
@@ -169,6 +170,21 @@ class StageLookup:
         source = SourceText(self._shown(path), text)
         tree = parse_mapping(source, self._report)
         return FoundStage(folder, read_stage(source, tree, self._report) if tree else None)
+
+    def _prompt_file(self, work: WorkSpec) -> str | None:
+        named = work.prompt_file
+        if named is None:
+            return None
+        path = absolute(self._beside, named.value)
+        if self._sources.read(path) is not None:
+            return path
+        if self._sources.is_dir(path):
+            message, hint = f"the prompt file `{named.value}` is a folder", "name a file in it"
+        else:
+            message = f"no prompt file `{named.value}`; looked for {self._shown(path)}"
+            hint = f"create it, or correct the path: it is relative to {self._shown(self._beside)}"
+        self._report.error("missing-prompt", named.at, message, hint)
+        return None
 
     def _prompt(self, ref: Written[str], directory: str, stage: StageSpec) -> str | None:
         named = stage.work.prompt

@@ -27,6 +27,8 @@ class ProviderSpec(Struct, frozen=True):
     type: Written[str] | None = None
     model: Written[str] | None = None
     config: dict[str, Any] = field(default_factory=dict)
+    places: dict[str, SourcePlace] = field(default_factory=dict)
+    """Of the settings in `config`."""
     fallbacks: "tuple[ProviderSpec, ...]" = ()
     """The remaining providers of a list."""
 
@@ -83,6 +85,10 @@ class SandboxSpec(Struct, frozen=True):
     hidden: tuple[Written[str], ...] | None = None
 
 
+class PromptFile(Struct, frozen=True):
+    path: Written[str]
+
+
 class ApprovalSpec(Struct, frozen=True):
     message: Written[str] | None = None
     by: Written[str] | None = None
@@ -128,6 +134,8 @@ class WorkSpec(Struct, frozen=True):
     provider: ProviderSpec | None = None
     description: Written[str] | None = None
     prompt: Written[str] | None = None
+    prompt_file: Written[str] | None = None
+    """`prompt: {file: …}` of a node; a stage.yaml names its file in `prompt`."""
     context: Written[str] | None = None
     output_path: Written[str] | None = None
     commands: dict[str, str] = field(default_factory=dict)
@@ -244,7 +252,7 @@ class ResolvedStage(Struct, frozen=True):
     stage: StageSpec | None
     """None if the node has no stage, or if the stage wasn't found."""
     prompt_path: str | None
-    """Absolute; None if the node has an inline prompt, or if no prompt was found."""
+    """Absolute; None if the node has its prompt as text, or if no prompt was found."""
     is_found: bool = True
     """False if the node's stage can't be found or read; the report has the error."""
 

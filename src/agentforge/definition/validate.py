@@ -27,7 +27,7 @@ from agentforge.model.diagnostic import SourcePlace, choice
 from agentforge.model.plan_limits import MAX_RUNS, MAX_STEPS, is_directory_name
 from agentforge.model.prompt_variables import VARIABLES
 from agentforge.model.secrets import REFERENCE
-from agentforge.ports.sources import Sources
+from agentforge.ports.sources import MAX_SOURCE_BYTES, Sources
 
 
 def validate_nodes(spec: PipelineSpec, report: Report) -> None:
@@ -125,8 +125,8 @@ def _stage_node(node: NodeSpec, what: str, report: Report) -> None:
             f"invalid stage name {shown(node.stage.value)}",
             hint="use the name of the stage's folder, such as `plan`, without `.`, `..` or empty parts",
         )
-    if not node.stage and not node.work.prompt:
-        hint = "add `stage: NAME` or `prompt: TEXT`"
+    if not (node.stage or node.work.prompt or node.work.prompt_file):
+        hint = "add `stage: NAME`, `prompt: TEXT` or `prompt: {file: PATH}`"
         report.error("missing-key", node.at, f"{what} needs `stage` or `prompt`", hint)
 
 
@@ -190,8 +190,19 @@ def _steps(pipeline: ResolvedPipeline) -> int:
 _VARIABLE = re.compile(r"\$\{([A-Z][A-Z0-9_]*)\}")
 
 
+# One word that ends like a text file or has a folder before it; `/review` is a command of an agent.
+_PATH = re.compile(r"\S+\.(?:md|markdown|txt|prompt)|[^\s:]*\w/\S+")
+
+
 def validate_prompt(node: ResolvedStage, sources: Sources, report: Report) -> None:
-    """Warn about unknown variables: agents get them as they are written."""
+    """Agents get the prompt as it is written: also unknown variables, and the name of a file."""
+    written = node.spec.work.prompt
+    if written and not written.value.strip():
+        hint = "write what the agent should do, or name a file: `prompt: {file: PATH}`"
+        report.error("empty-prompt", written.at, "the prompt is empty", hint)
+    elif written and _PATH.fullmatch(written.value.strip()):
+        message = f"the prompt looks like the name of a file: the agent gets only {shown(written.value)}"
+        report.warning("prompt-is-path", written.at, message, "for its text, write `prompt: {file: PATH}`")
     for name, at in _unknown(node, sources, report):
         message = f"unknown variable `${{{name}}}` in the prompt: the agent gets it as it is written"
         report.warning("unknown-variable", at, message, choice(name, "variables", VARIABLES))
@@ -204,6 +215,16 @@ def _unknown(node: ResolvedStage, sources: Sources, report: Report) -> Iterator[
         report.add_text(file, text)
         for found in re.finditer(re.escape(REFERENCE), text):
             report.refuse_reference(found[0], _place(file, text, found.start()))
+        if not text.strip():
+            report.error(
+                "empty-prompt",
+                SourcePlace(file, 1, 1),
+                "the prompt file is empty",
+                "write the prompt into it",
+            )
+        if len(text.encode()) > MAX_SOURCE_BYTES:
+            message = f"the prompt file is larger than {MAX_SOURCE_BYTES:,} bytes"
+            report.error("too-large", SourcePlace(file, 1, 1), message, "put most of it into another file")
         for found in _variables(text):
             yield found[1], _place(file, text, found.start())
     elif node.spec.work.prompt is not None:

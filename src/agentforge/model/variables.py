@@ -112,7 +112,7 @@ VARIABLES = (
         "switch",
         values=("1",),
     ),
-    Variable("CODEX_MODEL", "codex", "the model", default="`gpt-5.2-codex`"),
+    Variable("CODEX_MODEL", "codex", "the model", default="`gpt-5.5`"),
     Variable("CODEX_REASONING_EFFORT", "codex", "the reasoning effort", default="`high`", values=EFFORTS),
     Variable("CODEX_TIMEOUT", "codex", "the time limit of an attempt; 0 for none", "seconds", "900"),
     Variable("ANTHROPIC_API_KEY", "api", "the key for Anthropic's models"),

@@ -18,6 +18,7 @@ from agentforge.app.providers.offers import find_offers, refuse_untrusted
 from agentforge.app.providers.pinned import RunProviders
 from agentforge.app.providers.readiness import ProviderInfo, Readiness, probe_providers
 from agentforge.app.providers.registry import Registry
+from agentforge.app.providers.settings import settings_check
 from agentforge.app.recording import Recording, Replay, is_cassette_file
 from agentforge.app.results import OpenRequest, RunInfo, RunResult, RunRow
 from agentforge.app.runs import controls
@@ -36,6 +37,7 @@ from agentforge.app.runs.trust import Trust
 from agentforge.app.runs.work import RunWork
 from agentforge.app.wiring import local_processes
 from agentforge.definition.compiler import Compiled, PipelineSource, compile_pipeline, compile_stage
+from agentforge.definition.settings_check import SettingsCheck
 from agentforge.model import facts as f
 from agentforge.model.errors import InvalidRequest
 from agentforge.model.event import Event
@@ -159,14 +161,16 @@ class Engine(HookDecorators):
         overrides = overrides or Overrides()
         if max_iterations is not None:
             overrides = replace(overrides, max_iterations=max_iterations)
-        sources, known = self._context.sources, self._runner.known_providers
+        sources = self._context.sources
+        known: Any = {
+            "known_providers": self._runner.known_providers,
+            "check_settings": self._check_settings,
+        }
         if stage is not None:
-            compiled = compile_stage(sources, stage, session, overrides, known_providers=known)
+            compiled = compile_stage(sources, stage, session, overrides, **known)
         else:
             assert pipeline is not None
-            compiled = compile_pipeline(
-                sources, pipeline, session, overrides, known_providers=known, passes=passes
-            )
+            compiled = compile_pipeline(sources, pipeline, session, overrides, passes=passes, **known)
         described = [name for name in compiled.plan.descriptions if not self._registry.is_registered(name)]
         if not self._runner.is_mock:
             refuse_untrusted(described, self.project, self.environ)
@@ -435,10 +439,12 @@ class Engine(HookDecorators):
     async def lint(self, name: str, kind: DefinitionKind) -> LintResult:
         """All that a run of a stage or pipeline would be refused for here, and more: what is wrong with its
         files (`definitions.lint`), and what it lacks on this machine."""
-        found = self.definitions.lint(name, kind, known_providers=self._runner.known_providers)
+        known, check = self._runner.known_providers, self._check_settings
+        found = self.definitions.lint(name, kind, known_providers=known, check_settings=check)
         if found.plan is None or not found.passed:
             return found
-        lacks = (await self._readiness(self._hooks.pinned(found.plan))).diagnostics(found.plan.source.path)
+        ready = await self._readiness(self._hooks.pinned(found.plan))
+        lacks = ready.diagnostics(found.plan.source.path, found.places)
         return replace(found, diagnostics=(*found.diagnostics, *lacks))
 
     async def lint_all(self) -> Sequence[LintResult]:
@@ -510,6 +516,10 @@ class Engine(HookDecorators):
         await self._runner.close()
 
     # -- details
+
+    @property
+    def _check_settings(self) -> SettingsCheck | None:
+        return None if self._runner.is_mock else settings_check(self._registry.known)
 
     def _permissions(self, plan: Plan) -> dict[str, tuple[str, ...]]:
         providers = RunProviders(self._registry, plan, self.environ)

@@ -3,11 +3,13 @@
 import re
 import warnings
 from collections.abc import Collection, Iterator, Mapping
+from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from msgspec import Struct
 
 from agentforge.adapters.cli_agents.description import JSON_LINES, AgentCli, Words
+from agentforge.model.diagnostic import choice, did_you_mean, is_misspelled
 from agentforge.model.errors import ProviderUnusable
 from agentforge.ports.provider import ExecuteRequest
 
@@ -28,7 +30,6 @@ class ModelChoice(Struct, frozen=True):
 
     model: str
     effort: str
-    warning: str = ""
 
 
 def choose_model(cli: AgentCli, requested: str, effort: str, environment: Mapping[str, str]) -> ModelChoice:
@@ -37,9 +38,20 @@ def choose_model(cli: AgentCli, requested: str, effort: str, environment: Mappin
         cli, requested or environment.get(cli.model_variable, "") or cli.default_model
     )
     effort = suffix or _effort(cli, effort, environment)
-    warning = f"unknown model {model!r} (known: {', '.join(cli.models)}); it is passed on unchanged"
-    known = not model or not cli.models or model in cli.models
-    return ModelChoice(cli.aliases.get(model, model), effort, "" if known else warning)
+    return ModelChoice(cli.aliases.get(model, model), effort)
+
+
+def model_warning(cli: AgentCli, requested: str, environment: Mapping[str, str]) -> str:
+    """What is unknown about a model, with the nearest name, or ""; the CLI decides."""
+    model = split_model(cli, requested)[0]
+    head, _, suffix = model.rpartition(":")
+    if head and is_misspelled(suffix, cli.efforts):
+        return f"`model`: unknown effort in `{model}`; {did_you_mean(suffix, cli.efforts)}"
+    is_open = not cli.models or any(environment.get(name) for name in cli.any_model_with)
+    if not model or is_open or any(fnmatchcase(model, known) for known in (*cli.models, *cli.aliases)):
+        return ""
+    names = [name for name in cli.models if name.isascii() and not set("*?[") & set(name)]
+    return f"`model`: {cli.name} may not know `{model}`; {choice(model, 'known models', names)}"
 
 
 def split_model(cli: AgentCli, model: str) -> tuple[str, str]:

@@ -66,7 +66,9 @@ class AgentCli(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     model_arguments: Words = ()
     """With `{model}`."""
     models: Words = ()
-    """Known to work; others cause a warning. Empty: no warnings."""
+    """Names and patterns (`claude-*`) of known models; others cause a warning. Empty: no warnings."""
+    any_model_with: Words = ()
+    """Environment variables, one of which lets it call models that have other names."""
     default_model: str = ""
     model_variable: str = ""
     """The environment variable with the model to use if the request has none."""

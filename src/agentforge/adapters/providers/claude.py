@@ -35,6 +35,8 @@ CLAUDE = AgentCli(
     permission_arguments=("--dangerously-skip-permissions",),
     guarded_unless=("--dangerously-skip-permissions", "bypassPermissions"),
     model_arguments=("--model", "{model}"),
+    models=("opus", "sonnet", "haiku", "opusplan", "default", "opus[[]1m]", "sonnet[[]1m]", "*claude*"),
+    any_model_with=("ANTHROPIC_BASE_URL", "CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX"),
     # Mapped to names that the CLI resolves itself; it validates all other names.
     aliases={"claude-opus": "opus", "claude-sonnet": "sonnet", "claude-haiku": "haiku"},
     effort_arguments=("--effort", "{effort}"),

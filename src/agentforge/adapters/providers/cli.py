@@ -16,6 +16,7 @@ from agentforge.adapters.cli_agents.command_line import (
     Extras,
     build_arguments,
     choose_model,
+    model_warning,
     split_model,
     validate_cli,
 )
@@ -95,7 +96,6 @@ class CliAgent(ProgramProvider):
         self.cli = cli
         self._reader = reader_of(cli)
         self._config = ConfigReader(cli.name, CliConfig, config)
-        self._warned: set[str] = set()
 
     def capabilities(self) -> Capabilities:
         return Capabilities(
@@ -109,7 +109,8 @@ class CliAgent(ProgramProvider):
         _program(self.cli, self._config.read({}), str(Path.cwd()), self._environ)
 
     def validate_settings(self, model: str, config: Mapping[str, Any]) -> list[str]:
-        return self._config.validate(config, *config_checks(self.cli, model, self._environ))
+        warnings = self._config.validate(config, *config_checks(self.cli, model, self._environ))
+        return [*warnings, *_model_warnings(self.cli, model, self._config.read(config), self._environ)]
 
     def builds_sandbox(self, config: Mapping[str, Any]) -> str:
         if not _lacks(self.cli, self._config.read(config), self.cli.own_sandbox_unless):
@@ -117,11 +118,7 @@ class CliAgent(ProgramProvider):
         return f"`permissions: [{self.cli.own_sandbox_unless[0]}]`"
 
     def command(self, request: ExecuteRequest) -> Command:
-        command, warning = command_of(self.cli, self._config.read(request.config), request, self._environ)
-        if warning and warning not in self._warned:
-            self._warned.add(warning)
-            _log.warning("provider %s: %s", self.name, warning)
-        return command
+        return command_of(self.cli, self._config.read(request.config), request, self._environ)
 
     def interpret(self, exit: Exit) -> ExecuteResult:
         requested = exit.model or self._environ.get(self.cli.model_variable, "") or self.cli.default_model
@@ -137,8 +134,7 @@ class CliAgent(ProgramProvider):
 
 def command_of(
     cli: AgentCli, config: CliConfig, request: ExecuteRequest, inherited: Mapping[str, str]
-) -> tuple[Command, str]:
-    """The command, and a warning or ""."""
+) -> Command:
     _check_addresses(cli, config, inherited)
     # Whether it refuses to write below `.claude`, where the result belongs.
     is_guarded = _lacks(cli, config, cli.guarded_unless)
@@ -156,7 +152,7 @@ def command_of(
     )
     argv = (program, *build_arguments(cli, request, chosen, extras))
     check_arguments(cli.name, argv)
-    command = Command(
+    return Command(
         argv=argv,
         env=environment,
         stdin=request.prompt + cli.prompt_suffix if cli.prompt == "stdin" else "",
@@ -168,7 +164,6 @@ def command_of(
         state=state_folders(cli, environment),
         outbox=request.outbox if is_guarded else "",
     )
-    return command, chosen.warning
 
 
 def _lacks(cli: AgentCli, config: CliConfig, words: Words) -> bool:
@@ -206,6 +201,13 @@ def config_checks(
         lambda config: _idle_timeout(cli, config),
         check_root,
     )
+
+
+def _model_warnings(cli: AgentCli, model: str, config: CliConfig, inherited: Mapping[str, str]) -> list[str]:
+    environment = {**inherited, **{name: as_text(value) for name, value in config.env.items()}}
+    # A provider from the CLI's own configuration has its own models.
+    warning = "" if config.model_provider else model_warning(cli, model, environment)
+    return [warning] if warning else []
 
 
 def refuse_as_root(cli: AgentCli, environment: Mapping[str, str], uid: int) -> None:
@@ -325,13 +327,14 @@ class InlineCli(ProgramProvider):
 
     def validate_settings(self, model: str, config: Mapping[str, Any]) -> list[str]:
         settings = _settings(config)
-        checks = config_checks(cli_from_config(config), model, self._environ)
-        return self._config.validate(settings, *checks)
+        cli = cli_from_config(config)
+        warnings = self._config.validate(settings, *config_checks(cli, model, self._environ))
+        return [*warnings, *_model_warnings(cli, model, self._config.read(settings), self._environ)]
 
     def command(self, request: ExecuteRequest) -> Command:
         cli = cli_from_config(request.config)
         config = self._config.read(_settings(request.config))
-        return command_of(cli, config, request, self._environ)[0]
+        return command_of(cli, config, request, self._environ)
 
     def interpret(self, exit: Exit) -> ExecuteResult:
         cli = cli_from_config(exit.config or {"program": NAME})

@@ -1,4 +1,4 @@
-"""Codex: `codex exec`, with the prompt on stdin and a reasoning effort, as in `gpt-5.2-codex:high`; and its
+"""Codex: `codex exec`, with the prompt on stdin and a reasoning effort, as in `gpt-5.5:high`; and its
 output, `--json`."""
 
 import re
@@ -52,7 +52,7 @@ CODEX = AgentCli(
         *("gpt-5-codex", "gpt-5-codex-mini", "gpt-5.5", "gpt-5.6-luna", "gpt-5.6-sol", "gpt-5.6-terra"),
         *("gpt-6-astra", "gpt-6-luna", "gpt-6-sol", "gpt-6.1-sol"),
     ),
-    default_model="gpt-5.2-codex",
+    default_model="gpt-5.5",
     model_variable="CODEX_MODEL",
     effort_arguments=("-c", "model_reasoning_effort={effort}"),
     efforts=("xhigh", "high", "medium", "low", "minimal"),

@@ -31,6 +31,8 @@ GEMINI = AgentCli(
     arguments=("--output-format", "stream-json"),
     permission_arguments=("--approval-mode", "yolo", "--skip-trust"),
     model_arguments=("--model", "{model}"),
+    models=("gemini-*", "gemma-*", "auto", "pro", "flash", "flash-lite"),
+    any_model_with=("GOOGLE_GEMINI_BASE_URL",),
     resume_arguments=("--resume", "{session}"),
     environment={
         # Otherwise it relaunches itself, and the parent doesn't forward signals.

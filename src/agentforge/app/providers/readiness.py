@@ -12,7 +12,9 @@ from msgspec.structs import replace
 from agentforge.app.providers.offers import Origin
 from agentforge.app.providers.pinned import RunProviders
 from agentforge.app.providers.registry import Registry
+from agentforge.definition.compiler import ProviderPlaces
 from agentforge.definition.precedence import JUDGE_PROVIDER
+from agentforge.definition.settings_check import named_setting
 from agentforge.model.diagnostic import Diagnostic, SourcePlace
 from agentforge.model.errors import AgentForgeError, InvalidSettings, ProviderUnusable
 from agentforge.model.failure import Failure
@@ -37,15 +39,21 @@ class Readiness(Struct, frozen=True):
     problems: tuple[AgentForgeError, ...] = ()
     """Why it can't start."""
     warnings: tuple[str, ...] = ()
+    unusable: Mapping[str, str] = {}
+    """The providers that can't be used, by the messages of their problems."""
 
-    def diagnostics(self, file: str) -> tuple[Diagnostic, ...]:
+    def diagnostics(self, file: str, places: ProviderPlaces) -> tuple[Diagnostic, ...]:
         """What `lint` reports about a definition in this file."""
         at = SourcePlace(file, 1, 1)
-        errors = (
-            Diagnostic(one.code.replace("_", "-"), "error", one.message, at, one.hint)
-            for one in self.problems
+
+        def diagnosed(one: AgentForgeError) -> Diagnostic:
+            place, line = places.get(self.unusable.get(one.message, ""), (at, ""))
+            return Diagnostic(one.code.replace("_", "-"), "error", one.message, place, one.hint, line)
+
+        return (
+            *map(diagnosed, self.problems),
+            *(Diagnostic("not-ready", "warning", text, at) for text in self.warnings),
         )
-        return (*errors, *(Diagnostic("not-ready", "warning", text, at) for text in self.warnings))
 
     def confirmed(self) -> Plan:
         """The plan to run. Raises the first problem with all others, and logs the warnings."""
@@ -98,7 +106,8 @@ async def examine(
         for name, fix in registry.without_login(sorted(plan.judges() - broken.keys())).items()
     )
     warnings = [*doubts, *_offline(stages, registry), *unusable, *notes]
-    return Readiness(plan, tuple(distinct.values()), tuple(dict.fromkeys(warnings)))
+    by_message = {error.message: name for name, error in broken.items()}
+    return Readiness(plan, tuple(distinct.values()), tuple(dict.fromkeys(warnings)), by_message)
 
 
 async def examine_replay(plan: Plan, sandboxes: Mapping[str, Sandbox]) -> Readiness:
@@ -157,7 +166,9 @@ def _validate_settings(
                     for one in (error, *error.others)
                 )
             else:
-                warnings += (f"stage {stage.id!r}: {text}" for text in found or ())
+                # The compiler has reported those about settings.
+                own = (text for text in found or () if not named_setting(text, choice))
+                warnings += (f"stage {stage.id!r}: {text}" for text in own)
     return problems, warnings
 
 

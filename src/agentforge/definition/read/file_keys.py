@@ -5,6 +5,8 @@ references and combinations."""
 from posixpath import basename, splitext
 from typing import Any
 
+from msgspec.structs import replace
+
 from agentforge.definition.read.check_keys import LIMITS, OF_STAGES
 from agentforge.definition.read.hook_keys import HOOKS_KEY, NOTIFY_KEY
 from agentforge.definition.read.node_keys import NODE
@@ -130,6 +132,7 @@ def read_stage(source: SourceText, tree: Keyed, report: Report) -> StageSpec:
     entries = STAGE.read(tree, report)
     refuse_control_characters(source.file, "the path of the file", source.start, report)
     work = build_work(entries.of(WORK_KEYS))
+    work = replace(work, prompt=work.prompt or work.prompt_file, prompt_file=None)
     return StageSpec(source, work, entries.get("name"), entries.get("notify", ()))
 
 

@@ -3,11 +3,13 @@
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from agentforge.definition.read.check_keys import OF_STAGES
 from agentforge.definition.read.table import Entries, Key, Nested, Table
 from agentforge.definition.read.values import (
     COUNT,
+    MODEL,
     PROSE,
     SOME_TEXTS,
     TEXT,
@@ -28,7 +30,7 @@ from agentforge.definition.read.work_keys import (
     read_settings,
 )
 from agentforge.definition.report import Report
-from agentforge.definition.specs import BlockSpec, BranchSpec, InputsSpec, NodeSpec, ParallelRef, ProviderSpec
+from agentforge.definition.specs import BlockSpec, BranchSpec, InputsSpec, NodeSpec, ParallelRef
 from agentforge.definition.yaml.tree import Keyed, Listed, Scalar, Tree, kind_of
 from agentforge.model.plan import Select
 
@@ -100,11 +102,11 @@ INPUTS = Table(
 def _branch(entries: Entries) -> BranchSpec:
     """`name` is the branch's name, `type` the provider; each defaults to the other."""
     name, kind, keyed = entries.get("name"), entries.get("type"), entries.keyed
-    config = read_settings(keyed, entries.report, but=BRANCH.keys)
+    settings = read_settings(keyed, entries.report, but=BRANCH.keys)
     return BranchSpec(
         entries.at,
         name or kind,
-        ProviderSpec(kind or name, entries.get("model"), config),
+        replace(settings, type=kind or name, model=entries.get("model")),
         written=name.value if name and not keyed.entries else as_data(keyed, "`providers`", entries.report),
         inputs=entries.get("inputs", InputsSpec()),
     )
@@ -115,7 +117,7 @@ BRANCH = Table(
     (
         Key("name", TEXT, "The branch's name, unique in the block."),
         Key("type", TEXT, "The provider, if it differs from the name."),
-        Key("model", TEXT, "The provider's model."),
+        Key("model", MODEL, "The provider's model."),
         Key("inputs", Nested(INPUTS), "For all stages of this provider."),
     ),
     _branch,

@@ -55,9 +55,16 @@ class Text(Struct, frozen=True):
     """Whether it is a path that must stay in the project."""
     longest: int | None = None
     """The maximum number of characters."""
+    only_text: bool = False
+    """Whether it must be written as text that isn't empty: a number or a boolean is a mistake."""
 
     def read(self, tree: Tree, name: str, report: Report) -> Written[str] | None:
+        if self.only_text and not (isinstance(tree, Scalar) and isinstance(tree.value, str)):
+            report.error("bad-type", tree.at, f"{name} must be text, got {kind_of(tree)}")
+            return None
         text = as_text(tree, name, report)
+        if text and self.only_text and not text.value.strip():
+            report.error("bad-value", text.at, f"{name} is empty", hint="remove it to use the default")
         if text and not self.prose:
             refuse_control_characters(text.value, name, text.at, report)
         if text and self.options and text.value not in self.options:
@@ -75,7 +82,7 @@ class Text(Struct, frozen=True):
         if allowed := self.options or self.proposed:
             return {"enum": list(allowed)}
         limit = {"maxLength": self.longest} if self.longest is not None else {}
-        return {"type": ["string", "number", "boolean"], **limit}
+        return {"type": "string" if self.only_text else ["string", "number", "boolean"], **limit}
 
 
 class Name(Struct, frozen=True):
@@ -225,6 +232,7 @@ class Given(Struct, frozen=True):
 
 
 TEXT = Text()
+MODEL = Text(only_text=True)
 PROSE = Text(prose=True)
 SOME_TEXTS = ListOf(TEXT, or_one=True)
 FLAG = Flag()

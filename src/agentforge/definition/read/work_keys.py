@@ -1,6 +1,6 @@
 """The keys that say how work is done: a node, its stage.yaml and a pipeline's defaults share them."""
 
-from typing import Any, get_args
+from typing import get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -11,6 +11,7 @@ from agentforge.definition.read.table import Entries, Key, Nested, Table
 from agentforge.definition.read.values import (
     COUNT,
     FLAG,
+    MODEL,
     PROSE,
     SECONDS,
     SOME_TEXTS,
@@ -32,6 +33,7 @@ from agentforge.definition.specs import (
     ApprovalSpec,
     CycleLimitSpec,
     LimitSpec,
+    PromptFile,
     ProviderSpec,
     RetrySpec,
     SandboxSpec,
@@ -53,7 +55,7 @@ _MINIMUM = replace(COUNT, low=0)
 class SettingsKind(Struct, frozen=True):
     """Provider settings, passed on unchanged."""
 
-    def read(self, tree: Tree, name: str, report: Report) -> dict[str, Any] | None:
+    def read(self, tree: Tree, name: str, report: Report) -> ProviderSpec | None:
         keyed = as_mapping(tree, name, report)
         return read_settings(keyed, report) if keyed else None
 
@@ -61,20 +63,20 @@ class SettingsKind(Struct, frozen=True):
         return {"type": "object"}
 
 
-def read_settings(keyed: Keyed, report: Report, but: tuple[Key, ...] = ()) -> dict[str, Any]:
-    """`but` are keys that aren't settings."""
+def read_settings(keyed: Keyed, report: Report, but: tuple[Key, ...] = ()) -> ProviderSpec:
+    """Only the settings; `but` are keys that aren't some."""
     validate_settings(keyed, report)
     known = {key.name for key in but}
-    return {
-        entry.key.text: as_data(entry.value, f"`{entry.key.text}`", report)
-        for entry in keyed.entries
-        if entry.key.text not in known
-    }
+    given = {entry.key.text: entry for entry in keyed.entries if entry.key.text not in known}
+    return ProviderSpec(
+        config={name: as_data(entry.value, f"`{name}`", report) for name, entry in given.items()},
+        places={name: entry.key.at for name, entry in given.items()},
+    )
 
 
 def _provider(entries: Entries) -> ProviderSpec:
-    config = read_settings(entries.keyed, entries.report, but=PROVIDER.keys)
-    return ProviderSpec(entries.get("type") or entries.get("name"), entries.get("model"), config)
+    settings = read_settings(entries.keyed, entries.report, but=PROVIDER.keys)
+    return replace(settings, type=entries.get("type") or entries.get("name"), model=entries.get("model"))
 
 
 PROVIDER = Table(
@@ -82,7 +84,7 @@ PROVIDER = Table(
     (
         Key("type", TEXT, "Which provider: `claude`, `codex`, `command`, …"),
         Key("name", TEXT, "Alias of `type`."),
-        Key("model", TEXT, "The provider's model."),
+        Key("model", MODEL, "The provider's model."),
     ),
     _provider,
     name="provider",
@@ -195,6 +197,15 @@ APPROVAL = Table(
     prefix="approve.",
 )
 
+PROMPT: Table[PromptFile | None] = Table(
+    "prompt",
+    (Key("file", TEXT, "In a node: a prompt file, relative to the pipeline file."),),
+    lambda entries: PromptFile(entries.values["file"]) if "file" in entries.values else None,
+    name="promptFile",
+    prefix="prompt.",
+    required=(Required(("file",), "`prompt` has no `file`", "write `prompt: {file: PATH}`, or the text"),),
+)
+
 _TOP = "put it at the top of the pipeline file"
 _OF_PIPELINE = {"views": _TOP, "hooks": f"{_TOP}; a hook's `stage` names the node that it is for"}
 OF_PIPELINE = {**_OF_PIPELINE, "notify": _TOP}
@@ -209,7 +220,7 @@ DEFAULT_KEYS = (
         "The provider, or a list of a provider and its fallbacks.",
     ),
     Key("provider_config", SettingsKind(), "Provider-specific settings."),
-    Key("model", TEXT, "The provider's model."),
+    Key("model", MODEL, "The provider's model."),
     Key("delay", SECONDS, "Seconds between iterations."),
     Key("timeout", TIME_LIMIT, "Maximum seconds per attempt."),
     Key("idle_timeout", TIME_LIMIT, "Maximum seconds without output."),
@@ -236,7 +247,11 @@ DEFAULT_KEYS = (
 WORK_KEYS = (
     *DEFAULT_KEYS,
     Key("description", PROSE, "What the stage is for."),
-    Key("prompt", PROSE, "In a node: the prompt text. In stage.yaml: the prompt file."),
+    Key(
+        "prompt",
+        Nested(PROMPT, plain=PROSE),
+        "In a node: the prompt text, or `{file: PATH}`. In stage.yaml: the prompt file.",
+    ),
     Key("context", PROSE, "The value of `${CONTEXT}` in the prompt."),
     Key(
         "output_path",
@@ -270,13 +285,20 @@ def build_work(entries: Entries) -> WorkSpec:
     """Combine keys that belong together; all others are the spec's fields."""
     values = dict(entries.values)
     chain, model = values.pop("provider", ()), values.pop("model", None)
-    config = values.pop("provider_config", {})
+    settings = values.pop("provider_config", ProviderSpec())
     first = replace(chain[0], fallbacks=chain[1:]) if chain else ProviderSpec()
-    if chain or model or config:
-        values["provider"] = replace(first, model=model or first.model, config=first.config | config)
+    if chain or model or settings.config:
+        values["provider"] = replace(
+            first,
+            model=model or first.model,
+            config=first.config | settings.config,
+            places=first.places | settings.places,
+        )
     limits = values.get("limits")
     values["max_runtime"] = combined_runtime(values.pop("guardrails", None), limits, entries.report)
     values["routes"] = values.pop("on", None)
+    if isinstance(prompt := values.get("prompt"), PromptFile):
+        values |= {"prompt": None, "prompt_file": prompt.path}
     runs, termination = values.pop("runs", None), values.pop("termination", None)
     if isinstance(runs, TerminationSpec):
         if termination:
