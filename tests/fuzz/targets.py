@@ -53,7 +53,9 @@ from agentforge.runtime.answers import given_answers
 from agentforge.runtime.attempt_folder import exit_of, read_claim, read_exit
 from agentforge.runtime.controls import pending_controls
 from agentforge.runtime.escalations import place_resolutions
+from agentforge.runtime.git_guard import read_before
 from agentforge.runtime.hook_answer import read_answer
+from agentforge.system.git_settings import programs_in
 from agentforge.tool_loop.conversation import SessionStore
 from agentforge.views.check_feedback import FailedCheck, check_feedback
 from agentforge.views.files.escalation import escalation_id
@@ -253,6 +255,17 @@ def checked(parser: CheckParser, pattern: str) -> Target:
     return Target(read, seeds=tuple(sorted(CHECKS.glob(pattern))))
 
 
+def git_before(project: Path, content: bytes) -> None:
+    put(project / "git.json", content)
+    if before := read_before(str(project / "git.json"), str(project)):
+        places = (*before.repositories, *before.missing)
+        assert all(place.startswith(f"{project}/") for place in places)
+
+
+def git_command(value: str) -> None:
+    assert len(list(programs_in(value))) <= 8 * (len(value) + 1)
+
+
 TARGETS = {
     "junit": checked("junit", "*.xml"),
     "pytest": checked("pytest", "*.txt"),
@@ -277,6 +290,8 @@ TARGETS = {
     "controls": Target(in_project(controls)),
     "resolution": Target(in_project(resolution)),
     "attempt": Target(in_project(attempt)),
+    "git_before": Target(in_project(git_before)),
+    "git_command": Target(text(git_command)),
     "lock": Target(in_project(lock)),
     "tree": Target(in_project(tree), UNREADABLE),
     "stop_reason": Target(in_project(stop_reason)),

@@ -21,7 +21,7 @@ def comparison(tmp_path: Path) -> TreeComparison:
 
 
 def unfolding(folder: Path, size: int) -> str:
-    """A blob of so many zeros, in the folder of a run; git does not compare the id of what it reads."""
+    """A blob of zeros, in the folder of a run; git does not compare the id of what it reads."""
     id, compress = "ab" * 20, zlib.compressobj(1)
     (folder / "ab").mkdir(parents=True, exist_ok=True)
     with (folder / "ab" / id[2:]).open("wb") as file:

@@ -9,7 +9,7 @@ MAX_LEFT = 50
 """How many are named for one attempt."""
 
 
-class LeftInGit(Struct, frozen=True, omit_defaults=True):
+class LeftInGit(Struct, frozen=True):
     path: str
     """Relative to the project."""
     kind: LeftKind

@@ -14,6 +14,7 @@ from functools import reduce
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.facts import GitLeft
@@ -108,7 +109,7 @@ class GitGuard:
 
     def found(self, attempt: AttemptLayout, writable: Collection[str]) -> list[FoundInGit]:
         """What the program of the attempt left; what could start programs comes first."""
-        before = _read(attempt.git)
+        before = read_before(attempt.git, self._project)
         if before is None:
             return []  # It was never started.
         found = {one.path: one for one in self._found(before) if one.path not in writable}
@@ -224,9 +225,19 @@ def _written(before: GitBefore) -> bytes:
     return json.dumps(msgspec.to_builtins(before)).encode()
 
 
-def _read(path: str) -> GitBefore | None:
+def read_before(path: str, project: str) -> GitBefore | None:
+    """The record of an attempt, or None. The folder of a run may have come from elsewhere: what
+    is outside of the project doesn't count."""
     content = files.read_usable(path, _MAX_RECORD)
     try:
-        return None if content is None else msgspec.convert(json.loads(content), GitBefore)
-    except (ValueError, msgspec.ValidationError):
+        before = None if content is None else msgspec.convert(json.loads(content), GitBefore)
+    except (ValueError, RecursionError):
         return GitBefore()
+    if before is None:
+        return None
+
+    def is_inside(place: str) -> bool:
+        return place.startswith(f"{project}/") and place == os.path.normpath(place) and "\0" not in place
+
+    known = {place: about for place, about in before.repositories.items() if is_inside(place)}
+    return replace(before, repositories=known, missing=tuple(filter(is_inside, before.missing)))

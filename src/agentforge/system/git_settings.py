@@ -161,11 +161,11 @@ def _named(setting: _Setting) -> Iterator[tuple[str, str]]:
     elif setting.name.startswith(("alias.", "url.")) and not value.startswith("!"):
         return  # Arguments of git, the beginning of an address.
     elif not setting.name.endswith(_NEVER_COMMANDS):
-        yield from ((word, "program") for word in _programs(value.removeprefix("!")))
+        yield from ((word, "program") for word in programs_in(value.removeprefix("!")))
         yield from ((word, "word") for word in value.split() if "/" in word)
 
 
-def _programs(value: str, depth: int = 0) -> Iterator[str]:
+def programs_in(value: str, depth: int = 0) -> Iterator[str]:
     """The programs that a command starts, as far as they are written as paths, and the scripts that it gives
     to interpreters."""
     if "/" in value and not any(character in value for character in "'\"\\;|&()$`"):
@@ -174,7 +174,7 @@ def _programs(value: str, depth: int = 0) -> Iterator[str]:
         is_script = False
         for word in _words(command):
             if is_script and " " in word and depth < MAX_NESTED:
-                yield from _programs(word, depth + 1)  # As in `sh -c '…'`.
+                yield from programs_in(word, depth + 1)  # As in `sh -c '…'`.
             if word.startswith("-") or _ASSIGNMENT.fullmatch(word):
                 continue
             runs_another = _RUNS_ANOTHER.fullmatch(os.path.basename(word))
