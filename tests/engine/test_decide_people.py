@@ -16,6 +16,7 @@ from agentforge.engine.replan import plan_change
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.errors import IllegalMove
+from agentforge.model.git_left import LeftInGit
 from agentforge.model.plan import Approval, Judgment, Plan, Queue, StageNode
 from agentforge.model.request import Feedback, Note, Request
 from agentforge.model.state import RunState, StageState
@@ -96,6 +97,24 @@ def test_approval_has_its_question_options_and_answerers() -> None:
     assert (plain.due_at, plain.default) == (None, None)
     (asked,) = requests(play(plan_of(approved(message="Ship it?", by="agent")), DONE))
     assert (asked.question, asked.answerers) == ("Ship it?", ("person", "agent"))
+
+
+@pytest.mark.parametrize(
+    ("number", "end"),
+    [
+        (1, "Left for git: 0/.git, a new repository."),
+        (3, "0/.git, a new repository. 1/.git, a new repository. 2/.git, a new repository."),
+        (5, "2/.git, a new repository and 2 more."),
+    ],
+)
+def test_approval_names_what_was_left_for_git(number: int, end: str) -> None:
+    conversation = play(plan_of(approved()), ONE)
+    left = tuple(LeftInGit(f"{n}/.git", "repository") for n in range(number))
+    conversation.record(f.GitLeft(left), Cursor("0", 1, 1))
+    conversation.happens("completed")
+    (asked,) = requests(conversation)
+    assert asked.question.startswith("Approve the result of stage 'plan'? Left for git: 0/.git")
+    assert asked.question.endswith(end)
 
 
 def test_feedback_reaches_the_next_visit_and_no_later_one() -> None:

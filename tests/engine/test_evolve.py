@@ -19,6 +19,7 @@ from agentforge.model.cursor import Cursor
 from agentforge.model.errors import LogCorrupt
 from agentforge.model.event import Event
 from agentforge.model.failure import FailureKind
+from agentforge.model.git_left import MAX_LEFT, LeftInGit
 from agentforge.model.place import visits_key
 from agentforge.model.plan import Judgment
 from agentforge.model.result import Decision, Result, Usage
@@ -389,6 +390,21 @@ def test_refused_files_are_remembered_but_not_without_end() -> None:
         state = evolve(state, event(number + 2, f.FileRefused(f"control/{number}", "empty", f"{number}.x")))
     assert len(state.refused) == MAX_REFUSED
     assert state.refused[0] == RefusedFile("control/3", "empty", "3.x")
+
+
+def test_what_was_left_for_git_belongs_to_its_visit_and_is_named_once() -> None:
+    state = replace(fold([event(1, started(PLAN))]), at=StageState("0", 2))
+    items = tuple(LeftInGit(f"{number}/.git", "repository") for number in range(MAX_LEFT + 1))
+    left = f.GitLeft(items[:2])
+    for elsewhere in (None, Cursor("0", 1, 1), Cursor("1", 2, 1), Cursor("0", 2, 1, "codex")):
+        assert evolve(state, event(2, left, elsewhere)).at == state.at
+    here = Cursor("0", 2, 1)
+    state = evolve(evolve(state, event(2, left, here)), event(3, left, here))
+    assert state.node is not None
+    assert state.node.git_left == items[:2]
+    full = evolve(state, event(4, f.GitLeft(items), here))
+    assert full.node is not None
+    assert full.node.git_left == items[1:]
 
 
 def test_state_of_a_block_holds_no_collection_that_grows_by_iteration() -> None:

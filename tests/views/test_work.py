@@ -9,6 +9,7 @@ from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
 from agentforge.model.failure import FailureKind
 from agentforge.model.file_change import Changes, FileChange
+from agentforge.model.git_left import LeftInGit
 from agentforge.model.plan import Plan
 from agentforge.model.result import Decision, Result, Usage, WorkReport
 from agentforge.views.lines.work import (
@@ -200,6 +201,24 @@ def test_rows_of_a_failed_and_of_a_running_iteration() -> None:
     assert dict(rows(story.last))["Provider"] == "command"
     bare = IterationWork("0", "plan", 1, 1, story.events[0].at)
     assert [label for label, _ in rows(bare)] == ["Status", "Changed"]
+
+
+def test_rows_of_what_was_left_for_git() -> None:
+    stays = LeftInGit("sub", "submodule")
+    moved = LeftInGit("a b/.git", "repository", "it has hooks", "a b/.git.disabled")
+    inc = LeftInGit("inc", "settings", "new", "inc.disabled")
+    story = entered().add(f.GitLeft((stays,)), here(7)).begin(here()).add(f.GitLeft((stays,)), here())
+    row = next(row for row in work_rows(story.last, None, "running") if row.label == "For git")
+    assert (row.value, row.lines) == ("1 item left", ("sub, a new submodule in the index",))
+    story.add(f.GitLeft((stays, moved, inc), 2), here())
+    assert iteration_view(story.last, None).git_left == (stays, moved, inc)
+    row = next(row for row in work_rows(story.last, None, "running") if row.label == "For git")
+    assert row.value == "5 items left"
+    assert row.lines[1:] == (
+        "a b/.git, a new repository: it has hooks; renamed to a b/.git.disabled",
+        "inc: new; renamed to inc.disabled",
+        "to accept what was renamed, look at it, then: mv 'a b/.git.disabled' 'a b/.git'",
+    )
 
 
 def test_changes_are_unknown_reported_shared_or_nothing() -> None:
