@@ -42,7 +42,7 @@ EVER = "1970-01-01T00:00:00Z"
 def violations(story: Story, expected: dict) -> list[str]:
     """Everything that is wrong; `expected` is the uninterrupted run's `final_state`."""
     found = list(story.trouble)
-    log = (_chain, _verify, _nothing_lost, _once, _numbers, _order)
+    log = (_chain, _verify, _nothing_lost, _once, _closed, _numbers, _order)
     checks = (*log, _attempts, _ledger, _sessions, _rest, _strays)
     checks += (hook_violations,) if story.scenario.hooks else ()
     checks += ((_recorded,) if story.scenario.record else ()) + ((_trees,) if story.scenario.tracked else ())
@@ -135,6 +135,18 @@ def _once(story: Story) -> Iterator[str]:
         elif kind in CONTROLS and data.get("control"):
             seen["control", data["control"]] += 1
     yield from (f"recorded {count} times: {what}" for what, count in seen.items() if count > 1)
+
+
+def _closed(story: Story) -> Iterator[str]:
+    """No request is open at the end of a run."""
+    events = story.events()
+    ids = {kind: {event["data"]["id"] for event in events if event["type"] == kind} for kind in _REQUESTS}
+    is_over = any(event["type"] in ("session_complete", "session_aborted") for event in events)
+    for id in ids["request_opened"] - ids["request_resolved"] if is_over else ():
+        yield f"request {id} is open at the end of the run"
+
+
+_REQUESTS = ("request_opened", "request_resolved")
 
 
 def _numbers(story: Story) -> Iterator[str]:

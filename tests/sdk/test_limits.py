@@ -68,7 +68,7 @@ def test_a_wait_is_a_recorded_time_that_others_can_see(tmp_path: Path) -> None:
             assert (attempt.status, attempt.due_at) == (TaskStatus.WAITING, QUOTA.resets_at)
             (row,) = made.list()
             assert row.status == "running"
-            assert table([row], NOON)[-1].endswith(
+            assert table([row], NOON, "agentforge")[-1].endswith(
                 " waiting: plan: one, for another 5h 00m: usage limit reached"
             )
             clock.advance(5 * 3600)
