@@ -135,11 +135,17 @@ def test_a_cost_that_no_agent_reported_is_shown_as_unknown() -> None:
     unpriced = (replace(COMPLETED[0], usage=other), Cursor("0", 1, 2))
     idle = (replace(COMPLETED[0], usage=Usage(model="gpt-6")), Cursor("0", 1, 3))
     events = (STARTED, NODE, COMPLETED, unpriced, unpriced, idle)
-    assert shown(seen(*events, status="running"))["Cost"] == "$0.25 + gpt-5: unknown"
+    assert shown(seen(*events, status="running"))["Cost"] == "$0.25 + unknown (no price for gpt-5)"
     unnamed = (replace(COMPLETED[0], usage=replace(other, model=None)), Cursor("0", 1, 2))
-    assert shown(seen(STARTED, NODE, unnamed, status="running"))["Cost"] == "unnamed model: unknown"
+    assert (
+        shown(seen(STARTED, NODE, unnamed, status="running"))["Cost"]
+        == "unknown (no price for unnamed model)"
+    )
     begun = (replace(COMPLETED[0], usage=Usage(model="gpt-7", agent_session="s1")), Cursor("0", 1, 2))
-    assert shown(seen(STARTED, NODE, COMPLETED, begun, status="running"))["Cost"] == "$0.25 + gpt-7: unknown"
+    assert (
+        shown(seen(STARTED, NODE, COMPLETED, begun, status="running"))["Cost"]
+        == "$0.25 + unknown (no price for gpt-7)"
+    )
 
 
 @pytest.mark.parametrize(

@@ -99,9 +99,11 @@ def money(usd: float) -> str:
 
 
 def cost(usd: float, unpriced: Sequence[str]) -> str:
-    """`$0.02`, `$0.02 + gpt-5: unknown`, or an empty string if nothing was spent."""
+    """`$0.02`, `$0.02 + unknown (no price for gpt-5)`, `unknown (no price for gpt-5)`, or an empty string if
+    nothing was spent."""
     parts = [money(usd)] if usd else []
-    parts += [f"{one_line(model, 40)}: unknown" for model in unpriced]
+    if unpriced:
+        parts.append(f"unknown (no price for {', '.join(one_line(model, 40) for model in unpriced)})")
     return " + ".join(parts)
 
 
