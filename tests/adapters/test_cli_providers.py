@@ -1,5 +1,6 @@
 """The providers that are agents' CLIs: the contract on stand-ins for them, and how they are called."""
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from agentforge.adapters.providers.gemini import GEMINI
 from agentforge.adapters.providers.opencode import OPENCODE
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.failure import FailureKind
-from agentforge.ports.provider import Command, ExecuteRequest, Provider
+from agentforge.ports.provider import Command, ExecuteRequest, Exit, Provider
 from agentforge.testing.provider_contract import ProcessProviderContract, run
 
 SLOW = "import subprocess\nsubprocess.run(['sleep', '300'])\n"
@@ -493,3 +494,12 @@ def test_command_in_the_config_is_another_program(cli: AgentCli, bin: Path, tmp_
     CliAgent(cli, {"PATH": ""}, config={"command": str(other)}).validate()
     with pytest.raises(ProviderUnusable, match=f"{cli.title} CLI not found: 'no-such'"):
         command(cli, bin, config={"command": "no-such"})
+
+
+def test_a_variable_that_codex_misses_is_passed_on() -> None:
+    said = "Missing environment variable: `FAKE_API_KEY`."
+    stream = json.dumps({"type": "turn.failed", "error": {"message": said}})
+    failure = CliAgent(CODEX, {}).interpret(Exit(1, None, 5, stream)).failure
+    assert failure is not None
+    fix = "set FAKE_API_KEY and pass it on with `pass_env: [FAKE_API_KEY]` in the provider's config"
+    assert failure.message == f"Codex: {said.rstrip('.')}; {fix}"

@@ -36,6 +36,7 @@ PATTERN_SECONDS = 5.0
 """For one search, including the start of its process on a busy machine."""
 # Without a quantifier, a search takes linear time.
 _QUANTIFIERS = re.compile(r"[*+?{]")
+MISSING_VARIABLE = re.compile(r"Missing environment variable: `(\w{1,100})`")
 NOISE = re.compile(r"^\s*(at |\{|\}|$)|^warning\b", re.IGNORECASE)
 ERROR = re.compile(r"^\W*(error|fatal|panic)", re.IGNORECASE)
 
@@ -122,7 +123,12 @@ def _with_login_hint(cli: AgentCli, failure: Failure | None) -> Failure | None:
     if failure is None or failure.kind is not FailureKind.PROVIDER_AUTH or not cli.log_in:
         return failure
     key = f", or set {cli.keys[0]}" if cli.keys else ""
-    return replace(failure, message=f"{failure.message}; {cli.log_in}{key}")
+    if missing := MISSING_VARIABLE.search(failure.message):
+        name = missing[1]
+        fix = f"set {name} and pass it on with `pass_env: [{name}]` in the provider's config"
+    else:
+        fix = f"{cli.log_in}{key}"
+    return replace(failure, message=f"{failure.message.rstrip('.')}; {fix}")
 
 
 def _by_pattern(cli: AgentCli, texts: str, errors: str) -> ReportedError | None:
