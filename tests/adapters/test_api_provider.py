@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 import agentforge
-from agentforge.adapters.providers.api import ApiProvider
+from agentforge.adapters.providers.api import ApiProvider, install_command
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.result import Usage
@@ -222,7 +222,7 @@ def test_missing_packages_are_named_with_the_way_to_install_them(tmp_path: Path)
         [sys.executable, "-I", "-S", "-c", script], capture_output=True, text=True, check=True, timeout=60
     )
     assert "(pydantic_ai, anthropic, openai, jsonschema)" in ran.stdout
-    assert "Install with: pip install '.[api]', in a clone" in ran.stdout
+    assert "-m pip install '.[api]', in a clone" in ran.stdout
 
 
 def test_nothing_heavy_is_imported_to_offer_the_provider() -> None:
@@ -285,3 +285,15 @@ def test_progress_is_shown_as_text(event: Any, words: str) -> None:
     assert isinstance(provider, ShowsProgress)
     assert provider.progress(encode(event).decode()) == words
     assert provider.progress("no json") == ""
+
+
+@pytest.mark.parametrize(
+    ("prefix", "command"),
+    [
+        ("/home/me/.local/share/pipx/venvs/agentforge", "pipx install --force '.[api]'"),
+        ("/home/me/.local/share/uv/tools/agentforge", "uv tool install --force '.[api]'"),
+        ("/home/me/app/.venv", "'/my python' -m pip install '.[api]'"),
+    ],
+)
+def test_the_extra_is_installed_in_the_way_that_this_program_was(prefix: str, command: str) -> None:
+    assert install_command(prefix, "/my python") == f"{command}, in a clone of AgentForge"

@@ -1,9 +1,11 @@
 """Models called directly: the tool loop as the agent program. Needs the extra `api`."""
 
 import os
+import shlex
 import sys
 from collections.abc import Mapping
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
@@ -38,7 +40,19 @@ from agentforge.tool_loop.task import (
     program_argv,
 )
 
-INSTALL = "pip install '.[api]', in a clone of AgentForge"
+
+def install_command(prefix: str, executable: str) -> str:
+    """How to add the packages to the environment of this program."""
+    folders = Path(prefix).parts
+    if "pipx" in folders:
+        command = "pipx install --force '.[api]'"
+    elif "uv" in folders and "tools" in folders:
+        command = "uv tool install --force '.[api]'"
+    else:
+        command = f"{shlex.quote(executable)} -m pip install '.[api]'"
+    return f"{command}, in a clone of AgentForge"
+
+
 NEEDED = ("pydantic_ai", "anthropic", "openai", "jsonschema")
 SESSIONS = "api-sessions"
 # The engine's files in an iteration's folder; all others belong to the agent.
@@ -91,7 +105,7 @@ class ApiProvider(ProgramProvider):
         if missing:
             raise ProviderUnusable(
                 f"provider {self.name} needs packages that aren't installed ({', '.join(missing)}). "
-                f"Install with: {INSTALL}"
+                f"Install with: {install_command(sys.prefix, sys.executable)}"
             )
         if self._config.defaults:
             self._config.read({})
