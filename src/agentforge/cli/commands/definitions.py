@@ -1,7 +1,7 @@
 """`agentforge stages` and `agentforge pipelines`: list the definitions of a project."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -12,6 +12,9 @@ from agentforge.views.text import one_line, padded, width
 
 if TYPE_CHECKING:
     from agentforge import Available
+
+FIRST = frozenset(("work", "improve-plan", "test-scanner", "idea-wizard", "docs-improve", "ideate"))
+"""Built-in definitions that make sense alone, in any project."""
 
 
 @click.command()
@@ -46,7 +49,18 @@ def _show(found: "Sequence[Available]", what: str, where: str) -> None:
         echo(f"No {what} yet; create one in {where}")
         return
     columns = max(width(one.name) for one in found)
-    for one in found:
-        described = one_line(one.description, 90)
-        line = f"  {styled(padded(one.name, columns), 'strong')}  {described}".rstrip()
-        echo_wrapped(line, indent=columns + 4)
+    for title, some in _groups(found):
+        echo(styled(f"{title}:", "dim"))
+        for one in some:
+            described = one_line(one.description, 90)
+            line = f"  {styled(padded(one.name, columns), 'strong')}  {described}".rstrip()
+            echo_wrapped(line, indent=columns + 4)
+
+
+def _groups(found: "Sequence[Available]") -> "Iterator[tuple[str, list[Available]]]":
+    """What belongs to the project or to the user first; then what a first run needs."""
+    own = [one for one in found if not one.is_builtin]
+    first = [one for one in found if one.is_builtin and one.name in FIRST]
+    others = [one for one in found if one.is_builtin and one.name not in FIRST]
+    groups = (("Yours", own), ("Built in", first), ("Built in, from agent-pipelines", others))
+    yield from ((title, some) for title, some in groups if some)
