@@ -264,7 +264,7 @@ def test_older_claude_without_counts_by_run_is_read_too() -> None:
     [
         ("claude/text", "opus", "claude-sonnet-4-5"),
         ("codex/text", "gpt-5-codex:low", "gpt-5-codex"),
-        ("codex/text", "", "gpt-5.2-codex"),
+        ("codex/text", "", "gpt-5.5"),
         ("opencode/text", "anthropic/claude:high", "anthropic/claude"),
         ("opencode/text", "", None),
         ("gemini/text", "", "gemini-2.5-pro"),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentforge.definition.compiler import compile_stage
+from agentforge.definition.compiler import compile_pipeline, compile_stage
 from agentforge.model.errors import DefinitionError
 from agentforge.model.plan import Overrides
 
@@ -481,3 +481,57 @@ def test_unknown_variables_are_reported_in_inline_prompts_and_blocks() -> None:
 
 def test_a_pipeline_that_is_not_yaml_is_refused() -> None:
     assert [where(diagnostic) for diagnostic in found("a: b: c\n")] == ["syntax 1:5"]
+
+
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [
+        *(
+            (key, "the maximum number of iterations is `runs`")
+            for key in ("max", "iterations", "max_iterations")
+        ),
+        *((key, "use `retry.max_attempts`") for key in ("retries", "max_retries", "attempts")),
+    ],
+)
+def test_other_names_of_runs_and_attempts_are_errors_with_ours(key: str, hint: str) -> None:
+    (diagnostic,) = found(node(f"prompt: x\n    {key}: 3"))
+    assert (diagnostic.severity, diagnostic.code, diagnostic.hint) == ("error", "misplaced-key", hint)
+    block = f"nodes: [{{id: p, parallel: {{providers: [claude], stages: [{{id: a, prompt: x, {key}: 3}}]}}}}]"
+    assert [one.hint for one in found(block)] == [hint]
+
+
+def test_a_value_of_another_shape_is_refused_with_the_shape_that_fits() -> None:
+    (wrong,) = found("nodes:\n  - {id: a, parallel: [x]}\n")
+    assert wrong.hint.startswith("write `parallel: {providers: [claude, codex], stages: ")
+    (wrong,) = found(node("prompt: x\n    approve: [a]"))
+    keys = "`message`, `by`, `timeout`, `on_timeout`, `rounds`"
+    assert wrong.message == f"`approve` must be true, false or a mapping with {keys}, got a list"
+
+
+@pytest.mark.parametrize("given", [Overrides(model=""), Overrides(model=" "), Overrides(provider="")])
+def test_an_empty_model_or_provider_of_the_caller_is_an_error(given: Overrides) -> None:
+    (wrong,) = found(node("prompt: x"), overrides=given)
+    assert wrong.code == "bad-value"
+    assert wrong.message in ("the model is empty", "the provider is empty")
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ("5", "`model` must be text, got the number `5`"),
+        ("true", "`model` must be text"),
+        ('""', "`model` is empty"),
+    ],
+)
+def test_a_model_is_text(model: str, message: str) -> None:
+    for text in (f"model: {model}", f"provider: {{type: claude, model: {model}}}"):
+        (wrong,) = found(node(f"prompt: x\n    {text}"))
+        assert wrong.is_error
+        assert wrong.message.startswith(message)
+    assert found(node('prompt: x\n    model: "5"')) == []
+
+
+def test_a_folder_with_the_name_of_a_pipeline_file_is_called_one() -> None:
+    world = TextWorld({"adir.yaml/x": ""})
+    with pytest.raises(DefinitionError, match=r"`adir\.yaml` is a folder, not a pipeline file"):
+        compile_pipeline(world, "adir.yaml", "session")

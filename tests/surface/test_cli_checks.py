@@ -115,7 +115,7 @@ def test_lint_checks_what_the_machine_lacks_unless_it_is_static(project: Project
     (project.root / ".agentforge/providers/mine.yaml").write_text("program: sh\n")
     done = project.call("lint")
     assert done.code == 2
-    assert "[ERROR] .claude/stages/tidy/stage.yaml:1:1: provider-unusable: Codex CLI not found." in done.out
+    assert "[ERROR] .claude/stages/tidy/stage.yaml:1:11: provider-unusable: Codex CLI not found." in done.out
     hint = "To validate only the files: agentforge lint --static\n"
     assert done.err.endswith(hint)
     static = project.call("lint", "--static", "--json")

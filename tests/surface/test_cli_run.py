@@ -339,3 +339,28 @@ def test_a_closed_pipe_ends_the_output_not_the_run(project: Project) -> None:
         run.process.stdout = None
         assert run.process.wait(60) == 0
     assert project.state("auth")["status"] == "completed"
+
+
+def test_a_file_without_p_gets_the_command_that_runs_it(project: Project) -> None:
+    done = project.call("run", project.pipeline(f"plan={WRITE_RESULT}"))
+    assert (done.code, done.err) == (
+        2,
+        "Error: unexpected extra argument 'p.yaml'\n  hint: `agentforge run -p p.yaml` runs a pipeline\n",
+    )
+
+
+def test_a_missing_file_and_a_folder_are_short_errors(project: Project) -> None:
+    (project.root / "adir.yaml").mkdir()
+    missing, folder = (project.call("run", "-p", name) for name in ("nosuch.yaml", "adir.yaml"))
+    assert (missing.code, missing.err) == (
+        2,
+        "Error: no pipeline file `nosuch.yaml`\n  hint: check the path\n",
+    )
+    assert folder.err == "Error: `adir.yaml` is a folder, not a pipeline file\n  hint: name a file in it\n"
+
+
+def test_hints_name_the_stage_that_was_typed(project: Project) -> None:
+    assert project.call("work", "--nosuch").err.endswith("  hint: see `agentforge work --help`\n")
+    assert project.call("loop", "work", "--nosuch").err.endswith("  hint: see `agentforge loop --help`\n")
+    negative = project.call("work", "fix", "-3")
+    assert negative.err.startswith("Error: a number must be at least 1, got one that begins with '-3'\n")

@@ -179,6 +179,7 @@ class Commands(click.Group):
             return command.name, command, args[1:]
         stages = _stages(ctx, args)
         if word in stages:
+            invocation(ctx).stage = word
             loop = self.get_command(ctx, "loop")
             return "loop", loop, args
         if ctx.resilient_parsing:
@@ -251,7 +252,7 @@ def call(arguments: list[str], path: str = "agentforge") -> int:
         echo(*error.format_message().split("\n"))
         return exit_codes.FAILED if seen.name == SHELL_ENGINE_NAME and not arguments else exit_codes.USAGE
     except click.ClickException as error:
-        return show_usage_error(error, as_json=seen.as_json, program=_program(seen))
+        return show_usage_error(error, as_json=seen.as_json, program=_program(seen), stage=seen.stage)
     except AgentForgeError as error:
         _record_failure(seen, error)
         return show_error(error, as_json=seen.as_json, program=_program(seen))

@@ -168,9 +168,14 @@ def show_error(error: "AgentForgeError", *, as_json: bool, program: str = PROGRA
     if diagnostics := getattr(error, "diagnostics", ()):
         about["diagnostics"] = diagnostics
     if diagnostics and not as_json:
-        from agentforge.model.diagnostic import render
+        from agentforge.model.diagnostic import ARGUMENTS, render
 
-        note(f"{render(diagnostics)}\n")
+        only = diagnostics[0]
+        if len(diagnostics) == 1 and only.place.file == ARGUMENTS:
+            # The line of an excerpt would only repeat the argument.
+            about |= {"message": only.message, "hint": only.hint}
+        else:
+            note(f"{render(diagnostics)}\n")
     if executes := getattr(error, "executes", ()):
         about["executes"] = executes
         if not as_json:
@@ -198,10 +203,18 @@ def show_executions(executes: "Sequence[Execution]") -> None:
         note(f"  {line}")
 
 
-def show_usage_error(error: click.ClickException, *, as_json: bool, program: str = PROGRAM) -> int:
+def show_usage_error(
+    error: click.ClickException, *, as_json: bool, program: str = PROGRAM, stage: str = ""
+) -> int:
+    """`stage`: whose name was given instead of `loop`."""
     context = getattr(error, "ctx", None)
-    hint = getattr(error, "hint", "") or (f"see `{context.command_path} --help`" if context else "")
-    message, hint = with_program(error.format_message(), program), with_program(hint, program)
+    typed = context.command_path if context else ""
+    typed = f"{typed.removesuffix('loop')}{stage}" if stage else typed
+    hint = getattr(error, "hint", "") or (f"see `{typed} --help`" if typed else "")
+    message = error.format_message()
+    if isinstance(error, click.NoSuchOption) and re.fullmatch(r"-\d", error.option_name):
+        message = f"a number must be at least 1, got one that begins with '{error.option_name}'"
+    message, hint = with_program(message, program), with_program(hint, program)
     _show({"code": "usage", "message": message, "hint": hint}, as_json=as_json)
     return exit_codes.USAGE
 

@@ -96,6 +96,8 @@ def missing_pipeline(sources: Sources, name: str) -> tuple[str, str]:
     names = pipeline_names(sources)
     if not is_path(name):
         return f"no pipeline named `{name}`", choice(name, "pipelines", names)
+    if sources.is_dir(absolute(sources.project, name)):
+        return f"`{name}` is a folder, not a pipeline file", "name a file in it"
     stem = basename(name).rsplit(".", 1)[0]
     hint = f"for the pipeline named `{stem}`, leave out the ending" if stem in names else "check the path"
     return f"no pipeline file `{name}`", hint
@@ -239,20 +241,23 @@ class Available(Struct, frozen=True):
     description: str
     path: str
     """Relative to the project if inside it."""
+    is_builtin: bool = False
 
 
 def available_stages(sources: Sources) -> list[Available]:
     return [
-        Available(name, _description(sources, join(folder, _STAGE_FILE)), relative(sources.project, folder))
+        _available(name, join(folder, _STAGE_FILE), folder, sources)
         for name, folder in stage_folders(sources).items()
     ]
 
 
 def available_pipelines(sources: Sources) -> list[Available]:
-    return [
-        Available(name, _description(sources, path), relative(sources.project, path))
-        for name, path in pipeline_files(sources).items()
-    ]
+    return [_available(name, path, path, sources) for name, path in pipeline_files(sources).items()]
+
+
+def _available(name: str, file: str, path: str, sources: Sources) -> Available:
+    is_builtin = path.startswith(f"{sources.builtin}/")
+    return Available(name, _description(sources, file), relative(sources.project, path), is_builtin)
 
 
 def stage_folders(sources: Sources) -> dict[str, str]:

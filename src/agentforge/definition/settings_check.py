@@ -9,7 +9,7 @@ from agentforge.definition.report import Report
 from agentforge.model.diagnostic import SourcePlace
 from agentforge.model.plan import ProviderChoice
 
-_QUOTED = re.compile(r"`(\w+)")
+_QUOTED = re.compile(r"`([a-z]\w*)")
 
 
 class SettingProblem(Struct, frozen=True):
@@ -27,6 +27,12 @@ def named_setting(message: str, choice: ProviderChoice) -> str:
     """The setting that the message is about, or `model`; empty: it is about none that is written."""
     written = {"model", *choice.config}
     return next((name for name in _QUOTED.findall(message) if name in written), "")
+
+
+def is_of_definition(message: str, choice: ProviderChoice) -> bool:
+    """Whether an error is about what is written, or missing, in a definition; otherwise it is about this
+    machine."""
+    return bool(_QUOTED.search(message)) or (choice.model != "" and choice.model in message)
 
 
 def report_settings(

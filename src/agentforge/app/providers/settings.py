@@ -2,7 +2,12 @@
 
 from collections.abc import Callable, Iterator
 
-from agentforge.definition.settings_check import SettingProblem, SettingsCheck, named_setting
+from agentforge.definition.settings_check import (
+    SettingProblem,
+    SettingsCheck,
+    is_of_definition,
+    named_setting,
+)
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.plan import ProviderChoice
 from agentforge.ports.provider import Provider, ValidatesSettings
@@ -19,7 +24,8 @@ def settings_check(known: Callable[[str], Provider | None]) -> SettingsCheck:
             warnings = provider.validate_settings(choice.model, choice.config)
         except ProviderUnusable as error:
             for one in (error, *error.others):
-                yield SettingProblem(one.message, one.hint)
+                if is_of_definition(one.message, choice):
+                    yield SettingProblem(one.message, one.hint)
             return
         # The others are about this machine, such as a missing key.
         for text in warnings or ():

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentforge.cli.invocation import invocation, project_options
-from agentforge.cli.output import echo, print_json, wrapped
+from agentforge.cli.output import echo, note, print_json, wrapped
 from agentforge.cli.run_options import RunOptions, compile_and_warn, override_options
 
 if TYPE_CHECKING:
@@ -33,6 +33,10 @@ def dry_run(words: tuple[str, ...], **options: Any) -> None:
     with open_engine(call := invocation()) as sync:
         given = _given(sync.engine, words, options)
         compiled = compile_and_warn(given.compiled, sync.engine)
+        if words[0] not in KINDS and _names_both(sync.engine, words[0]):
+            note(
+                f"'{words[0]}' is a pipeline and a stage. This is the pipeline; `loop {words[0]}` the stage."
+            )
         if call.as_json:
             print_json(_as_json(sync, compiled))
         else:
@@ -61,6 +65,11 @@ def _given(engine: "Engine", words: tuple[str, ...], options: dict[str, Any]) ->
     name, session = (*rest, DEFAULT_SESSION)[:2]
     is_stage = kind in STAGE_KINDS or (not kind and _names_stage(engine, name))
     return RunOptions(session, options, None if is_stage else name, name if is_stage else None)
+
+
+def _names_both(engine: "Engine", name: str) -> bool:
+    definitions = engine.definitions
+    return name in definitions.pipeline_names() and name in definitions.stage_names()
 
 
 def _names_stage(engine: "Engine", name: str) -> bool:

@@ -1,5 +1,6 @@
 """`agentforge run`: run a pipeline in the foreground."""
 
+from shlex import quote
 from typing import Any
 
 import click
@@ -10,7 +11,8 @@ from agentforge.cli.start import start_attached
 from agentforge.cli.trust import trust_option
 
 
-@click.command()
+@click.command(context_settings={"allow_extra_args": True})
+@click.pass_context
 @click.option("-p", "--pipeline", metavar="PIPELINE|FILE", help="Pipeline file or name.")
 @click.option("-s", "--session", help="Name of the run.  [default: the pipeline's name and the time]")
 @click.option("--force", is_flag=True, help="Stop and archive any run with this name, then start over.")
@@ -21,6 +23,8 @@ from agentforge.cli.trust import trust_option
 @override_options
 @engine_options
 def run(
+    context: click.Context,
+    /,
     *,
     pipeline: str | None,
     session: str | None,
@@ -34,6 +38,10 @@ def run(
 
     Ctrl-C lets the agent finish its iteration and pauses the run; `agentforge resume` resumes it.
     """
+    if context.args:
+        error = click.UsageError(f"unexpected extra argument '{context.args[0]}'", context)
+        error.hint = f"`agentforge run -p {quote(context.args[0])}` runs a pipeline"  # type: ignore[attr-defined]
+        raise error
     if pipeline is None:
         raise click.UsageError(
             "missing pipeline: pass a file or a name with -p (`agentforge pipelines` lists the named ones)"

@@ -24,6 +24,7 @@ from agentforge.definition.read.values import (
 from agentforge.definition.read.work_keys import (
     DEFAULT_KEYS,
     OF_PIPELINE,
+    OTHER_NAMES,
     UNSUPPORTED,
     WORK_KEYS,
     build_work,
@@ -164,7 +165,7 @@ STAGE_NODE = Table(
     "stageNode",
     required=(Required(_OF_A_STAGE),),
     unsupported=UNSUPPORTED,
-    misplaced=OF_PIPELINE,
+    misplaced=OF_PIPELINE | OTHER_NAMES,
 )
 STAGE_OF_BLOCK = Table(
     "stage of the block",
@@ -173,7 +174,7 @@ STAGE_OF_BLOCK = Table(
     "stageOfBlock",
     required=(Required(_OF_A_STAGE),),
     unsupported=UNSUPPORTED,
-    misplaced={"checkpoint": "put it on the block, beside `parallel`", **OF_PIPELINE},
+    misplaced={"checkpoint": "put it on the block, beside `parallel`", **OF_PIPELINE, **OTHER_NAMES},
 )
 
 
@@ -247,6 +248,7 @@ BLOCK = Table(
     },
 )
 
+_SHAPE = "write `parallel: {providers: [claude, codex], stages: [{id: plan, prompt: …}]}`"
 _APPROVE = next(key for key in DEFAULT_KEYS if key.name == "approve")
 _DESCRIPTION = Key("description", PROSE, "What the node is for.")
 _BLOCK_WORK = (_DESCRIPTION, _APPROVE)
@@ -256,7 +258,7 @@ PARALLEL_NODE = Table(
         *_ID_KEYS,
         *_BLOCK_WORK,
         _CHECKPOINT,
-        Key("parallel", Nested(BLOCK), "Stages that several providers run in parallel."),
+        Key("parallel", Nested(BLOCK, shape=_SHAPE), "Stages that several providers run in parallel."),
     ),
     lambda entries: _node(entries, _BLOCK_WORK, block=entries.get("parallel"), is_stage=False),
     name="parallelNode",

@@ -152,6 +152,8 @@ class Nested(Struct, frozen=True):
     """The key that a plain value is short for: `sandbox: bwrap` is `sandbox: {type: bwrap}`."""
     plain: ValueKind | None = None
     """An alternative kind of value with its own meaning."""
+    shape: str = ""
+    """The hint for another kind of value."""
 
     def read(self, tree: Tree, name: str, report: Report) -> Any:
         if isinstance(tree, Keyed):
@@ -159,7 +161,7 @@ class Nested(Struct, frozen=True):
         if self.plain:
             return self.plain.read(tree, name, report)
         if not self.short:
-            as_mapping(tree, name, report)
+            as_mapping(tree, name, report, self.shape)
             return None
         if isinstance(tree, Listed):
             report.error("bad-type", tree.at, f"{name} must be text or a mapping, got {kind_of(tree)}")

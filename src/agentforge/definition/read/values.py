@@ -149,6 +149,8 @@ class Number(Struct, frozen=True):
 class Flag(Struct, frozen=True):
     switch: bool = False
     """Whether `on` and `off`, which are strings in YAML 1.2, are accepted as well."""
+    mapping: str = ""
+    """For the message: the keys of the mapping that is accepted instead."""
 
     def read(self, tree: Tree, name: str, report: Report) -> Written[bool] | None:
         if isinstance(tree, Scalar) and isinstance(tree.value, bool):
@@ -156,6 +158,8 @@ class Flag(Struct, frozen=True):
         if self.switch and isinstance(tree, Scalar) and tree.text in _SWITCH:
             return Written(_SWITCH[tree.text], tree.at)
         words = "on or off" if self.switch else "true or false"
+        if self.mapping:
+            words = f"true, false or a mapping with {self.mapping}"
         report.error("bad-type", tree.at, f"{name} must be {words}, got {kind_of(tree)}")
         return None
 
@@ -256,10 +260,10 @@ def refuse_control_characters(value: str, what: str, at: SourcePlace, report: Re
         report.error("control-character", at, message, hint="remove it; names and paths have one line")
 
 
-def as_mapping(tree: Tree, what: str, report: Report) -> Keyed | None:
+def as_mapping(tree: Tree, what: str, report: Report, hint: str = "") -> Keyed | None:
     if isinstance(tree, Keyed):
         return tree
-    report.error("bad-type", tree.at, f"{what} must be a mapping, got {kind_of(tree)}")
+    report.error("bad-type", tree.at, f"{what} must be a mapping, got {kind_of(tree)}", hint)
     return None
 
 

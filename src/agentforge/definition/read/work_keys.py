@@ -211,6 +211,12 @@ _OF_PIPELINE = {"views": _TOP, "hooks": f"{_TOP}; a hook's `stage` names the nod
 OF_PIPELINE = {**_OF_PIPELINE, "notify": _TOP}
 NOT_FOR_STAGES = {"checkpoint": "put it on the node that runs the stage", **_OF_PIPELINE}
 
+# What other tools call these settings.
+OTHER_NAMES = {
+    **dict.fromkeys(("max", "iterations", "max_iterations"), "the maximum number of iterations is `runs`"),
+    **dict.fromkeys(("retries", "max_retries", "attempts", "max_attempts"), "use `retry.max_attempts`"),
+}
+
 _NAMED = Required(("provider",), "`provider` is an empty list", "name one or more: `[claude, codex]`")
 
 DEFAULT_KEYS = (
@@ -234,7 +240,7 @@ DEFAULT_KEYS = (
     Key("sandbox", Nested(SANDBOX, short="type"), "The sandbox of the agent."),
     Key(
         "approve",
-        Nested(APPROVAL, plain=FLAG),
+        Nested(APPROVAL, plain=Flag(mapping=", ".join(f"`{key.name}`" for key in APPROVAL.keys))),
         "Whether someone approves the result of a stage before the run continues.",
     ),
     Key(
