@@ -1,13 +1,16 @@
 """What `graph`, `dry-run` and `lint` show of checks and routes."""
 
 import xml.etree.ElementTree as ET
+from html import unescape
 
 from msgspec.structs import replace
 from tests.engine.plans import block, nested, plan_of, stage
+from tests.views.test_plan_lines import THIRD
 
 from agentforge.model.check import Check
+from agentforge.model.hook import Hook
 from agentforge.model.layout import RunLayout
-from agentforge.model.plan import CycleLimits, ParallelNode, Plan, Route, StageNode
+from agentforge.model.plan import Approval, CycleLimits, ParallelNode, Plan, Route, StageNode
 from agentforge.views.graph import GraphLimits, GraphRoute, graph
 from agentforge.views.graph_picture import graph_svg
 from agentforge.views.lines.dry_run import preview
@@ -198,3 +201,29 @@ def test_texts_of_a_definition_are_escaped_in_the_picture() -> None:
 
 def test_the_picture_of_a_plan_without_nodes_is_valid() -> None:
     assert texts(graph_svg(plan_of())) == ["refine"]
+
+
+def test_approvals_checkpoints_and_hooks_are_shown_in_the_text_and_the_picture() -> None:
+    build = stage("build", approve=Approval(by="agent"), checkpoint="ship")
+    inside = block("claude", stage("x", approve=Approval()))
+    plan = plan_of(build, inside, nested("n", stage("a")))
+    hooks = (
+        Hook("before", "session_start", "pause"),
+        Hook("own", "stage_end", "confirm", stage="build", condition=THIRD),
+        Hook("each", "iteration_end", "script", script="true"),
+        Hook("branch", "parallel_provider_end", "pause"),
+    )
+    plan = replace(plan, pipeline=replace(plan.pipeline, hooks=hooks))
+    wanted = {
+        "hook before: pause at session_start": 1,
+        "checkpoint ship: a person approves before it is entered": 1,
+        "approval: a person or another agent approves its result": 1,
+        "approval: a person approves its result": 1,
+        "hook own: confirm at stage_end, if iteration > 3": 1,
+        "hook each: script at iteration_end": 3,
+        "hook branch: pause at parallel_provider_end": 1,
+    }
+    lines = [line.strip() for line in graph_lines(plan)]
+    assert {line: lines.count(line) for line in wanted} == wanted
+    picture = unescape(graph_svg(plan))
+    assert {line: picture.count(f">{line}<") for line in wanted} == wanted

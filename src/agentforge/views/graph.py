@@ -8,10 +8,14 @@ from msgspec import Struct
 from agentforge.engine.decide.checks import FAIL, PASS, REJECT
 from agentforge.engine.decide.routes import DEFAULT_CLUSTER, DEFAULT_CYCLES, DEFAULT_NO_PROGRESS, cycle_limits
 from agentforge.model.check import Check
+from agentforge.model.condition import condition_text
+from agentforge.model.hook import POINTS, STAGE_POINTS, HookAction, HookPoint
 from agentforge.model.plan import NestedNode, Node, ParallelNode, PipelineInfo, Plan, Route, StageNode
+from agentforge.model.request import Answerer
 
 GraphAction = Literal["next", "back", "skip", "ask", "fail", "end"]
 GraphKind = Literal["stage", "parallel", "pipeline"]
+BRANCH_POINTS: tuple[HookPoint, ...] = ("parallel_provider_start", "parallel_provider_end")
 
 
 class GraphRoute(Struct, frozen=True):
@@ -34,6 +38,13 @@ class GraphLimits(Struct, frozen=True):
     cluster: int
 
 
+class GraphHook(Struct, frozen=True):
+    id: str
+    point: HookPoint
+    action: HookAction
+    condition: str | None = None
+
+
 class GraphNode(Struct, frozen=True):
     id: str
     kind: GraphKind
@@ -47,6 +58,12 @@ class GraphNode(Struct, frozen=True):
     routes: tuple[GraphRoute, ...] = ()
     limits: GraphLimits | None = None
     """Of a stage with a route back."""
+    checkpoint: str | None = None
+    """A person approves before the node is entered."""
+    approval: Answerer | None = None
+    """Who approves the result of a stage, if anyone."""
+    hooks: tuple[GraphHook, ...] = ()
+    """Those called at this node, in the order of their points."""
     nodes: "tuple[GraphNode, ...]" = ()
     """Of a nested pipeline, or the stages of each branch of a block."""
 
@@ -73,7 +90,12 @@ def _flat(nodes: Sequence[GraphNode]) -> Iterator[GraphNode]:
 
 
 def graph(plan: Plan) -> tuple[GraphNode, ...]:
-    return _nodes(plan.nodes, plan.pipeline, "")
+    return _nodes(plan.nodes, plan, "")
+
+
+def run_hooks(plan: Plan) -> tuple[GraphHook, ...]:
+    """The hooks that are called at no node."""
+    return _hooks(plan, "", tuple(point for point in POINTS if point not in (*STAGE_POINTS, *BRANCH_POINTS)))
 
 
 def stage_routes(stage: StageNode, ids: Sequence[str]) -> tuple[GraphRoute, ...]:
@@ -102,12 +124,21 @@ def stage_limits(stage: StageNode, pipeline: PipelineInfo, ids: Sequence[str]) -
     )
 
 
-def _nodes(nodes: Sequence[Node], pipeline: PipelineInfo, prefix: str) -> tuple[GraphNode, ...]:
+def _hooks(plan: Plan, path: str, points: Sequence[HookPoint]) -> tuple[GraphHook, ...]:
+    return tuple(
+        GraphHook(hook.id, point, hook.action, condition_text(hook.condition) if hook.condition else None)
+        for point in points
+        for hook in plan.hooks(point, path)
+    )
+
+
+def _nodes(nodes: Sequence[Node], plan: Plan, prefix: str) -> tuple[GraphNode, ...]:
+    """`plan`: the outermost one."""
     ids = [node.id for node in nodes]
-    return tuple(_node(node, ids, pipeline, prefix) for node in nodes)
+    return tuple(_node(node, ids, plan, prefix) for node in nodes)
 
 
-def _node(node: Node, ids: Sequence[str], pipeline: PipelineInfo, prefix: str) -> GraphNode:
+def _node(node: Node, ids: Sequence[str], plan: Plan, prefix: str) -> GraphNode:
     path = f"{prefix}{node.path}"
     follows = (_next(node.id, ids),)
     match node:
@@ -120,15 +151,37 @@ def _node(node: Node, ids: Sequence[str], pipeline: PipelineInfo, prefix: str) -
                 node.termination.max,
                 checks=node.checks,
                 routes=stage_routes(node, ids),
-                limits=stage_limits(node, pipeline, ids),
+                limits=stage_limits(node, plan.pipeline, ids),
+                checkpoint=node.checkpoint,
+                approval=node.approve.by if node.approve else None,
+                hooks=_hooks(plan, path, STAGE_POINTS),
             )
         case NestedNode():
-            inner = _nodes(node.plan.nodes, pipeline, f"{path}.")
-            return GraphNode(node.id, "pipeline", path, node.ref, node.runs, routes=follows, nodes=inner)
+            inner = _nodes(node.plan.nodes, plan, f"{path}.")
+            return GraphNode(
+                node.id,
+                "pipeline",
+                path,
+                node.ref,
+                node.runs,
+                routes=follows,
+                checkpoint=node.checkpoint,
+                nodes=inner,
+            )
         case ParallelNode():  # exhaustive
-            inner = _nodes(node.branches[0].stages if node.branches else (), pipeline, prefix)
+            inner = _nodes(node.branches[0].stages if node.branches else (), plan, prefix)
             names = tuple(branch.provider for branch in node.branches)
-            return GraphNode(node.id, "parallel", path, node.id, providers=names, routes=follows, nodes=inner)
+            return GraphNode(
+                node.id,
+                "parallel",
+                path,
+                node.id,
+                providers=names,
+                routes=follows,
+                checkpoint=node.checkpoint,
+                hooks=_hooks(plan, path, BRANCH_POINTS),
+                nodes=inner,
+            )
 
 
 def _route(stage: StageNode, word: str, ids: Sequence[str]) -> GraphRoute:

@@ -9,8 +9,8 @@ from typing import Literal
 from msgspec import Struct
 
 from agentforge.model.plan import Plan
-from agentforge.views.graph import GraphNode, GraphRoute, graph
-from agentforge.views.lines.plan import node_title, route_line
+from agentforge.views.graph import GraphNode, GraphRoute, graph, run_hooks
+from agentforge.views.lines.plan import graph_hook_line, node_title, people_lines, route_line
 from agentforge.views.text import one_line, width
 
 COLUMN, LINE, PAD, GAP, LANE = 7.3, 18.0, 10.0, 30.0, 16.0
@@ -102,8 +102,10 @@ def graph_svg(plan: Plan) -> str:
     """The picture as the text of an SVG file."""
     column = _column(graph(plan))
     name = one_line(plan.pipeline.name, MAX_TEXT)
-    wide = max(column.width, width(name) * COLUMN) + 2 * PAD
-    high = column.height + LINE + 3 * PAD
+    hooks = [_short(graph_hook_line(hook)) for hook in run_hooks(plan)]
+    wide = max(column.width, *(width(text) * COLUMN for text in (name, *hooks))) + 2 * PAD
+    head = LINE * (1 + len(hooks))
+    high = column.height + head + 3 * PAD
     return "\n".join(
         (
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide:g}" height="{high:g}"'
@@ -112,7 +114,11 @@ def graph_svg(plan: Plan) -> str:
             *(_marker(action) for action in ("next", "back", "skip")),
             f'</defs><rect width="{wide:g}" height="{high:g}" style="stroke:none"/>',
             _text(PAD, PAD + LINE * 0.7, name, "#111827", "title"),
-            *_drawn(column, PAD, 2 * PAD + LINE),
+            *(
+                _text(PAD, PAD + LINE * (row + 0.7), text, COLOURS["check"])
+                for row, text in enumerate(hooks, 1)
+            ),
+            *_drawn(column, PAD, 2 * PAD + head),
             "</svg>\n",
         )
     )
@@ -129,8 +135,12 @@ def _column(nodes: Sequence[GraphNode]) -> PictureColumn:
 
 
 def _texts(node: GraphNode) -> Iterator[PictureText]:
+    for line in people_lines(node):
+        yield PictureText(_short(line), COLOURS["ask"])
     for check in node.checks:
         yield PictureText(_short(f"check {check.name}: {check.run}"), COLOURS["check"])
+    for hook in node.hooks:
+        yield PictureText(_short(graph_hook_line(hook)), COLOURS["check"])
     for route in node.routes:
         if route.action != "next":
             yield PictureText(_short(route_line(route, node.limits)), COLOURS[route.action], route)

@@ -7,7 +7,15 @@ from agentforge.model.check import Check
 from agentforge.model.condition import condition_text
 from agentforge.model.hook import OCCASIONS, Hook, Notification
 from agentforge.model.plan import Plan
-from agentforge.views.graph import GraphLimits, GraphNode, GraphRoute, graph, judged_stages
+from agentforge.views.graph import (
+    GraphHook,
+    GraphLimits,
+    GraphNode,
+    GraphRoute,
+    graph,
+    judged_stages,
+    run_hooks,
+)
 from agentforge.views.text import counted, one_line, span
 
 TEXT_CHARS = 100
@@ -17,7 +25,8 @@ PARSERS = {"exit": "", "junit": "JUnit XML", "pytest": "the output of pytest", "
 
 def graph_lines(plan: Plan) -> list[str]:
     """The nodes in order, each with its checks and what follows."""
-    return [one_line(plan.pipeline.name), *_nodes(graph(plan), "  ")]
+    hooks = (f"  {graph_hook_line(hook)}" for hook in run_hooks(plan))
+    return [one_line(plan.pipeline.name), *hooks, *_nodes(graph(plan), "  ")]
 
 
 def judgment_lines(node: GraphNode) -> Iterator[str]:
@@ -45,10 +54,26 @@ def _nodes(nodes: Sequence[GraphNode], indent: str) -> Iterator[str]:
         if node.nodes:
             yield from _nodes(node.nodes, f"{indent}  ")
             yield ""
+        yield from (f"{indent}  {line}" for line in people_lines(node))
         yield from (f"{indent}  check {check_line(check)}" for check in node.checks)
+        yield from (f"{indent}  {graph_hook_line(hook)}" for hook in node.hooks)
         yield from (f"{indent}  {route_line(route, node.limits)}" for route in node.routes)
         if node.limits:
             yield f"{indent}  cycles: {limits_line(node.limits)}"
+
+
+def people_lines(node: GraphNode) -> Iterator[str]:
+    if node.checkpoint:
+        yield f"checkpoint {one_line(node.checkpoint)}: a person approves before it is entered"
+    if node.approval:
+        who = "a person" if node.approval == "person" else "a person or another agent"
+        yield f"approval: {who} approves its result"
+
+
+def graph_hook_line(hook: GraphHook) -> str:
+    """`hook stage_end-1: confirm at stage_end, if iteration > 3`."""
+    when = f", if {one_line(hook.condition)}" if hook.condition else ""
+    return f"hook {one_line(hook.id)}: {hook.action} at {hook.point}{when}"
 
 
 def node_title(node: GraphNode) -> str:
