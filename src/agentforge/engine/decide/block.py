@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from agentforge.engine.decide.hooks import call_hooks
-from agentforge.engine.decide.requests import Ruling, opened
+from agentforge.engine.decide.requests import Question, Ruling, opened
 from agentforge.engine.decide.stage import decide_stage, stuck
 from agentforge.engine.decide.stage_at import stage_in
 from agentforge.model import facts as f
@@ -30,6 +30,7 @@ def decide_block(plan: Plan, state: RunState, step: Step, block: BlockState) -> 
         return before
     facts: list[Draft] = []
     work: list[Work] = []
+    questions: list[Question] = []
     for branch in branches:
         ruling = _decide_branch(plan, state, step, block, branch)
         if ruling.failure is not None:
@@ -39,7 +40,10 @@ def decide_block(plan: Plan, state: RunState, step: Step, block: BlockState) -> 
             ruling = Ruling((Draft(failed, replace(here, provider=branch.provider)),))
         facts += ruling.facts
         work += ruling.work
-        facts += opened(state, ruling.question, facts) if ruling.question else ()
+        questions += [ruling.question] if ruling.question else []
+    for question in questions:
+        # What the other branches start at the same time comes before the question, which may hold them, too.
+        facts += opened(state, question, facts)
     return Ruling(tuple(facts), tuple(work))
 
 
