@@ -27,7 +27,7 @@ def trees(root: Path, count: int, rounds: int) -> list[Measure]:
         return GitTrees(str(project), str(root / f"trees-{next(made)}"), environ, Redactor(()))
 
     def of_new_engine() -> GitTrees:
-        """Of a run that goes on, in a project that an engine has seen."""
+        """In a project that another engine of the run has seen."""
         folder, known = root / "trees-known", root / "known"
         return GitTrees(str(project), str(folder), environ, Redactor(()), known=str(known))
 

@@ -144,8 +144,8 @@ def test_plan_without_these_keys_has_none_of_them() -> None:
 @pytest.mark.parametrize(
     ("line", "expected", "word"),
     [
-        ("approve: maybe", "bad-type 5:14", "true or false"),
-        ("approve: [person]", "bad-type 5:14", "true or false"),
+        ("approve: maybe", "bad-type 5:14", "true, false or a mapping"),
+        ("approve: [person]", "bad-type 5:14", "true, false or a mapping"),
         ("approve: {by: robot}", "bad-value 5:19", "`robot`"),
         ("approve: {by: [person]}", "bad-type 5:19", "approve.by"),
         ("approve: {timeout: 0, on_timeout: wait}", "bad-value 5:24", "approve.timeout"),

@@ -18,6 +18,7 @@ from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.event import Event
 from agentforge.model.failure import Failure, FailureKind
+from agentforge.model.git_left import LeftInGit
 from agentforge.model.request import AnsweredQuestion, Feedback, Request
 from agentforge.model.result import AgentQuestion, Decision, Result, Usage
 from agentforge.model.state import (
@@ -163,6 +164,7 @@ STAGE: Mapping[str, Row] = {
     "verdict": (VERDICT, None, NEW, NEW, ..., ..., ...),
     "granted": (2, ..., NEW, NEW, ..., ..., ...),
     "transition": (None, ..., NEW, NEW, ..., ..., ...),
+    "git_left": ((LeftInGit("sub/.git", "repository"),), ..., NEW, NEW, ..., ..., ...),
 }
 UNSET_IN_STAGE = {"rejected", "transition"}
 """What they change in a resume: the tests below."""
@@ -989,7 +991,7 @@ BRANCH = BranchState(
     skipped=("s", "plan"),
 )
 IN_BRANCH = Cursor("1.0", 2, 4, "claude")
-DRAFTED = StageRecord("plan", "1.0", 3, LATER, "enough", 2)
+DRAFTED = StageRecord("plan", "1.0", 3, LATER, "enough", 2, asked=ONE.asked)
 
 
 @pytest.mark.parametrize(
