@@ -143,6 +143,7 @@ def test_files_of_an_iteration_and_its_attempts() -> None:
     assert here.judge_attempt(1).exit == f"{here.root}/judge-1/exit.json"
     assert place.output.endswith("attempt-2/output.log")
     assert place.exit.endswith("attempt-2/exit.json")
+    assert place.git.endswith("attempt-2/git.json")
 
 
 @pytest.mark.parametrize(
