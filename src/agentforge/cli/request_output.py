@@ -114,7 +114,8 @@ def show_subject(call: Invocation, subject: RequestSubject, *, verbose: bool) ->
         for row in work_rows(iteration, None, work.info.status):
             if row.label in LATEST:
                 _row(row.label, row.value)
-                echo(*(f"    {line}" for line in row.lines if row.label == "For git"))
+                if row.label == "For git":
+                    echo(*(f"    {line}" for line in row.lines))
     if output := list(output_lines(subject.output)):
         echo(f"  {styled('Output:', 'dim')}", *(f"    │ {line}" for line in output))
     change = subject.change(binary=verbose and not is_terminal())

@@ -119,7 +119,8 @@ class Confiner:
                 yield self._existing(path, is_folder=path in control)
         further = [name for name in named if name != self._project]
         repositories = self._repositories(named) + self._git.protect(place, further)
-        hidden = [self._runs, *(self._absolute(path) for path in choice.hidden)]
+        resolved = dict(choice.resolved)
+        hidden = [self._runs, *(self._absolute(resolved.get(path, path)) for path in choice.hidden)]
         for path in dict.fromkeys(repositories.all):
             if path not in named and _is_below(path, (self._project, *named)) and not _is_below(path, hidden):
                 yield self._existing(path, is_folder=path in repositories.folders)

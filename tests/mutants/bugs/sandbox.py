@@ -8,6 +8,8 @@ DOCKER = "agentforge.adapters.sandboxes.docker"
 MOUNTS = "agentforge.adapters.sandboxes.mounts"
 CONFINE = "agentforge.runtime.confinement"
 REPOSITORY = "agentforge.system.repository"
+GUARD = "agentforge.runtime.git_guard"
+PROMISE = ("tests/security/test_git_promise.py",)
 CONFINED = "agentforge.system.confined"
 FOLDERS = "agentforge.system.folders"
 WORKSPACE = "agentforge.tool_loop.workspace"
@@ -142,9 +144,9 @@ BUGS = (
         "*self._readable(scope), place.root,",
         "*self._readable(scope),",
     ),
-    Bug(CONFINE, "other runs aren't hidden", "hidden = [self._runs, ", "hidden = ["),
+    Bug(CONFINE, "other runs aren't hidden", "hidden = [self._runs, os", "hidden = [os"),
     Bug(CONFINE, "other branches aren't hidden", "] if scope else []", "] if False else []"),
-    Bug(CONFINE, "definitions aren't protected", "place.root, *self._guarded(choice))", "place.root)"),
+    Bug(CONFINE, "definitions aren't protected", "place.root, *self._guarded(choice, place))", "place.root)"),
     Bug(
         CONFINE,
         "a missing folder of definitions becomes a file",
@@ -156,8 +158,37 @@ BUGS = (
     Bug(
         REPOSITORY,
         "hooks of submodules aren't protected",
-        "repositories = (place, *_submodules(place))",
-        "repositories = (place,)",
+        "submodules = tuple(_submodules(place))",
+        "submodules: tuple[str, ...] = ()",
+    ),
+    Bug(
+        GUARD,
+        "new repositories in the project stay",
+        'reason = "" if is_known else self._why_unsafe(place, before)',
+        'reason = ""',
+        PROMISE,
+    ),
+    Bug(GUARD, "settings that appear stay", "if _is_there(path)", "if False", PROMISE),
+    Bug(
+        GUARD,
+        "known repositories are taken for new ones",
+        "get(place) == about",
+        "get(place) is about",
+        PROMISE,
+    ),
+    Bug(
+        GUARD,
+        "repositories behind links stay",
+        "elif reason and before.repositories",
+        "elif False and before.repositories",
+        PROMISE,
+    ),
+    Bug(
+        REPOSITORY,
+        "settings of a worktree that appear are used",
+        "if is_used or os.path.lexists(path):",
+        "if os.path.lexists(path):",
+        PROMISE,
     ),
     Bug(
         FOLDERS,

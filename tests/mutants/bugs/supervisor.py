@@ -272,9 +272,16 @@ BUGS = (
     ),
     Bug(
         PROGRAM,
-        "other processes can read the secrets in its memory",
-        "    hide_memory()\n    spec = receive_spec()\n",
+        "agents get the keys of the session",
+        "    leave_session_keyring()\n    spec = receive_spec()\n",
         "    spec = receive_spec()\n",
+        ("tests/security/test_keyring.py",),
+    ),
+    Bug(
+        PROGRAM,
+        "other processes can read the secrets in its memory",
+        "    hide_memory()\n    leave_session_keyring()\n",
+        "    leave_session_keyring()\n",
         SECRETS,
     ),
     Bug(
@@ -453,8 +460,8 @@ BUGS = (
     Bug(
         RECORD,
         "a planted folder of an attempt stays where it is after a crash",
-        "    return not {CLAIM, OUTBOX}.issuperset(names)",
-        "    return False and not {CLAIM, OUTBOX}.issuperset(names)",
+        "    return not {CLAIM, OUTBOX, GIT}.issuperset(names)",
+        "    return False and not {CLAIM, OUTBOX, GIT}.issuperset(names)",
         ("tests/runtime/test_supervised_claims.py",),
     ),
     Bug(
