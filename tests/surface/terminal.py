@@ -38,6 +38,11 @@ class Done(NamedTuple):
     def json(self) -> Any:
         return json.loads(self.out)
 
+    def logged(self, level: str = "") -> list[str]:
+        """The messages that were logged beside text, of that level or of all."""
+        found = re.findall(r"^[\d:]{8} ([A-Z]+) +(.*?)(?: session=\S+)?$", self.err, re.MULTILINE)
+        return [message for severity, message in found if level in ("", severity)]
+
     @property
     def lines(self) -> list[str]:
         """Of stdout, with times of day and spans masked; a column is as wide as with one digit. On a busy

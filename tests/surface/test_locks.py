@@ -47,10 +47,6 @@ def bd_calls(project: Project) -> list[str]:
     return path.read_text().splitlines() if path.exists() else []
 
 
-def logged(text: str) -> list[str]:
-    return [json.loads(line)["msg"] for line in text.splitlines() if line.startswith("{")]
-
-
 def test_lock_names_the_session_its_pid_and_start_time(project: Project) -> None:
     file = project.pipeline("plan=cp .claude/locks/auth.lock seen; " + WRITE_RESULT)
     with project.started("run", "-p", file, "-s", "auth") as run:
@@ -69,12 +65,13 @@ def test_lock_is_released_on_failure(project: Project) -> None:
 
 def test_stale_lock_of_any_session_is_removed_at_start(project: Project) -> None:
     stale, own = leave_lock(project, "dead1"), leave_lock(project, "auth")
-    done = project.call("run", "-p", project.pipeline(f"plan={WRITE_RESULT}"), "-s", "auth")
+    file = project.pipeline(f"plan={WRITE_RESULT}")
+    done = project.call("run", "-p", file, "-s", "auth", "--log-level", "info")
     assert done.code == 0
     assert not stale.exists()
     assert not own.exists()
-    assert f"Removing stale lock: dead1 (PID {DEAD})" in logged(done.err)
-    assert f"Removing stale lock: auth (PID {DEAD})" in logged(done.err)
+    assert f"Removing stale lock: dead1 (PID {DEAD})" in done.logged()
+    assert f"Removing stale lock: auth (PID {DEAD})" in done.logged()
 
 
 def test_lock_of_a_living_process_is_left_alone(project: Project) -> None:
@@ -92,9 +89,10 @@ def test_unreadable_lock_files_do_no_harm(project: Project) -> None:
 def test_stale_lock_releases_the_orphaned_beads_of_its_session(project: Project) -> None:
     env = with_bd(project)
     leave_lock(project, "dead1")
-    done = project.call("run", "-p", project.pipeline(f"plan={WRITE_RESULT}"), "-s", "auth", env=env)
+    file = project.pipeline(f"plan={WRITE_RESULT}")
+    done = project.call("run", "-p", file, "-s", "auth", "--log-level", "info", env=env)
     assert done.code == 0
-    assert "Releasing orphaned beads for session 'dead1'" in logged(done.err)
+    assert "Releasing orphaned beads for session 'dead1'" in done.logged()
     assert bd_calls(project) == [
         "list --label=pipeline/dead1 --status=in_progress --json",
         "update b-1 --status=open",
@@ -162,7 +160,7 @@ def test_lock_held_by_the_bash_engine_is_respected_and_force_overrides(project: 
         assert f"Session 'auth' is already running (PID {os.getpid()})" in done.err
         forced = project.call("run", "-p", file, "-s", "auth", "--force")
         assert forced.code == 0
-        assert f"Overriding existing lock for session 'auth' (PID {os.getpid()})" in logged(forced.err)
+        assert f"Overriding existing lock for session 'auth' (PID {os.getpid()})" in forced.logged()
     finally:
         holder.communicate()
     leave_lock(project, "free", os.getpid())
@@ -188,14 +186,14 @@ def test_warning_at_the_start_names_the_session_that_works_in_the_same_folder(pr
         file = project.pipeline(f"plan={WRITE_RESULT}", name="q.yaml")
         second = project.call("run", "-p", file, "-s", "second")
         assert second.code == 0
-        (warning,) = logged(second.err)
+        (warning,) = second.logged()
         assert warning == (
             f"Session 'first' is running in the same folder (PID {first.process.pid}): "
             "the agents of both sessions can change the same files"
         )
         (project.root / "go").touch()
         assert first.end().code == 0
-    assert logged(project.call("run", "-p", file, "-s", "third").err) == []
+    assert project.call("run", "-p", file, "-s", "third").logged() == []
 
 
 @pytest.mark.parametrize(

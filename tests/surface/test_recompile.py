@@ -5,7 +5,7 @@ import signal
 from typing import Any
 
 import pytest
-from tests.surface.terminal import WRITE_RESULT, Done, Project, wait_for
+from tests.surface.terminal import WRITE_RESULT, Project, wait_for
 
 FAILS = "exit 3"
 ONCE = "    retry: {max_attempts: 1}\n"
@@ -22,25 +22,20 @@ def failed(project: Project, *stages: str) -> str:
     return file
 
 
-def warned(done: Done) -> list[str]:
-    entries = [json.loads(line) for line in done.err.splitlines() if line.startswith("{")]
-    return [entry["msg"] for entry in entries if entry["level"] == "warn"]
-
-
 def test_resume_keeps_the_pinned_plan_and_warns_that_the_file_changed(project: Project) -> None:
     file = failed(project)
     before = plan_of(project)
     project.pipeline(f"build={WRITE_RESULT}", extra=ONCE)
     done = project.call("resume", "auth")
     assert done.code == 1
-    assert any(f"{file} changed since session 'auth' was compiled" in text for text in warned(done))
+    assert any(f"{file} changed since session 'auth' was compiled" in text for text in done.logged("WARN"))
     assert plan_of(project) == before
     assert "plan_changed" not in project.types("auth")
 
 
 def test_resume_does_not_warn_about_an_unchanged_file(project: Project) -> None:
     failed(project)
-    assert not any("changed since" in text for text in warned(project.call("resume", "auth")))
+    assert not any("changed since" in text for text in project.call("resume", "auth").logged("WARN"))
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from agentforge.model.git_left import LeftInGit
 from agentforge.model.result import Decision, Result
 from agentforge.model.state import Between, Waiver
 from agentforge.views.lines.live import ending_line, run_line
+from agentforge.views.lines.requests import closed_text
 from agentforge.views.lines.tail import event_json, event_line, output_json
 
 AT = Cursor("1", 1, 2)
@@ -409,3 +410,9 @@ def test_nodes_are_named_by_their_ids_where_the_plan_is_known() -> None:
         assert event_line(started_there, UTC, named).details.startswith(f"node={name} visit=1 iter=2 ")
     changed = event(f.PlanChanged(named, Destination("1")), None)
     assert event_line(changed, UTC, named).details == "node=build"
+
+
+def test_request_that_was_closed_elsewhere_says_by_whom_and_how() -> None:
+    answered = f.RequestAnswered("r-1", "use\nsqlite", "person")
+    assert closed_text(answered) == "Answered elsewhere by person: use sqlite"
+    assert closed_text(None) == "The request is closed."
