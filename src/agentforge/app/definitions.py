@@ -71,17 +71,20 @@ class Definitions:
         return sorted(pipeline_names(self._sources))
 
     def lint(
-        self,
-        name: str,
-        kind: DefinitionKind,
-        *,
-        known_providers: Collection[str] | None = None,
-        check_settings: SettingsCheck | None = None,
+        self, name: str, kind: DefinitionKind, *, known_providers: Collection[str] | None = None
     ) -> LintResult:
         """What is wrong with the files of a stage or pipeline, and with the descriptions of its providers.
         Starts nothing; `Engine.lint` also checks what the run needs on this machine."""
+        return self._lint(name, kind, known_providers, self._check_settings)
+
+    def _lint(
+        self,
+        name: str,
+        kind: DefinitionKind,
+        known_providers: Collection[str] | None,
+        check: SettingsCheck | None,
+    ) -> LintResult:
         known = known_providers or self._known_providers
-        check = check_settings or self._check_settings
         found, compiled = compile_to_lint(
             self._sources, name, kind, known_providers=known, check_settings=check
         )

@@ -440,7 +440,7 @@ class Engine(HookDecorators):
         """All that a run of a stage or pipeline would be refused for here, and more: what is wrong with its
         files (`definitions.lint`), and what it lacks on this machine."""
         known, check = self._runner.known_providers, self._check_settings
-        found = self.definitions.lint(name, kind, known_providers=known, check_settings=check)
+        found = self.definitions._lint(name, kind, known, check)
         if found.plan is None or not found.passed:
             return found
         ready = await self._readiness(self._hooks.pinned(found.plan))

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from agentforge.app.providers.offers import Origin
 from agentforge.app.providers.pinned import RunProviders
 from agentforge.app.providers.registry import Registry
-from agentforge.definition.compiler import ProviderPlaces
 from agentforge.definition.precedence import JUDGE_PROVIDER
 from agentforge.definition.settings_check import named_setting
 from agentforge.model.diagnostic import Diagnostic, SourcePlace
@@ -42,7 +41,7 @@ class Readiness(Struct, frozen=True):
     unusable: Mapping[str, str] = {}
     """The providers that can't be used, by the messages of their problems."""
 
-    def diagnostics(self, file: str, places: ProviderPlaces) -> tuple[Diagnostic, ...]:
+    def diagnostics(self, file: str, places: Mapping[str, tuple[SourcePlace, str]]) -> tuple[Diagnostic, ...]:
         """What `lint` reports about a definition in this file."""
         at = SourcePlace(file, 1, 1)
 

@@ -9,6 +9,7 @@ from agentforge.definition.settings_check import (
     named_setting,
 )
 from agentforge.model.errors import ProviderUnusable
+from agentforge.model.key_hosts import HINT as KEY_HOSTS_HINT
 from agentforge.model.plan import ProviderChoice
 from agentforge.ports.provider import Provider, ValidatesSettings
 
@@ -24,7 +25,8 @@ def settings_check(known: Callable[[str], Provider | None]) -> SettingsCheck:
             warnings = provider.validate_settings(choice.model, choice.config)
         except ProviderUnusable as error:
             for one in (error, *error.others):
-                if is_of_definition(one.message, choice):
+                # Which hosts may get a key depends on the environment.
+                if is_of_definition(one.message, choice) and one.hint != KEY_HOSTS_HINT:
                     yield SettingProblem(one.message, one.hint)
             return
         # The others are about this machine, such as a missing key.
