@@ -107,6 +107,7 @@ if TYPE_CHECKING:
     from agentforge.model.failure import StopReason as StopReason
     from agentforge.model.file_change import Changes as Changes
     from agentforge.model.file_change import FileChange as FileChange
+    from agentforge.model.git_left import LeftInGit as LeftInGit
     from agentforge.model.hook import HookResult as HookResult
     from agentforge.model.layout import AttemptLayout as AttemptLayout
     from agentforge.model.layout import IterationLayout as IterationLayout
@@ -213,6 +214,7 @@ _HOME = {
     "model.facts": ("AnyFact",),
     "model.failure": ("StopReason",),
     "model.file_change": ("Changes", "FileChange"),
+    "model.git_left": ("LeftInGit",),
     "model.hook": ("HookResult",),
     "model.layout": ("AttemptLayout", "IterationLayout", "RunLayout"),
     "model.plan": ("Overrides", "Plan"),

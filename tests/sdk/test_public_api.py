@@ -36,6 +36,7 @@ RESULTS = (
         "RunningCheck",
         "ProviderInfo",
         "BackgroundRun",
+        "LeftInGit",
         "LintResult",
         "Available",
         "LogReport",

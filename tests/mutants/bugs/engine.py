@@ -35,7 +35,12 @@ BUGS = (
         "_cancelled, _overdue, _answered",
         "_overdue, _answered",
     ),
-    Bug(DECIDE, "answers have no consequences", "_stopping, _consequences)", "_stopping)"),
+    Bug(
+        DECIDE,
+        "answers have no consequences",
+        "_stopping, _consequences, _outdated)",
+        "_stopping, _outdated)",
+    ),
     Bug(
         DECIDE,
         "a request to stop kills agents immediately",
@@ -135,8 +140,8 @@ BUGS = (
     Bug(
         STAGE,
         "recoveries without progress are never questioned",
-        "if state.recoveries - state.recoveries_excused < MAX_RECOVERIES:",
-        "if True:",
+        "return state.recoveries - state.recoveries_excused >= MAX_RECOVERIES",
+        "return False",
     ),
     Bug(STAGE_AT, "the runtime limit isn't enforced", "    if here.remaining != 0.0:\n", "    if True:\n"),
     Bug(

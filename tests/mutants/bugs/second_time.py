@@ -193,8 +193,8 @@ BUGS = (
     Bug(
         "agentforge.runtime.tasks.call",
         "a provider that answers after its time limit has succeeded",
-        "    if limit is not None and limit.expired():\n",
-        "    if ended.failure is not None and limit is not None and limit.expired():\n",
+        "    if limit.expired():\n",
+        "    if ended.failure is not None and limit.expired():\n",
         ("tests/sdk/test_late_providers.py",),
     ),
     Bug(
@@ -263,8 +263,8 @@ BUGS = (
     Bug(
         "agentforge.app.runs.resume",
         "a run that is taken up after a crash isn't recorded on request",
-        "record=resumed.record, approve=resumed.approve)",
-        "approve=resumed.approve)",
+        "        record=resumed.record,\n        approve=resumed.approve,\n        secrets=",
+        "        approve=resumed.approve,\n        secrets=",
         ("tests/sdk/test_resumption.py",),
     ),
     Bug(

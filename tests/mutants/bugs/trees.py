@@ -20,8 +20,8 @@ BUGS = (
     Bug(
         GIT,
         "a new engine forgets the tree of the earlier one",
-        "self._latest = self._noted(self._objects)",
-        "self._latest = None",
+        "self._latest, self._taken = self._noted(objects), None",
+        "self._latest, self._taken = {}, None",
         TREES,
     ),
     Bug(
