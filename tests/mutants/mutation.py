@@ -1,7 +1,9 @@
-"""One mutation: a short piece of a module's code, its replacement, and the tests that should catch it."""
+"""One mutation: a piece of a function, its replacement, and the tests that should catch it."""
 
+import ast
 import os
 import shutil
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.util import cache_from_source
 from pathlib import Path
@@ -20,10 +22,15 @@ class StaleMutation(Exception):
 
 @dataclass(frozen=True)
 class Mutation:
+    """Its code is found by its meaning: formatting, comments and what stands around it don't matter."""
+
     module: str
     """The dotted name."""
     bug: str
+    place: str
+    """The function, method or class with the code, such as `Class.method`; empty: the module."""
     old: str
+    """An expression or statements, once in that place."""
     new: str
     tests: tuple[str, ...] = ()
     """Files, folders or `file::test`; empty: those listed in NEAR for the module."""
@@ -42,10 +49,15 @@ class Mutation:
         path = self.path(source)
         if not path.exists():
             raise StaleMutation(f"{self.module}: no such module")
-        text = path.read_text()
-        if (found := text.count(self.old)) != 1:
-            raise StaleMutation(f"{self.module}, {self.bug!r}: its code occurs {found} times, not once")
-        return text.replace(self.old, self.new)
+        tree = ast.parse(path.read_text())
+        scope = _scope(tree, self.place)
+        if scope is None:
+            raise StaleMutation(f"{self.module}, {self.bug!r}: there is no {self.place}")
+        found = _find(scope, ast.parse(self.old).body)
+        if len(found) != 1:
+            raise StaleMutation(f"{self.module}, {self.bug!r}: its code occurs {len(found)} times, not once")
+        found[0](ast.parse(self.new).body)
+        return ast.unparse(ast.fix_missing_locations(tree))
 
     def apply(self, folder: Path) -> Path:
         """Copy the source with the bug; returns the folder for PYTHONPATH."""
@@ -56,6 +68,72 @@ class Mutation:
         path.write_text(self.mutated())
         Path(cache_from_source(str(path))).unlink(missing_ok=True)
         return source
+
+
+Replace = Callable[[list[ast.stmt]], None]
+
+
+def _scope(tree: ast.AST, place: str) -> ast.AST | None:
+    """The definition with this qualified name."""
+    for name in filter(None, place.split(".")):
+        inner = (node for node in _definitions(tree) if node.name == name)
+        found = next(inner, None)
+        if found is None:
+            return None
+        tree = found
+    return tree
+
+
+def _definitions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
+    """Those that are not inside another one."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node
+        else:
+            yield from _definitions(node)
+
+
+def _find(scope: ast.AST, old: list[ast.stmt]) -> list[Replace]:
+    """How to replace each place where the statements occur; a single expression also inside a statement."""
+    wanted = [ast.dump(statement) for statement in old]
+    expression = ast.dump(old[0].value) if len(old) == 1 and isinstance(old[0], ast.Expr) else ""
+    found: list[Replace] = []
+    whole: set[int] = set()
+    for node in ast.walk(scope):
+        for field, value in ast.iter_fields(node):
+            for index, item in enumerate(value if isinstance(value, list) else [value]):
+                if not isinstance(item, ast.AST) or id(item) in whole:
+                    continue
+                if isinstance(value, list) and _starts_with(value[index:], wanted):
+                    found.append(_statements(value, index, len(wanted)))
+                    whole.update(map(id, ast.iter_child_nodes(item)))
+                elif expression and ast.dump(item) == expression:
+                    found.append(_expression(node, field, index))
+    return found
+
+
+def _starts_with(nodes: list[ast.AST], wanted: list[str]) -> bool:
+    return [ast.dump(node) for node in nodes[: len(wanted)]] == wanted
+
+
+def _expression(node: ast.AST, field: str, index: int) -> Replace:
+    def replace(new: list[ast.stmt]) -> None:
+        (statement,) = new
+        assert isinstance(statement, ast.Expr)
+        held = getattr(node, field)
+        if isinstance(held, list):
+            held[index] = statement.value
+        else:
+            setattr(node, field, statement.value)
+
+    return replace
+
+
+def _statements(body: list[ast.AST], index: int, count: int) -> Replace:
+    def replace(new: list[ast.stmt]) -> None:
+        body[index : index + count] = new
+
+    return replace
 
 
 PACKAGES = {

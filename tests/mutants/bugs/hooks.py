@@ -13,27 +13,57 @@ MISSING = ("tests/sdk/test_missing_hooks.py",)
 SENT = ("tests/runtime/test_notifier.py", "tests/sdk/test_notifications.py")
 
 BUGS = (
-    Bug(NOTIFIER, "a notice is sent before its event is durable", "if seq > synced or", "if", SENT),
+    Bug(
+        NOTIFIER,
+        "a notice is sent before its event is durable",
+        "Notifier._send_durable",
+        "seq > synced or (not is_last and self._is_left_to_hooks(notice))",
+        "not is_last and self._is_left_to_hooks(notice)",
+        SENT,
+    ),
     Bug(
         NOTIFIER,
         "a person is notified although a hook answers the request",
-        "(not is_last and self._is_left_to_hooks(notice))",
+        "Notifier._send_durable",
+        "not is_last and self._is_left_to_hooks(notice)",
         "False",
         SENT,
     ),
-    Bug(NOTIFIER, "occasions aren't told apart", "if notice.event in channel.on:", "if True:", SENT),
-    Bug(NOTIFICATIONS, "a command that fails counts as sent", "if done.code != 0:", "if False:", SENT),
-    Bug(RUNNER, "a replay notifies", "notified = () if is_replay else", "notified =", SENT),
     Bug(
-        RUNNER, "a run continues without its hooks", "self.hooks.refuse_missing(plan, settings)", "", MISSING
+        NOTIFIER, "occasions aren't told apart", "Notifier._send", "notice.event in channel.on", "True", SENT
     ),
-    Bug(HOOKS, "hooks of all stages are pinned", " or hook.stage in ids]", "]", CALLS),
-    Bug(HOOKS, "a hook can cancel the engine", "    if task.cancelled():\n", "    if False:\n", CALLS),
+    Bug(NOTIFICATIONS, "a command that fails counts as sent", "_run", "done.code != 0", "False", SENT),
+    Bug(
+        RUNNER,
+        "a replay notifies",
+        "Runner._notifier",
+        "() if is_replay else channels(journal.plan, *here)",
+        "channels(journal.plan, *here)",
+        SENT,
+    ),
+    Bug(
+        RUNNER,
+        "a run continues without its hooks",
+        "Runner.make_ready",
+        "self.hooks.refuse_missing(plan, settings)",
+        "pass",
+        MISSING,
+    ),
+    Bug(
+        HOOKS,
+        "hooks of all stages are pinned",
+        "HookRegistry.pinned",
+        "hook.stage is None or hook.stage in ids",
+        "hook.stage is None",
+        CALLS,
+    ),
+    Bug(HOOKS, "a hook can cancel the engine", "_awaited", "task.cancelled()", "False", CALLS),
     Bug(
         CONTEXT,
         "results from before a restart are unknown",
-        "if found is None and self._earlier is not None:",
-        "if False:",
+        "HookContexts._result",
+        "found is None and self._earlier is not None",
+        "False",
         CALLS,
     ),
 )
