@@ -527,6 +527,7 @@ class Engine(HookDecorators):
 
     def _recompilation(self, session: str, recompile: Compiled | bool) -> Callable[[], Compiled | None]:
         """A function that returns the new plan, or None if the run keeps its own."""
+        self._context.caller.refuse_agent(recompile=recompile)
         if recompile is True:
             return lambda: self.recompile(session)
         return lambda: recompile or None

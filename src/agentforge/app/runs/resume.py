@@ -69,7 +69,6 @@ async def resume_run(
     context.leases.refuse_other_engine(session, force=how.force)
     _import_shell_run(context, session)
     compiled = recompile()
-    context.caller.refuse_agent(recompile=compiled)
     if compiled is not None:
         info = context.runs.info(session)
         before, settings = info.plan, info.state.settings
@@ -155,7 +154,6 @@ def validate_resume(
     if how.restart is not None:
         refuse_restart(info.state, how.restart.provider)
     if (compiled := recompile()) is not None:
-        context.caller.refuse_agent(recompile=True)
         _warn_if_skipped(_plan_changed(compiled.plan, info.plan, info.state))
         waivers(context, compiled.plan, how.skip_checks)
         return
