@@ -491,6 +491,11 @@ class WildRun(Struct, frozen=True):
     """After each event: the plan in force, and what the live run decided then."""
     state: RunState
 
+    def __repr__(self) -> str:
+        """Short enough for the report of a failing example: plans and whole facts are too long for it."""
+        names = ", ".join(f"{event.seq} {type(event.fact).__name__}" for event in self.events)
+        return f"WildRun({names})"
+
 
 @st.composite
 def any_wild_run(draw: st.DrawFn, steps: int = 60) -> WildRun:

@@ -92,7 +92,7 @@ def test_control_that_a_crash_left_after_it_was_recorded_counts_once(
     note = Control("steer", "faster", id="20260101-c")
     send_control(layout, note)
     if is_recorded:
-        journal.record(note.fact, Cursor("0", 0, 0))
+        journal.record(note.fact(NO_SECRETS), Cursor("0", 0, 0))
     send_control(layout, CANCEL)
     asyncio.run(Driver(journal, layout, Performers({}, {}), keeper=HeadKeeper(layout.root, {})).drive())
     assert [known.text for known in journal.state.notes] == ["faster"]

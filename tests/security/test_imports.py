@@ -55,10 +55,10 @@ def test_a_run_imports_nothing_from_the_project(project: Project, canary: Path) 
 def test_every_python_that_the_product_starts_ignores_the_current_folder() -> None:
     """`-I` or `-P` follows the interpreter, wherever a command line begins with it."""
     for path in SOURCE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
             if isinstance(node, ast.Tuple | ast.List) and node.elts and _is_python(node.elts[0]):
-                after = [word.value for word in node.elts[1:2] if isinstance(word, ast.Constant)]
-                assert after in (["-I"], ["-P"]), f"{path.name}:{node.lineno}"
+                assert _first_option(tree, node.elts[1:]) in ("-I", "-P"), f"{path.name}:{node.lineno}"
 
 
 def _is_python(word: ast.expr) -> bool:
@@ -66,3 +66,20 @@ def _is_python(word: ast.expr) -> bool:
         case ast.Attribute(value=ast.Name(id="sys"), attr="executable"):
             return True
     return False
+
+
+def _first_option(module: ast.Module, words: list[ast.expr]) -> object:
+    """The first of the words, also if it is the first one of a constant of the module."""
+    match words:
+        case [ast.Constant(value=word), *_]:
+            return word
+        case [ast.Starred(value=ast.Name(id=name)), *_]:
+            constants = [
+                node.value
+                for node in module.body
+                if isinstance(node, ast.Assign)
+                and isinstance(node.targets[0], ast.Name)
+                and node.targets[0].id == name
+            ]
+            return ast.literal_eval(constants[0])[0]
+    return None
