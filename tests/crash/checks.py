@@ -449,8 +449,14 @@ def final_state(story: Story) -> dict:
         found |= {key: sorted(found[key]) for key in ("completed", "state.json history")}
         found["hooks"].sort(key=repr)
     if story.status() == "completed":
+        completed = {
+            _stage_folder(story, e["cursor"]) / "iterations" / f"{e['cursor']['iteration']:03d}"
+            for e in events
+            if e["type"] == "iteration_complete"
+        }
         for path in sorted(story.run_dir.glob("**/stage-*/**/iterations/*/*")):
-            if path.name in FILES:
+            # An iteration that a restart ended keeps the output of its agent only if that had died before.
+            if path.name in FILES and (path.name != "output.md" or path.parent in completed):
                 found[str(path.relative_to(story.run_dir))] = _text(path, story)
         completions = story.project / ".claude" / "loop-completions.json"
         if completions.exists():
