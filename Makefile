@@ -15,7 +15,7 @@ ARGS   ?=
 # What is installed is pinned, with hashes, in requirements/; `make hashes` writes them after a change of a version.
 # Without --no-deps, pip resolves a dependency with an extra, such as coverage[toml], to its newest release first.
 INSTALL   = -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r
-LOCKED   := requirements/dev.txt requirements/agents.txt requirements/peers.txt
+LOCKED   := requirements/dev.txt requirements/agents.txt requirements/peers.txt requirements/mutate.txt
 
 # The agent CLIs that tests run; Python packages bring Claude Code and Codex.
 AGENTS   := .agents
@@ -33,7 +33,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTEST    = $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 PURE     := model engine definition views
 
-.PHONY: demo test check lint types layers coverage crash mutants soak fuzz parity bench bench-peers peers wheel docs pictures hashes agents agents-pypi agents-npm test-agents clean
+.PHONY: demo test check lint types layers coverage crash mutants mutate soak fuzz parity bench bench-peers peers wheel docs pictures hashes agents agents-pypi agents-npm test-agents clean
 
 demo: $(STAMP)
 	$(BIN)/agentforge demo
@@ -70,6 +70,9 @@ fuzz: $(STAMP)             ## read EXAMPLES new inputs with every reader of untr
 
 mutants: $(STAMP)          ## apply one bug at a time: how many do the tests catch? ARGS=WORDS chooses some
 	$(BIN)/python -m tests.mutants $(ARGS)
+
+mutate: $(STAMP) .mutate/.installed  ## change each expression of a module, one at a time: MODULE=engine/checks; without, the list in tests/mutants/generated.py
+	$(BIN)/python -m tests.mutants.generated $(MODULE)
 
 parity: $(STAMP)           ## replay recorded cases of the shell engine: CASES=DIR
 	$(BIN)/python -m tests.parity $(CASES)
@@ -127,6 +130,10 @@ $(PEERS)/.installed: requirements/peers.txt
 	$(PEERS)/venv/bin/python $(INSTALL) $<
 	touch $@
 
+.mutate/.installed: requirements/mutate.txt
+	$(BIN)/python $(INSTALL) $< --target .mutate/site --upgrade
+	touch $@
+
 $(STAMP): pyproject.toml requirements/dev.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "AgentForge needs Python 3.11 or later")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -139,4 +146,4 @@ hashes:                    ## after a change of a version: the hashes of its fil
 	cd requirements && $(NPM) install --package-lock-only --ignore-scripts --omit-lockfile-registry-resolved
 
 clean:
-	rm -rf $(VENV) $(AGENTS) $(PEERS) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(AGENTS) $(PEERS) .mutate dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
