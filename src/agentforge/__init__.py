@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from agentforge.definition.compiler import PipelineSource as PipelineSource
     from agentforge.definition.resolve import Available as Available
     from agentforge.definition.yaml.parser import SourceText as SourceText
-    from agentforge.engine.rehearsal.course import CourseStep as CourseStep
     from agentforge.engine.rehearsal.course import Difference as Difference
     from agentforge.engine.rehearsal.course import Rehearsal as Rehearsal
     from agentforge.legacy.migration import Finding as Finding
@@ -71,6 +70,7 @@ if TYPE_CHECKING:
     from agentforge.model import status as status
     from agentforge.model.cassette import Cassette as Cassette
     from agentforge.model.check import CheckCounts as CheckCounts
+    from agentforge.model.course import CourseStep as CourseStep
     from agentforge.model.cursor import Cursor as Cursor
     from agentforge.model.cursor import Destination as Destination
     from agentforge.model.diagnostic import Diagnostic as Diagnostic
@@ -203,7 +203,8 @@ _HOME = {
     "definition.resolve": ("Available",),
     "definition.yaml.parser": ("SourceText",),
     "legacy.migration": ("Finding", "Migration"),
-    "engine.rehearsal.course": ("CourseStep", "Difference", "Rehearsal"),
+    "engine.rehearsal.course": ("Difference", "Rehearsal"),
+    "model.course": ("CourseStep",),
     "model": ("cassette", "check", "condition", "facts", "hook", "plan", "request", "state", "status"),
     "model.cassette": ("Cassette",),
     "model.cursor": ("Cursor", "Destination"),

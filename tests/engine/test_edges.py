@@ -13,7 +13,7 @@ from agentforge.engine.legal import refuse_illegal
 from agentforge.engine.node_identity import NodeKeys
 from agentforge.engine.node_order import next_node
 from agentforge.engine.normalise import normalise_returned
-from agentforge.engine.rehearsal.events import step_of_fact, step_of_work
+from agentforge.engine.rehearsal.course import step_of_fact, step_of_work
 from agentforge.engine.rehearsal.outcomes import Answers
 from agentforge.engine.rehearsal.rehearsed_run import RehearsedRun
 from agentforge.engine.replan import plan_change

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from tests.engine.plans import block, nested, plan_of, stage
 
-from agentforge.engine.rehearsal.course import CourseStep
 from agentforge.engine.rehearsal.enact import enact
 from agentforge.engine.rehearsal.rehearse import rehearse
 from agentforge.model.cassette import Exchange, ExchangeOutcome
+from agentforge.model.course import CourseStep
 from agentforge.model.plan import Judgment, Plan, Queue
 
 DONE: dict[str, Any] = {

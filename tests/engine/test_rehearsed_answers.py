@@ -8,12 +8,12 @@ from tests.engine.playbook import FACTS_BY_VERB, Play
 from tests.engine.test_enact import DONE, work
 
 from agentforge.engine.node_identity import NodeKey
-from agentforge.engine.rehearsal.course import CourseStep
 from agentforge.engine.rehearsal.enact import enact, reply_of
 from agentforge.engine.rehearsal.outcomes import Answers, attempt_of
 from agentforge.engine.rehearsal.rehearse import rehearse
 from agentforge.model import facts as f
 from agentforge.model.cassette import Exchange, ExchangeOutcome, RecordedAnswer
+from agentforge.model.course import CourseStep
 from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
 from agentforge.model.plan import Approval, Plan

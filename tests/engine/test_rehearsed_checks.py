@@ -10,15 +10,15 @@ from tests.engine.test_enact import work
 
 from agentforge.engine.evolve.run import evolve
 from agentforge.engine.node_identity import NodeKey
-from agentforge.engine.rehearsal.course import CourseStep
+from agentforge.engine.rehearsal.course import step_of_fact
 from agentforge.engine.rehearsal.enact import enact
-from agentforge.engine.rehearsal.events import step_of_fact
 from agentforge.engine.rehearsal.outcomes import Answers
 from agentforge.engine.rehearsal.rehearse import rehearse
 from agentforge.engine.rehearsal.rehearsed_run import RehearsedRun
 from agentforge.model import facts as f
 from agentforge.model.cassette import Exchange, ExchangeOutcome, RecordedAnswer
 from agentforge.model.check import Check
+from agentforge.model.course import CourseStep
 from agentforge.model.cursor import Cursor
 from agentforge.model.plan import Plan, Route
 from agentforge.model.request import Request

@@ -9,14 +9,14 @@ from tests.engine.test_enact import work
 
 from agentforge.engine.evolve.run import evolve
 from agentforge.engine.node_identity import NodeKey, parse_key
-from agentforge.engine.rehearsal.course import CourseStep
+from agentforge.engine.rehearsal.course import step_of_fact
 from agentforge.engine.rehearsal.enact import enact
-from agentforge.engine.rehearsal.events import step_of_fact
 from agentforge.engine.rehearsal.outcomes import Answers
 from agentforge.engine.rehearsal.rehearse import rehearse
 from agentforge.engine.rehearsal.rehearsed_run import RehearsedRun
 from agentforge.model import facts as f
 from agentforge.model.cassette import Exchange, ExchangeOutcome, RecordedAnswer, RecordedHook
+from agentforge.model.course import CourseStep
 from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
 from agentforge.model.hook import Hook

@@ -13,10 +13,10 @@ from tests.sdk.projects import ENVIRON, node, pipeline, run, run_dir
 
 from agentforge.adapters.providers.command import CommandProvider
 from agentforge.app.results import RunResult
-from agentforge.engine.rehearsal.course import CourseStep
 from agentforge.engine.rehearsal.enact import enact
 from agentforge.engine.rehearsal.rehearse import rehearse
 from agentforge.model.cassette import Cassette, Sleep, WriteFile, parse_cassette
+from agentforge.model.course import CourseStep
 from agentforge.model.errors import InvalidRequest
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.ports.provider import Provider

@@ -1,57 +1,23 @@
-"""The course of a run (nodes entered, agents called, decisions, without times) and its comparison."""
-
-from typing import Literal
+"""The steps of a course as two runs take them, and the point where they diverge."""
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-CourseStepKind = Literal[
-    "node_entered",
-    "branch_begun",
-    "iteration",
-    "attempt",
-    "answer",
-    "error",
-    "attempt_lost",
-    "attempt_cancelled",
-    "judge",
-    "judgment",
-    "judge_lost",
-    "queue",
-    "hook",
-    "hook_answer",
-    "check",
-    "check_outcome",
-    "verdict",
-    "route",
-    "stage_over",
-    "branch_over",
-    "node_over",
-    "node_restarted",
-    "person_asked",
-    "stop_requested",
-    "restart_requested",
-    "check_waived",
-    "resumed",
-    "manifest",
-    "run_completed",
-    "run_failed",
-    "run_paused",
-    "run_aborted",
-]
+from agentforge.engine.node_identity import NodeKey
+from agentforge.model import facts as f
+from agentforge.model.course import OUTSIDE_ITERATIONS, CourseStep, CourseStepKind
+from agentforge.model.cursor import Cursor
+from agentforge.model.task import CheckTask, HookTask, TaskKind, Wait, Work
 
-RUN_ENDS = frozenset({"run_completed", "run_failed", "run_paused", "run_aborted"})
-
-
-class CourseStep(Struct, frozen=True, omit_defaults=True):
-    what: CourseStepKind
-    stage: str = ""
-    """The stage or block, with its enclosing pipelines: `polish/refine`."""
-    branch: str | None = None
-    visit: int = 1
-    iteration: int = 0
-    attempt: int = 0
-    detail: str = ""
-    """The reason, provider or decision."""
+_TASKS: dict[TaskKind, CourseStepKind] = {
+    "prepare": "iteration",
+    "agent": "attempt",
+    "judge": "judge",
+    "queue": "queue",
+    "manifest": "manifest",
+    "hook": "hook",
+    "check": "check",
+}
 
 
 class Difference(Struct, frozen=True):
@@ -77,3 +43,27 @@ class Rehearsal(Struct, frozen=True):
     @property
     def is_same(self) -> bool:
         return self.difference is None
+
+
+def step_of_fact(fact: f.AnyFact, place: NodeKey | None, cursor: Cursor | None) -> CourseStep | None:
+    """The course step of a fact, or None."""
+    step = fact.step()
+    if step is None:
+        return None
+    stage, branch, visit = _where(place, cursor)
+    iteration = cursor.iteration if cursor and step.what not in OUTSIDE_ITERATIONS else step.iteration
+    return replace(step, stage=stage, branch=branch, visit=visit, iteration=iteration)
+
+
+def step_of_work(work: Work, place: NodeKey | None) -> CourseStep | None:
+    """The course step that running this work leads to, or None."""
+    if isinstance(work, Wait):
+        return None
+    detail = work.hook.id if isinstance(work, HookTask) else ""
+    detail = work.check.name if isinstance(work, CheckTask) else detail
+    return CourseStep(_TASKS[work.KIND], *_where(place, work.cursor), work.iteration, work.attempt, detail)
+
+
+def _where(place: NodeKey | None, cursor: Cursor | None) -> tuple[str, str | None, int]:
+    name = place.name if place else ""
+    return (name, cursor.provider, cursor.node_run) if cursor else (name, None, 1)

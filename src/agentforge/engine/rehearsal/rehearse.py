@@ -13,12 +13,12 @@ from msgspec.structs import replace
 from agentforge.engine.decide.run import Directive
 from agentforge.engine.evolve.run import evolve
 from agentforge.engine.node_identity import NodeKey, NodeKeys
-from agentforge.engine.rehearsal.course import CourseStep, Difference, Rehearsal
-from agentforge.engine.rehearsal.events import step_of_fact, step_of_work
+from agentforge.engine.rehearsal.course import Difference, Rehearsal, step_of_fact, step_of_work
 from agentforge.engine.rehearsal.outcomes import OUTCOMES, Answers, addressed, work_for
 from agentforge.engine.rehearsal.rehearsed_run import RehearsedRun
 from agentforge.engine.replan import plan_change
 from agentforge.model import facts as f
+from agentforge.model.course import RUN_ENDS, CourseStep
 from agentforge.model.cursor import Cursor
 from agentforge.model.errors import IllegalMove
 from agentforge.model.event import Draft, Event
@@ -30,55 +30,6 @@ MAX_QUIET_STEPS = 64
 """Consecutive waits and timers to skip; they are not part of a course."""
 
 _CARRIES_PLAN = f.SessionStarted | f.LogImported | f.PlanChanged
-_COPIED = (
-    f.AttemptReattached,
-    f.WorkerCompleted,
-    f.PauseRequested,
-    f.CancelRequested,
-    f.RestartRequested,
-    f.NoteAdded,
-    f.CheckWaived,
-    f.SessionResumed,
-    f.SessionRecovered,
-    f.RequestAnswered,
-    f.DamageAccepted,
-    f.LogRepaired,
-    f.FileRefused,
-    f.TmuxSessionCleaned,
-    f.TreeTaken,
-    f.GitLeft,
-)
-_DECIDED = (
-    f.NodeStarted,
-    f.NodeCompleted,
-    f.NodeRestarted,
-    f.ProviderStarted,
-    f.ProviderCompleted,
-    f.StageCompleted,
-    f.AttemptStarted,
-    f.JudgeStarted,
-    f.JudgeCompleted,
-    f.HookStarted,
-    f.CheckStarted,
-    f.StageVerdictReached,
-    f.StageTransitioned,
-    f.RequestOpened,
-    f.SessionCompleted,
-    f.SessionFailed,
-    f.SessionPaused,
-    f.AwaitingApproval,
-    f.SessionAborted,
-)
-"""Decisions that are part of a course. All others (waits, retries, limits) only lead to one of these."""
-_RUN_FACTS = (
-    f.RequestOpened,
-    f.SessionCompleted,
-    f.SessionFailed,
-    f.SessionPaused,
-    f.AwaitingApproval,
-    f.SessionAborted,
-)
-
 Found = TypeVar("Found")
 
 
@@ -166,11 +117,11 @@ class _Comparison:
     def _follow(self, event: Event) -> bool:
         """Apply the event to the rehearsed run; False if that run takes another course."""
         fact = event.fact
-        if isinstance(fact, _COPIED):
+        if fact.EXTERNAL:
             here = self._cursor(event) or self._run.state.cursor
             self._run.record(self._run.renamed(fact, self._requests), here, event.at)
             return True
-        if isinstance(fact, _DECIDED) and not _is_judge_outcome(fact):
+        if _is_decision(fact):
             return self._decided(event)
         if type(fact) in OUTCOMES:
             return self._outcome(event)
@@ -184,7 +135,7 @@ class _Comparison:
         found = self._reach(
             lambda decision: work_for(decision.work, fact, here) or _confirmed(decision, fact, here),
             here,
-            fires=_can_wait(fact),
+            fires=not isinstance(fact, f.TimerFired),
         )
         if found or self._run.state.stop is not None:
             self._run.record(addressed(fact, found), here, event.at)
@@ -193,7 +144,7 @@ class _Comparison:
 
     def _decided(self, event: Event) -> bool:
         place = self._past.keys.at(event.cursor)
-        if place is None and event.cursor is not None and not isinstance(event.fact, _RUN_FACTS):
+        if place is None and event.cursor is not None and not _is_about_run(event.fact):
             return True
         here = self._run.keys.cursor(place, event.cursor.iteration if event.cursor else 0)
         draft = self._reach(lambda decision: self._same(decision.facts, event, place), here)
@@ -230,7 +181,7 @@ class _Comparison:
 
     def _skip_quiet(self, decision: Directive, provider: str | None) -> bool:
         for draft in decision.facts:
-            if not isinstance(draft.fact, _DECIDED) and _is_in(draft.cursor, provider):
+            if not _is_decision(draft.fact) and _is_in(draft.cursor, provider):
                 self._run.record(draft.fact, draft.cursor)
                 return True
         for work in decision.work:
@@ -244,7 +195,7 @@ class _Comparison:
         for draft in alike:
             if self._run.keys.at(draft.cursor) == place and _number(draft) == _number(event):
                 return draft
-        return alike[0] if alike and isinstance(event.fact, _RUN_FACTS) else None
+        return alike[0] if alike and _is_about_run(event.fact) else None
 
     def _compare(self, event: Event, draft: Draft) -> None:
         """The same step may have another reason or another provider."""
@@ -273,9 +224,19 @@ class _Comparison:
         return self._run.keys.cursor(place, event.cursor.iteration if event.cursor else 0)
 
 
-def _is_judge_outcome(fact: f.AnyFact) -> bool:
-    """Whether a judge answered or failed; skipping it is the engine's own decision."""
-    return isinstance(fact, f.JudgeCompleted) and fact.status != "skipped"
+def _is_decision(fact: f.AnyFact) -> bool:
+    """Whether the engine decided it from the plan and it is part of a course. All other decisions (waits,
+    retries, limits) only lead to one of these."""
+    if isinstance(fact, f.JudgeCompleted):
+        # A judge's answer or failure is an outcome; not to ask a judge that keeps failing is a decision.
+        return fact.status == "skipped"
+    return not fact.EXTERNAL and type(fact) not in OUTCOMES and fact.step() is not None
+
+
+def _is_about_run(fact: f.AnyFact) -> bool:
+    """Whether it belongs to the run as a whole, so that it has no place to compare."""
+    step = fact.step()
+    return step is not None and (step.what in RUN_ENDS or step.what == "person_asked")
 
 
 def _confirmed(decision: Directive, fact: f.AnyFact, here: Cursor | None) -> Draft | None:
@@ -284,10 +245,6 @@ def _confirmed(decision: Directive, fact: f.AnyFact, here: Cursor | None) -> Dra
         return None
     found = (draft for draft in decision.facts if isinstance(draft.fact, f.IterationCompleted))
     return next((draft for draft in found if draft.cursor == here), None)
-
-
-def _can_wait(fact: f.AnyFact) -> bool:
-    return not isinstance(fact, f.TimerFired)
 
 
 def _is_in(cursor: Cursor | None, provider: str | None) -> bool:

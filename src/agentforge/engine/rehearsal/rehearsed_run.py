@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from agentforge.engine.decide.run import Directive, decide
 from agentforge.engine.evolve.run import evolve
 from agentforge.engine.node_identity import NodeKeys
-from agentforge.engine.rehearsal.course import CourseStep
-from agentforge.engine.rehearsal.events import step_of_fact, step_of_work
+from agentforge.engine.rehearsal.course import step_of_fact, step_of_work
 from agentforge.engine.rehearsal.outcomes import Answers, addressed
 from agentforge.model import facts as f
+from agentforge.model.course import CourseStep
 from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
 from agentforge.model.plan import Plan

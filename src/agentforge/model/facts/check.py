@@ -1,6 +1,7 @@
 """Facts about checks and verdicts, and about the routes that follow from them."""
 
 from agentforge.model.check import CheckCounts, CheckProblem, CheckStatus, FilesBefore
+from agentforge.model.course import CourseStep
 from agentforge.model.cursor import Destination
 from agentforge.model.facts.fact import Fact, written
 from agentforge.model.request import Feedback
@@ -14,6 +15,9 @@ class CheckStarted(Fact, frozen=True):
     check: str
     attempt: int = written(1)
     timeout: float | None = None
+
+    def step(self) -> CourseStep:
+        return CourseStep("check", attempt=self.attempt, detail=self.check)
 
 
 class CheckPrepared(Fact, frozen=True):
@@ -55,6 +59,10 @@ class CheckCompleted(Fact, frozen=True):
     """Why there is no tree before or after it: nothing shows whether files changed while it ran."""
     duration_ms: int = 0
 
+    def step(self) -> CourseStep:
+        how = "void" if self.changed else self.status
+        return CourseStep("check_outcome", attempt=self.attempt, detail=f"{self.check}: {how}")
+
 
 class CheckEnding(Fact, frozen=True):
     """The intent to stop a check; the signal is sent only after this is durable."""
@@ -74,15 +82,22 @@ class CheckLost(Fact, frozen=True):
     check: str
     attempt: int = written(1)
 
+    def step(self) -> CourseStep:
+        return CourseStep("check_outcome", attempt=self.attempt, detail=f"{self.check}: lost")
+
 
 class CheckWaived(Fact, frozen=True):
     """A person decided that a check of the run doesn't count."""
 
     TYPE = "check_waived"
+    EXTERNAL = True
 
     check: str
     reason: str
     by: str
+
+    def step(self) -> CourseStep:
+        return CourseStep("check_waived", detail=self.check)
 
 
 class StageVerdictReached(Fact, frozen=True):
@@ -101,6 +116,10 @@ class StageVerdictReached(Fact, frozen=True):
     signatures: tuple[str, ...] = ()
     tree: str | None = None
     """The files that all its checks saw; None if files changed after them, or in between."""
+
+    def step(self) -> CourseStep:
+        waived = f" (waived: {', '.join(self.waived)})" if self.waived else ""
+        return CourseStep("verdict", detail=f"{self.verdict}{waived}")
 
 
 class StageTransitioned(Fact, frozen=True, rename={"source": "from"}):
@@ -122,3 +141,6 @@ class StageTransitioned(Fact, frozen=True, rename={"source": "from"}):
     """The nodes that are passed over, on the way forward or to the end."""
     next: Destination | None = None
     feedback: Feedback | None = None
+
+    def step(self) -> CourseStep:
+        return CourseStep("route", detail=self.to or "the end")

@@ -4,6 +4,8 @@ from typing import ClassVar, TypeVar
 
 from msgspec import Struct, field
 
+from agentforge.model.course import CourseStep
+
 _T = TypeVar("_T")
 
 
@@ -11,6 +13,12 @@ class Fact(Struct, frozen=True, omit_defaults=True):
     """`TYPE` is the event's type in the log, its fields are the event's data."""
 
     TYPE: ClassVar[str]
+    EXTERNAL: ClassVar[bool] = False
+    """Whether a person or the host caused it: no plan decides it, and it is not the outcome of a task."""
+
+    def step(self) -> CourseStep | None:
+        """The step of the run's course that it is, without its place; None: it isn't part of the course."""
+        return None
 
 
 def written(default: _T) -> _T:

@@ -3,6 +3,7 @@
 from datetime import datetime
 from typing import Literal
 
+from agentforge.model.course import CourseStep
 from agentforge.model.facts.fact import Fact, written
 from agentforge.model.hook import HookAction, HookOutcome, HookPoint
 
@@ -27,6 +28,9 @@ class HookStarted(HookFact, frozen=True):
     subject: str = ""
     """The id of the request, the number of the event that resumed the run, or why the stage is over."""
 
+    def step(self) -> CourseStep:
+        return CourseStep("hook", attempt=self.attempt, detail=self.hook)
+
 
 class HookCompleted(HookFact, frozen=True):
     """A hook answered."""
@@ -44,6 +48,9 @@ class HookCompleted(HookFact, frozen=True):
     """The HTTP status, or the exit status of a script."""
     duration_ms: int = 0
 
+    def step(self) -> CourseStep:
+        return CourseStep("hook_answer", attempt=self.attempt, detail=self.action)
+
 
 class HookFailed(HookFact, frozen=True):
     """A try failed."""
@@ -56,6 +63,9 @@ class HookFailed(HookFact, frozen=True):
     status: int | None = None
     duration_ms: int = 0
 
+    def step(self) -> CourseStep:
+        return CourseStep("hook_answer", attempt=self.attempt, detail="failed")
+
 
 class HookTimedOut(HookFact, frozen=True):
     """A try took too long and was stopped."""
@@ -63,6 +73,9 @@ class HookTimedOut(HookFact, frozen=True):
     TYPE = "hook_timeout"
 
     duration_ms: int = 0
+
+    def step(self) -> CourseStep:
+        return CourseStep("hook_answer", attempt=self.attempt, detail="timeout")
 
 
 class HookLost(HookFact, frozen=True):
@@ -73,6 +86,9 @@ class HookLost(HookFact, frozen=True):
 
     started: bool = True
     """False if it ended before anything was sent or run."""
+
+    def step(self) -> CourseStep:
+        return CourseStep("hook_answer", attempt=self.attempt, detail="lost")
 
 
 class HookEnding(HookFact, frozen=True):

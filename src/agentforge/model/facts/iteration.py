@@ -5,6 +5,7 @@ from typing import Literal
 
 from msgspec import field
 
+from agentforge.model.course import CourseStep
 from agentforge.model.facts.fact import Fact, written
 from agentforge.model.failure import FailureKind
 from agentforge.model.git_left import LeftInGit
@@ -22,6 +23,9 @@ class IterationStarted(Fact, frozen=True):
     model: str
     prompt_sha256: str
     attempt: int = written(1)
+
+    def step(self) -> CourseStep:
+        return CourseStep("iteration")
 
 
 class AttemptStarted(Fact, frozen=True):
@@ -43,12 +47,16 @@ class AttemptStarted(Fact, frozen=True):
     once: bool = False
     """Whether a retry needs a person's approval."""
 
+    def step(self) -> CourseStep:
+        return CourseStep("attempt", attempt=self.attempt, detail=self.provider)
+
 
 class TreeTaken(Fact, frozen=True):
     """The files of the project before an attempt, if they differ from the tree recorded last; or why there is
     no tree."""
 
     TYPE = "tree_taken"
+    EXTERNAL = True
 
     attempt: int
     when: Literal["before", "after"] = "before"
@@ -63,6 +71,7 @@ class GitLeft(Fact, frozen=True):
     that git's settings name. What could start a program is renamed after this was recorded."""
 
     TYPE = "git_left"
+    EXTERNAL = True
 
     items: tuple[LeftInGit, ...]
     omitted: int = 0
@@ -73,6 +82,7 @@ class AttemptReattached(Fact, frozen=True):
     """A later engine found the agent still running and waits for it."""
 
     TYPE = "attempt_reattached"
+    EXTERNAL = True
 
     attempt: int
     pid: int
@@ -91,6 +101,9 @@ class AttemptLost(Fact, frozen=True):
     """The agent session, which the next attempt may resume."""
     tree: str | None = None
     """The files of the project after the attempt, as in every outcome; None: unknown."""
+
+    def step(self) -> CourseStep:
+        return CourseStep("attempt_lost", attempt=self.attempt)
 
 
 class AttemptEnding(Fact, frozen=True):
@@ -112,6 +125,9 @@ class AttemptCancelled(Fact, frozen=True):
     agent_session: str | None = None
     tree: str | None = None
 
+    def step(self) -> CourseStep:
+        return CourseStep("attempt_cancelled", attempt=self.attempt)
+
 
 class ErrorOccurred(Fact, frozen=True):
     """An attempt failed, or the iteration couldn't be prepared (attempt 0)."""
@@ -132,6 +148,9 @@ class ErrorOccurred(Fact, frozen=True):
     started: bool = True
     """False if nothing ran."""
     tree: str | None = None
+
+    def step(self) -> CourseStep:
+        return CourseStep("error", attempt=self.attempt, detail=self.kind.value)
 
 
 class RetryScheduled(Fact, frozen=True):
@@ -218,3 +237,6 @@ class IterationCompleted(Fact, frozen=True):
 
     usage: Usage | None = None
     tree: str | None = None
+
+    def step(self) -> CourseStep:
+        return CourseStep("answer", attempt=self.attempt, detail=self.decision.value)

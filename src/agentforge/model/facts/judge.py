@@ -4,6 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from agentforge.model.course import CourseStep
 from agentforge.model.facts.fact import Fact
 from agentforge.model.result import Usage
 
@@ -23,6 +24,10 @@ class JudgeStarted(Fact, frozen=True):
     model: str
     attempt: int = 1
 
+    def step(self) -> CourseStep:
+        # Who judges depends on the machine, not on the definition.
+        return CourseStep("judge", attempt=self.attempt)
+
 
 class JudgeCompleted(Fact, frozen=True):
     """The judge answered, failed or was not needed."""
@@ -36,6 +41,11 @@ class JudgeCompleted(Fact, frozen=True):
     usage: Usage | None = None
     error: str = ""
     """Why it failed, for people; empty if it answered."""
+
+    def step(self) -> CourseStep:
+        answer = "stop" if self.result.stop else "continue"
+        detail = answer if self.status == "success" else self.status
+        return CourseStep("judgment", attempt=self.attempt, detail=detail)
 
 
 class JudgeEnding(Fact, frozen=True):
@@ -54,6 +64,9 @@ class JudgeLost(Fact, frozen=True):
 
     attempt: int
 
+    def step(self) -> CourseStep:
+        return CourseStep("judge_lost", attempt=self.attempt)
+
 
 class QueueChecked(Fact, frozen=True):
     """The queue of tasks was read."""
@@ -61,3 +74,6 @@ class QueueChecked(Fact, frozen=True):
     TYPE = "queue_checked"
 
     remaining: int
+
+    def step(self) -> CourseStep:
+        return CourseStep("queue", detail=str(self.remaining))

@@ -48,6 +48,7 @@ class LogRepaired(Fact, frozen=True):
     """The last line was incomplete; it was archived and truncated."""
 
     TYPE = "log_repaired"
+    EXTERNAL = True
 
     bytes: int
     kept: str
@@ -57,5 +58,6 @@ class DamageAccepted(Fact, frozen=True):
     """A person chose to continue despite damaged lines."""
 
     TYPE = "damage_accepted"
+    EXTERNAL = True
 
     lines: tuple[int, ...]

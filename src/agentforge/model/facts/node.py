@@ -5,6 +5,7 @@ from typing import Literal
 
 from msgspec import field
 
+from agentforge.model.course import CourseStep
 from agentforge.model.cursor import Destination
 from agentforge.model.facts.fact import Fact, written
 from agentforge.model.failure import FailureKind
@@ -31,6 +32,9 @@ class NodeStarted(Fact, frozen=True):
     providers: tuple[str, ...] = ()
     stages: tuple[str, ...] = ()
 
+    def step(self) -> CourseStep:
+        return CourseStep("node_entered", detail=", ".join(self.providers) if self.kind else "")
+
 
 class NodeCompleted(Fact, frozen=True):
     """A visit to a stage or a parallel block ended."""
@@ -49,6 +53,9 @@ class NodeCompleted(Fact, frozen=True):
     """Who accepted the result despite its verdict."""
     override_reason: str = ""
 
+    def step(self) -> CourseStep:
+        return CourseStep("node_over", iteration=self.iterations, detail=self.reason)
+
 
 class NodeRestarted(Fact, frozen=True):
     """A visit to a stage ended without completing the stage, which is visited again."""
@@ -66,6 +73,9 @@ class NodeRestarted(Fact, frozen=True):
     next: Destination | None = None
     """The stage itself; None in a branch, whose next stage it is."""
 
+    def step(self) -> CourseStep:
+        return CourseStep("node_restarted", detail=self.cause)
+
 
 class ProviderStarted(Fact, frozen=True):
     """A provider started its branch of a parallel block."""
@@ -74,6 +84,9 @@ class ProviderStarted(Fact, frozen=True):
 
     provider: str
     stages: tuple[str, ...]
+
+    def step(self) -> CourseStep:
+        return CourseStep("branch_begun")
 
 
 class ProviderCompleted(Fact, frozen=True):
@@ -87,11 +100,15 @@ class ProviderCompleted(Fact, frozen=True):
     kind: FailureKind | None = field(default=None, name="type")
     """Of the error."""
 
+    def step(self) -> CourseStep:
+        return CourseStep("branch_over", detail=self.status)
+
 
 class WorkerCompleted(Fact, frozen=True):
     """An agent inside a parallel block ended."""
 
     TYPE = "worker_complete"
+    EXTERNAL = True
 
     result_file: str
     exit_code: int
@@ -111,6 +128,9 @@ class StageCompleted(Fact, frozen=True):
     """Who accepted the result despite its verdict."""
     override_reason: str = ""
 
+    def step(self) -> CourseStep:
+        return CourseStep("stage_over", iteration=self.iterations, detail=self.reason)
+
 
 class ManifestWritten(Fact, frozen=True):
     """The outputs of all providers of a block are listed in one file."""
@@ -118,6 +138,9 @@ class ManifestWritten(Fact, frozen=True):
     TYPE = "manifest_written"
 
     path: str
+
+    def step(self) -> CourseStep:
+        return CourseStep("manifest")
 
 
 class DelayStarted(Fact, frozen=True):

@@ -3,6 +3,7 @@
 from datetime import datetime
 from typing import Literal
 
+from agentforge.model.course import CourseStep
 from agentforge.model.facts.fact import Fact
 from agentforge.model.request import Answerer, RequestKind, RequestScope
 
@@ -30,11 +31,15 @@ class RequestOpened(Fact, frozen=True):
     grants: str = ""
     """What a number as the answer grants. Empty: numbers are not accepted."""
 
+    def step(self) -> CourseStep:
+        return CourseStep("person_asked", detail=self.reason)
+
 
 class RequestAnswered(Fact, frozen=True):
     """The answer as given. Its consequences are recorded as separate facts."""
 
     TYPE = "request_answered"
+    EXTERNAL = True
 
     id: str
     answer: str

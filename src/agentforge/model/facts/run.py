@@ -5,6 +5,7 @@ from typing import Literal
 
 from msgspec import field
 
+from agentforge.model.course import CourseStep
 from agentforge.model.cursor import Destination
 from agentforge.model.facts.fact import Fact
 from agentforge.model.failure import FailureKind
@@ -36,6 +37,7 @@ class SessionRecovered(Fact, frozen=True):
     """A process recovered a run whose engine had died, or whose machine had been shut down."""
 
     TYPE = "session_recovered"
+    EXTERNAL = True
 
     pid: int
     host: str
@@ -48,6 +50,9 @@ class SessionRecovered(Fact, frozen=True):
     """From now on approvals are given without asking."""
     secrets: tuple[str, ...] = ()
     """The variables whose values were in the context."""
+
+    def step(self) -> CourseStep | None:
+        return CourseStep("resumed") if self.by == "person" else None
 
 
 class SessionContinued(Fact, frozen=True):
@@ -66,6 +71,9 @@ class SessionCompleted(Fact, frozen=True):
 
     reason: str
 
+    def step(self) -> CourseStep:
+        return CourseStep("run_completed", detail=self.reason)
+
 
 class SessionFailed(Fact, frozen=True):
     """The run failed; a person can resume it."""
@@ -75,6 +83,9 @@ class SessionFailed(Fact, frozen=True):
     kind: FailureKind = field(name="type")
     message: str
     stage: str
+
+    def step(self) -> CourseStep:
+        return CourseStep("run_failed", detail=self.kind.value)
 
 
 class SessionPaused(Fact, frozen=True):
@@ -86,11 +97,15 @@ class SessionPaused(Fact, frozen=True):
     requests: tuple[str, ...] = ()
     """Requests whose answer continues the run. Empty: only a resume does."""
 
+    def step(self) -> CourseStep:
+        return CourseStep("run_paused", detail=self.reason)
+
 
 class SessionResumed(Fact, frozen=True):
     """A person resumed the run: counters are reset."""
 
     TYPE = "session_resumed"
+    EXTERNAL = True
 
     by: str
     context: str | None = None
@@ -101,6 +116,9 @@ class SessionResumed(Fact, frozen=True):
     secrets: tuple[str, ...] = ()
     """The variables whose values were in the context."""
 
+    def step(self) -> CourseStep:
+        return CourseStep("resumed")
+
 
 class SessionAborted(Fact, frozen=True):
     """The run was cancelled, which is final."""
@@ -108,6 +126,9 @@ class SessionAborted(Fact, frozen=True):
     TYPE = "session_aborted"
 
     reason: str
+
+    def step(self) -> CourseStep:
+        return CourseStep("run_aborted", detail=self.reason)
 
 
 class AwaitingApproval(Fact, frozen=True):
@@ -117,11 +138,15 @@ class AwaitingApproval(Fact, frozen=True):
 
     requests: tuple[str, ...]
 
+    def step(self) -> CourseStep:
+        return CourseStep("run_paused", detail="waiting for an answer")
+
 
 class PauseRequested(Fact, frozen=True):
     """Someone asked for a pause."""
 
     TYPE = "pause_requested"
+    EXTERNAL = True
 
     reason: str
     now: bool = False
@@ -130,20 +155,28 @@ class PauseRequested(Fact, frozen=True):
     """When agents that are still running are stopped; None: never."""
     control: str | None = None
 
+    def step(self) -> CourseStep:
+        return CourseStep("stop_requested", detail=self.reason)
+
 
 class CancelRequested(Fact, frozen=True):
     """Someone asked to cancel the run."""
 
     TYPE = "cancel_requested"
+    EXTERNAL = True
 
     reason: str
     control: str | None = None
+
+    def step(self) -> CourseStep:
+        return CourseStep("stop_requested", detail=self.reason)
 
 
 class RestartRequested(Fact, frozen=True):
     """Someone asked to start the current stage over, as its next visit."""
 
     TYPE = "restart_requested"
+    EXTERNAL = True
 
     reason: str
     by: str
@@ -153,11 +186,15 @@ class RestartRequested(Fact, frozen=True):
     hook: str = ""
     """The hook that asked."""
 
+    def step(self) -> CourseStep:
+        return CourseStep("restart_requested")
+
 
 class NoteAdded(Fact, frozen=True):
     """Text for all later iterations, added while the run is running."""
 
     TYPE = "note_added"
+    EXTERNAL = True
 
     text: str
     by: str
@@ -186,6 +223,7 @@ class FileRefused(Fact, frozen=True):
     """Something in the run directory that can't be used. Recorded before it is moved aside."""
 
     TYPE = "file_refused"
+    EXTERNAL = True
 
     name: str
     """Relative to the run directory."""
@@ -198,6 +236,7 @@ class TmuxSessionCleaned(Fact, frozen=True):
     """A leftover tmux session with this run's name was ended; no engine was running."""
 
     TYPE = "tmux_session_cleaned"
+    EXTERNAL = True
 
     name: str
     pid: int | None = None
