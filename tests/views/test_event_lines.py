@@ -18,7 +18,7 @@ from agentforge.model.failure import FailureKind
 from agentforge.model.git_left import LeftInGit
 from agentforge.model.result import Decision, Result
 from agentforge.model.state import Between, Waiver
-from agentforge.views.lines.live import ending_line, run_line
+from agentforge.views.lines.events import ROWS, demo_line, ending_line, run_line
 from agentforge.views.lines.requests import closed_text
 from agentforge.views.lines.tail import event_json, event_line, output_json
 
@@ -269,8 +269,30 @@ LINES: list[tuple[AnyFact, str, str | None]] = [
 ]
 
 
+def test_every_fact_has_one_row() -> None:
+    assert sorted(row.fact.TYPE for row in ROWS) == sorted(f.FACTS)
+
+
 def test_every_fact_has_a_line() -> None:
     assert {type(fact) for fact, _, _ in LINES} == set(get_args(AnyFact))
+
+
+@pytest.mark.parametrize(
+    ("fact", "line"),
+    [
+        (f.NodeStarted("build", "1"), ("stage", "build")),
+        (f.AttemptStarted(1, 2, "replay", ""), ("work", "iteration 2, attempt 1: agent started")),
+        (f.AttemptReattached(1, 9), ("reattached", "reattached to the running agent (supervisor PID 9)")),
+        (f.AttemptLost(1, "it died", started=True), ("lost", "attempt lost: it died")),
+        (completed(summary="wrote it"), ("done", "wrote it (1.5 s)")),
+        (f.ErrorOccurred(FailureKind.PROVIDER_TIMEOUT, "too slow", "build", 1), ("lost", "too slow")),
+        (f.SessionRecovered(7, "host"), ("reattached", "a new engine recovered the run from its log")),
+        (f.SessionCompleted("complete"), ("done", "the run is complete")),
+        (f.DelayStarted(SOON), None),
+    ],
+)
+def test_lines_of_the_demo(fact: AnyFact, line: tuple[str, str] | None) -> None:
+    assert demo_line(event(fact, AT)) == line
 
 
 def test_hook_that_is_skipped_or_lost_is_a_warning() -> None:

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 from tests.engine.plans import plan_of, stage
 
 from agentforge.model.plan import ProviderChoice
-from agentforge.views.lines.live import header_lines
+from agentforge.views.lines.events import header_lines
 
 
 def test_the_header_of_a_pipeline() -> None:

@@ -5,7 +5,7 @@ from datetime import UTC
 from tests.engine.plans import block, plan_of, stage
 from tests.engine.playbook import Play
 
-from agentforge.views.lines.live import run_line
+from agentforge.views.lines.events import run_line
 from agentforge.views.lines.status import status_rows
 from agentforge.views.run_model import RunModel
 from agentforge.views.stage_progress import stage_progress

@@ -20,7 +20,7 @@ from agentforge.ports.event_log import BufferHealth
 from agentforge.views.files.block import branch_file
 from agentforge.views.files.state import StateSnapshot, state_file
 from agentforge.views.history import KEPT, MAX_LIGHT, MAX_LISTED, MAX_TEXT, History
-from agentforge.views.lines.live import run_line
+from agentforge.views.lines.events import run_line
 from agentforge.views.lines.tail import event_line
 from agentforge.views.stage_progress import stage_progress
 from agentforge.views.summary import Summary, fold, health

@@ -15,7 +15,8 @@ from agentforge.cli.invocation import Invocation
 from agentforge.cli.output import drop_stdout, echo, is_dumb, marked, styled, wrapped
 from agentforge.model.event import Event
 from agentforge.model.facts import SessionStarted
-from agentforge.views.lines.live import RunLine, header_lines, run_line
+from agentforge.views.lines.events import header_lines, run_line
+from agentforge.views.lines.row import RunLine
 from agentforge.views.run_model import RunModel
 
 log = logging.getLogger("agentforge.display")

@@ -12,14 +12,14 @@ from rich.text import Text
 from agentforge import AgentOutput
 from agentforge.cli.output import MARKS
 from agentforge.model.event import Event
-from agentforge.model.facts import CheckStarted, HookStarted, IterationStarted, NodeStarted
 from agentforge.model.plan import Plan
 from agentforge.model.state import RunState
 from agentforge.model.status import RunStatus
 from agentforge.views.hook_calls import hook_calls
+from agentforge.views.lines.events import header_lines, run_line
 from agentforge.views.lines.hooks import hook_call_text
-from agentforge.views.lines.live import RunLine, header_lines, run_line
 from agentforge.views.lines.requests import QUESTION_CHARS, waits_text
+from agentforge.views.lines.row import RunLine
 from agentforge.views.lines.status import branch_text, running_check_text, stage_text
 from agentforge.views.request_commands import answer_command
 from agentforge.views.run_model import RunModel
@@ -33,8 +33,6 @@ MAX_STAGES = 10
 MAX_REQUESTS = 3
 BAR_COLUMNS = 24
 
-SHOWN_BELOW = (NodeStarted, IterationStarted, CheckStarted, HookStarted)
-"""Facts without a line of their own: the rows of stages show what is running."""
 STYLES = {"busy": "cyan", "good": "green", "bad": "red", "warn": "yellow", "dim": "dim"}
 """Rich styles by tone."""
 
@@ -67,9 +65,9 @@ class LivePainter:
         if plan is None:
             return
         live = self._started(plan)
-        if isinstance(event.fact, SHOWN_BELOW):
-            return
-        if line := run_line(event, plan, run.state):
+        line = run_line(event, plan, run.state)
+        # The rows of stages show what is running.
+        if line and line.mark != "begin":
             live.console.print(_line(line))
 
     def say(self, text: str) -> None:

@@ -14,7 +14,7 @@ from agentforge.cli.output import json_for_terminal, wrapped
 from agentforge.model import facts as f
 from agentforge.model.errors import InvalidRequest
 from agentforge.model.event import Event
-from agentforge.views.lines.live import ending_line, run_line
+from agentforge.views.lines.events import ending_line, run_line
 from agentforge.views.run_model import RunModel
 from agentforge.views.stage_progress import stage_progress
 from agentforge.views.text import printable

@@ -24,6 +24,7 @@ from agentforge.model import facts as f
 from agentforge.model.errors import AgentForgeError
 from agentforge.model.event import Event
 from agentforge.model.place import folder_of
+from agentforge.views.lines.events import demo_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -72,30 +73,6 @@ class Screen:
         self._console.print(f"Committed: {survived.commit}", style="green", highlight=False, markup=False)
         if kept:
             self._console.print(f"Kept in {kept}", highlight=False, markup=False)
-
-
-def line_of(event: Event) -> tuple[str, str] | None:
-    """The line to show for an event (a kind and a text), or None."""
-    match event.fact:
-        case f.NodeStarted(name=name):
-            return "stage", name
-        case f.AttemptStarted(attempt=attempt):
-            iteration = event.cursor.iteration if event.cursor else 0
-            return "work", f"iteration {iteration}, attempt {attempt}: agent started"
-        case f.AttemptReattached(pid=pid):
-            return "reattached", f"reattached to the running agent (supervisor PID {pid})"
-        case f.AttemptLost(reason=reason):
-            return "lost", f"attempt lost: {reason}"
-        case f.IterationCompleted(result=result, duration_ms=duration):
-            return "done", f"{result.summary} ({duration / 1000:.1f} s)"
-        case f.ErrorOccurred(message=message):
-            return "lost", message
-        case f.SessionRecovered():
-            return "reattached", "a new engine recovered the run from its log"
-        case f.SessionCompleted():
-            return "done", "the run is complete"
-        case _:
-            return None
 
 
 Show = Callable[[str, str], None]
@@ -209,7 +186,7 @@ class Demo:
             ended = engine.poll() is not None
             for event in self._news():
                 self._show_agent(event)
-                if line := line_of(event):
+                if line := demo_line(event):
                     self._show(*line)
                 if until(event):
                     self._show_agent()

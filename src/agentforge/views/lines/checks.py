@@ -1,15 +1,16 @@
-"""Text about checks, verdicts and routes: their events in `tail` and on a terminal."""
+"""Text about checks, verdicts and routes, and the rows of their facts."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, assert_never
 
 from agentforge.engine.decide.checks import PASS
 from agentforge.model import facts as f
 from agentforge.model.check import CheckCounts
+from agentforge.model.event import Event
 from agentforge.model.state import Waiver
+from agentforge.views.lines.row import TEXT_CHARS, Details, RunLine, listed, quoted, row
 from agentforge.views.text import one_line, span
+from agentforge.views.visits import verdict_mark
 
-TEXT_CHARS = 160
 TREE_CHARS = 12
 CHECK_ENDS: Mapping[str, str] = {
     "pass": "passed",
@@ -18,56 +19,7 @@ CHECK_ENDS: Mapping[str, str] = {
     "timeout": "timed out",
 }
 
-CheckEvent = (
-    f.CheckStarted
-    | f.CheckPrepared
-    | f.CheckCompleted
-    | f.CheckEnding
-    | f.CheckLost
-    | f.CheckWaived
-    | f.StageVerdictReached
-    | f.StageTransitioned
-)
 Waived = f.CheckWaived | Waiver
-
-
-def check_details(fact: CheckEvent) -> list[tuple[str, Any]]:
-    """The fields of a line of `tail`; those that are empty are left out."""
-    match fact:
-        case f.CheckStarted() | f.CheckLost():
-            return [("check", one_line(fact.check)), ("attempt", fact.attempt)]
-        case f.CheckPrepared():
-            named = [("check", one_line(fact.check)), ("attempt", fact.attempt)]
-            return [*named, ("tree", fact.files.tree or "")]
-        case f.CheckEnding():
-            return [
-                ("check", one_line(fact.check)),
-                ("attempt", fact.attempt),
-                ("reason", _quoted(fact.reason)),
-            ]
-        case f.CheckCompleted():
-            named = [("check", one_line(fact.check)), ("attempt", fact.attempt), ("status", fact.status)]
-            counts = _quoted(counts_text(fact.counts))
-            return [
-                *named,
-                ("counts", counts),
-                ("reason", _quoted(fact.reason)),
-                ("tree", fact.tree_after or ""),
-                ("tree_problem", _quoted(fact.tree_problem)),
-            ]
-        case f.CheckWaived():
-            return [("check", one_line(fact.check)), *_said_about((fact,))]
-        case f.StageVerdictReached():
-            failing, waived = ",".join(map(one_line, fact.failing)), ",".join(map(one_line, fact.waived))
-            said = [("verdict", one_line(fact.verdict)), ("failing", failing), ("waived", waived)]
-            return [*said, ("reason", _quoted(fact.reason)), ("tree", fact.tree or "")]
-        case f.StageTransitioned():
-            cycle = f"{fact.cycle}/{fact.of}" if fact.cycle else ""
-            to = [("from", one_line(fact.source)), ("to", one_line(fact.to) or "end")]
-            skipped = ",".join(map(one_line, fact.skipped))
-            return [*to, ("verdict", one_line(fact.verdict)), ("cycle", cycle), ("skipped", skipped)]
-        case _:
-            assert_never(fact)
 
 
 def counts_text(counts: CheckCounts) -> str:
@@ -91,33 +43,6 @@ def no_tree_text(problem: str) -> str:
     return f" (no tree: {_text(problem)})" if problem else ""
 
 
-def check_words(fact: CheckEvent, *, is_branch: bool = False) -> str:
-    """The event as a line for people; `is_branch`: of a stage in a parallel block."""
-    match fact:
-        case f.CheckStarted():
-            return f"running check {one_line(fact.check)}"
-        case f.CheckPrepared():
-            return ""
-        case f.CheckCompleted():
-            return _completed(fact)
-        case f.CheckEnding():
-            return f"stopping check {one_line(fact.check)}: {_text(fact.reason)}"
-        case f.CheckLost():
-            return f"lost check {one_line(fact.check)} (try {fact.attempt})"
-        case f.CheckWaived():
-            return waiver_words((fact,))
-        case f.StageVerdictReached():
-            waived = waived_text(fact.waived)
-            # Of other verdicts, the next line has the reason: the route, the question or the failure.
-            why = f": {_text(fact.reason)}" if fact.reason and fact.verdict == PASS else ""
-            tree = f" on tree {tree_text(fact.tree)}" if fact.tree else ""
-            return f"verdict {one_line(fact.verdict)}{tree}{waived}{why}"
-        case f.StageTransitioned():
-            return _routed(fact, "its branch" if is_branch else "its pipeline" if fact.next else "the run")
-        case _:
-            assert_never(fact)
-
-
 def waived_text(names: Sequence[str]) -> str:
     """What follows a verdict: ` (waived: test)`."""
     return f" (waived: {', '.join(map(one_line, names))})" if names else ""
@@ -135,24 +60,14 @@ def waiver_words(waived: Sequence[Waived]) -> str:
     )
 
 
-def waiver_details(waived: Sequence[Waived]) -> list[tuple[str, Any]]:
+def waiver_details(waived: Sequence[Waived]) -> Details:
     """The same as fields of a line of `tail`."""
-    return [("waived", ",".join(one_line(each.check) for each in waived)), *_said_about(waived)]
+    return {"waived": listed([each.check for each in waived]), **_said_about(waived)}
 
 
-def _said_about(waived: Sequence[Waived]) -> list[tuple[str, Any]]:
+def _said_about(waived: Sequence[Waived]) -> Details:
     by = ", ".join(dict.fromkeys(each.by for each in waived))
-    return [("by", _quoted(by)), ("reason", _quoted("; ".join(dict.fromkeys(w.reason for w in waived))))]
-
-
-def _completed(fact: f.CheckCompleted) -> str:
-    no_tree = no_tree_text(fact.tree_problem)
-    if fact.changed:
-        paths = _text(fact.changed[0])
-        return f"check {one_line(fact.check)} is void: files changed while it ran ({paths}){no_tree}"
-    seconds, reason = fact.duration_ms / 1000, _text(fact.reason)
-    how = outcome_words(fact.status, CHECK_ENDS[fact.status], seconds, fact.counts, reason)
-    return f"check {one_line(fact.check)} {how}{no_tree}"
+    return {"by": quoted(by), "reason": quoted("; ".join(dict.fromkeys(each.reason for each in waived)))}
 
 
 def outcome_words(status: str, how: str, seconds: float | None, counts: CheckCounts, reason: str) -> str:
@@ -162,19 +77,112 @@ def outcome_words(status: str, how: str, seconds: float | None, counts: CheckCou
     return f"{how}{after}{f': {details}' if details else ''}"
 
 
-def _routed(fact: f.StageTransitioned, whole: str) -> str:
-    why = f": {_text(fact.reason)}" if fact.reason else ""
-    skipped = f", skipping {_text(', '.join(fact.skipped))}" if fact.skipped else ""
-    if not fact.to:
-        return f"ends {whole} (verdict {one_line(fact.verdict)}){skipped}{why}"
-    if fact.cycle:
-        return f"goes back to {one_line(fact.to)} (cycle {fact.cycle} of {fact.of}){why}"
-    return f"continues with {one_line(fact.to)}{skipped}{why}"
-
-
 def _text(text: str) -> str:
     return one_line(text, TEXT_CHARS)
 
 
-def _quoted(text: str) -> str:
-    return f'"{_text(text)}"' if text else ""
+def _completed(fact: f.CheckCompleted, _: Event) -> RunLine:
+    check, no_tree = one_line(fact.check), no_tree_text(fact.tree_problem)
+    if fact.changed:
+        text = f"check {check} is void: files changed while it ran ({_text(fact.changed[0])}){no_tree}"
+        return RunLine(text, "failed", "error")
+    how, seconds = CHECK_ENDS[fact.status], fact.duration_ms / 1000
+    text = (
+        f"check {check} {outcome_words(fact.status, how, seconds, fact.counts, _text(fact.reason))}{no_tree}"
+    )
+    return RunLine(text, "done") if fact.status == "pass" else RunLine(text, "failed", "error")
+
+
+def _verdict(fact: f.StageVerdictReached, _: Event) -> RunLine:
+    tree = f" on tree {tree_text(fact.tree)}" if fact.tree else ""
+    text = f"verdict {one_line(fact.verdict)}{tree}{waived_text(fact.waived)}"
+    if fact.verdict == PASS:
+        return RunLine(f"{text}: {_text(fact.reason)}" if fact.reason else text, "done")
+    # The next line has the reason: the route, the question or the failure.
+    return RunLine(text, "failed" if verdict_mark(fact.verdict, "") == "failed" else "note", "warn")
+
+
+def _routed(fact: f.StageTransitioned, event: Event) -> RunLine:
+    why = f": {_text(fact.reason)}" if fact.reason else ""
+    skipped = f", skipping {_text(', '.join(fact.skipped))}" if fact.skipped else ""
+    if not fact.to:
+        is_branch = event.cursor is not None and event.cursor.provider is not None
+        whole = "its branch" if is_branch else "its pipeline" if fact.next else "the run"
+        text = f"ends {whole} (verdict {one_line(fact.verdict)}){skipped}{why}"
+    elif fact.cycle:
+        text = f"goes back to {one_line(fact.to)} (cycle {fact.cycle} of {fact.of}){why}"
+    else:
+        text = f"continues with {one_line(fact.to)}{skipped}{why}"
+    return RunLine(text, "back" if fact.cycle else "onward", "warn")
+
+
+ROWS = (
+    row(
+        f.CheckStarted,
+        "iteration",
+        details=lambda x: {"check": one_line(x.check), "attempt": x.attempt},
+        line=lambda x, _: RunLine(f"running check {one_line(x.check)}", "begin"),
+    ),
+    row(
+        f.CheckPrepared,
+        "iteration",
+        details=lambda x: {"check": one_line(x.check), "attempt": x.attempt, "tree": x.files.tree or ""},
+    ),
+    row(
+        f.CheckCompleted,
+        "iteration",
+        details=lambda x: {
+            "check": one_line(x.check),
+            "attempt": x.attempt,
+            "status": x.status,
+            "counts": quoted(counts_text(x.counts)),
+            "reason": quoted(x.reason),
+            "tree": x.tree_after or "",
+            "tree_problem": quoted(x.tree_problem),
+        },
+        line=_completed,
+    ),
+    row(
+        f.CheckEnding,
+        "iteration",
+        details=lambda x: {"check": one_line(x.check), "attempt": x.attempt, "reason": quoted(x.reason)},
+        line=lambda x, _: RunLine(f"stopping check {one_line(x.check)}: {_text(x.reason)}", "wait", "warn"),
+    ),
+    row(
+        f.CheckLost,
+        "iteration",
+        details=lambda x: {"check": one_line(x.check), "attempt": x.attempt},
+        line=lambda x, _: RunLine(f"lost check {one_line(x.check)} (try {x.attempt})", "wait", "warn"),
+    ),
+    row(
+        f.CheckWaived,
+        details=lambda x: {"check": one_line(x.check), **_said_about((x,))},
+        line=lambda x, _: RunLine(waiver_words((x,)), "note", "warn"),
+    ),
+    row(
+        f.StageVerdictReached,
+        "iteration",
+        subject="stage",
+        details=lambda x: {
+            "verdict": one_line(x.verdict),
+            "failing": listed(x.failing),
+            "waived": listed(x.waived),
+            "reason": quoted(x.reason),
+            "tree": x.tree or "",
+        },
+        line=_verdict,
+    ),
+    row(
+        f.StageTransitioned,
+        "iteration",
+        subject="stage",
+        details=lambda x: {
+            "from": one_line(x.source),
+            "to": one_line(x.to) or "end",
+            "verdict": one_line(x.verdict),
+            "cycle": f"{x.cycle}/{x.of}" if x.cycle else "",
+            "skipped": listed(x.skipped),
+        },
+        line=_routed,
+    ),
+)

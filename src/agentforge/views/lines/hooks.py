@@ -1,151 +1,27 @@
-"""Text about hooks: their events in `tail` and on a terminal, and the deliveries of a run."""
+"""Text about hooks: what a run waits for, the deliveries of a run, and the rows of their facts."""
 
 from collections.abc import Iterator
 from datetime import datetime, tzinfo
-from typing import Any, Literal, assert_never
+from typing import Literal, assert_never
 
 from msgspec import Struct
 
 from agentforge.model import facts as f
+from agentforge.model.event import Event
+from agentforge.model.facts.hook import HookFact
 from agentforge.model.hook import HookAction
 from agentforge.views.deliveries import Delivery, HookTry
 from agentforge.views.hook_calls import HookCallView
+from agentforge.views.lines.row import MESSAGE_CHARS, Details, RunLine, message, quoted, row, utc, wait
 from agentforge.views.text import one_line, reason_text, span
 
-TEXT_CHARS = 160
-MESSAGE_CHARS = 400
 ID_CHARS = 100
 QUIET = frozenset({"pause", "confirm"})
 """What these hooks ask is a request, which has a line of its own."""
 
-EffectEvent = f.EffectIntended | f.EffectDone | f.EffectReconciled
-HookEvent = (
-    f.HookStarted
-    | f.HookCompleted
-    | f.HookFailed
-    | f.HookTimedOut
-    | f.HookLost
-    | f.HookEnding
-    | f.HookRetryScheduled
-    | f.HookSkipped
-)
-
-
-def hook_details(fact: HookEvent) -> list[tuple[str, Any]]:
-    """The fields of a line of `tail`; those that are empty are left out."""
-    named = [("hook", one_line(fact.hook)), ("point", fact.point)]
-    if isinstance(fact, f.HookSkipped):
-        return [*named, ("reason", _quoted(fact.reason))]
-    return [*named, ("attempt", fact.attempt), *_outcome(fact), ("delivery", one_line(fact.delivery))]
-
-
-def _outcome(
-    fact: f.HookStarted
-    | f.HookCompleted
-    | f.HookFailed
-    | f.HookTimedOut
-    | f.HookLost
-    | f.HookEnding
-    | f.HookRetryScheduled,
-) -> list[tuple[str, Any]]:
-    match fact:
-        case f.HookStarted():
-            return [("action", fact.action)]
-        case f.HookCompleted():
-            said = [("answer", _quoted(fact.answer)), ("reason", _quoted(fact.reason))]
-            status = "" if fact.status is None else fact.status
-            return [("action", fact.action), ("status", status), *said, ("context", _quoted(fact.context))]
-        case f.HookFailed():
-            status = "" if fact.status is None else fact.status
-            return [("status", status), ("message", _quoted(fact.message))]
-        case f.HookTimedOut():
-            return [("after", span(fact.duration_ms / 1000))]
-        case f.HookLost():
-            return [("started", "true" if fact.started else "false")]
-        case f.HookEnding():
-            return [("reason", _quoted(fact.reason))]
-        case f.HookRetryScheduled():
-            return [("due", f"{fact.due_at:%Y-%m-%dT%H:%M:%SZ}" if fact.due_at else "now")]
-        case _:
-            assert_never(fact)
-
-
-def effect_details(fact: EffectEvent) -> list[tuple[str, Any]]:
-    named = [("kind", fact.kind), ("attempt", fact.attempt), ("key", one_line(fact.key))]
-    match fact:
-        case f.EffectIntended():
-            return [*named, ("target", _quoted(fact.target))]
-        case f.EffectDone():
-            return [*named, ("outcome", fact.outcome)]
-        case f.EffectReconciled():
-            return [*named, ("found", fact.found), ("then", fact.then)]
-        case _:
-            assert_never(fact)
-
-
-def hook_words(fact: HookEvent, at: datetime) -> str:
-    """What happened at that time, as text; empty if people needn't see it."""
-    hook = f"hook {one_line(fact.hook)}"
-    match fact:
-        case f.HookStarted():
-            again = f", try {fact.attempt}" if fact.attempt > 1 else ""
-            return "" if fact.action in QUIET else f"calling {hook} ({_kind(fact.action)}{again})"
-        case f.HookCompleted():
-            return _completed(hook, fact)
-        case f.HookFailed():
-            return f"{hook} failed (try {fact.attempt}): {_text(fact.message)}"
-        case f.HookTimedOut():
-            return f"{hook} timed out after {span(fact.duration_ms / 1000)} (try {fact.attempt})"
-        case f.HookLost():
-            what = f"no answer from {hook}" if fact.started else f"{hook} was not called"
-            return f"{what}: the engine or the call was stopped (try {fact.attempt})"
-        case f.HookEnding():
-            return f"stopping {hook}: {reason_text(fact.reason)}"
-        case f.HookRetryScheduled():
-            wait = f"in {span((fact.due_at - at).total_seconds())}" if fact.due_at else "now"
-            return f"calling {hook} again {wait}"
-        case f.HookSkipped():
-            what = f"the answer of {hook} was ignored" if fact.answered else f"{hook} was skipped"
-            return f"{what}: {_text(fact.reason)}"
-        case _:
-            assert_never(fact)
-
-
-def _completed(hook: str, fact: f.HookCompleted) -> str:
-    after = span(fact.duration_ms / 1000)
-    because = f": {_text(fact.reason)}" if fact.reason.strip() else ""
-    match fact.action:
-        case "pause":
-            return ""
-        case "continue":
-            return f"{hook} answered in {after}{because}{_added(fact)}"
-        case "modify_context":
-            return f"{hook} answered in {after}{because}{_added(fact)}"
-        case "abort":
-            return f"{hook} asked to abort the run{because}"
-        case "restart_stage":
-            return f"{hook} asked to restart the stage{because}"
-        case "answer":
-            return f"{hook} answered the request: {_text(fact.answer)}"
-        case _:
-            assert_never(fact.action)
-
-
-def _added(fact: f.HookCompleted) -> str:
-    return f"; added to the context: {_text(fact.context)}" if fact.context.strip() else ""
-
 
 def _kind(action: HookAction) -> str:
     return "function" if action == "call" else action
-
-
-def _text(text: str) -> str:
-    return one_line(text, MESSAGE_CHARS)
-
-
-def _quoted(text: str) -> str:
-    shown = one_line(text, TEXT_CHARS)
-    return f'"{shown}"' if shown else ""
 
 
 def hook_call_text(call: HookCallView, now: datetime, *, is_interrupted: bool = False) -> str:
@@ -264,3 +140,122 @@ def _try(action: HookAction | None, one: HookTry, zone: tzinfo) -> str:
 
 def _time(at: datetime, zone: tzinfo) -> str:
     return f"{at.astimezone(zone):%Y-%m-%d %H:%M:%S}"
+
+
+# -- the rows of facts
+
+
+def _call(fact: HookFact, **outcome: object) -> Details:
+    named = {"hook": one_line(fact.hook), "point": fact.point, "attempt": fact.attempt}
+    return {**named, **outcome, "delivery": one_line(fact.delivery)}
+
+
+def _effect(fact: f.EffectIntended | f.EffectDone | f.EffectReconciled, **outcome: object) -> Details:
+    return {"kind": fact.kind, "attempt": fact.attempt, "key": one_line(fact.key), **outcome}
+
+
+def _status(status: int | None) -> object:
+    return "" if status is None else status
+
+
+def _named(fact: HookFact | f.HookSkipped) -> str:
+    return f"hook {one_line(fact.hook)}"
+
+
+def _started(fact: f.HookStarted, _: Event) -> RunLine | None:
+    if fact.action in QUIET:
+        return None
+    again = f", try {fact.attempt}" if fact.attempt > 1 else ""
+    return RunLine(f"calling {_named(fact)} ({_kind(fact.action)}{again})", "begin")
+
+
+def _completed(fact: f.HookCompleted, _: Event) -> RunLine | None:
+    hook, because = _named(fact), f": {message(fact.reason)}" if fact.reason.strip() else ""
+    match fact.action:
+        case "pause":
+            return None
+        case "continue" | "modify_context":
+            added = f"; added to the context: {message(fact.context)}" if fact.context.strip() else ""
+            text = f"{hook} answered in {span(fact.duration_ms / 1000)}{because}{added}"
+        case "abort":
+            text = f"{hook} asked to abort the run{because}"
+        case "restart_stage":
+            text = f"{hook} asked to restart the stage{because}"
+        case "answer":
+            text = f"{hook} answered the request: {message(fact.answer)}"
+        case _:
+            assert_never(fact.action)
+    return RunLine(text, "done")
+
+
+def _lost(fact: f.HookLost, _: Event) -> RunLine:
+    what = f"no answer from {_named(fact)}" if fact.started else f"{_named(fact)} was not called"
+    text = f"{what}: the engine or the call was stopped (try {fact.attempt})"
+    return RunLine(text, "warning", "warn")
+
+
+def _called_again(fact: f.HookRetryScheduled, event: Event) -> RunLine:
+    when = f"in {wait(fact.due_at, event)}" if fact.due_at else "now"
+    return RunLine(f"calling {_named(fact)} again {when}", "wait", "warn")
+
+
+def _skipped(fact: f.HookSkipped, _: Event) -> RunLine:
+    hook = _named(fact)
+    what = f"the answer of {hook} was ignored" if fact.answered else f"{hook} was skipped"
+    return RunLine(f"{what}: {message(fact.reason)}", "warning", "warn")
+
+
+ROWS = (
+    row(f.HookStarted, "call", details=lambda x: _call(x, action=x.action), line=_started),
+    row(
+        f.HookCompleted,
+        "call",
+        details=lambda x: _call(
+            x,
+            action=x.action,
+            status=_status(x.status),
+            answer=quoted(x.answer),
+            reason=quoted(x.reason),
+            context=quoted(x.context),
+        ),
+        line=_completed,
+    ),
+    row(
+        f.HookFailed,
+        "call",
+        details=lambda x: _call(x, status=_status(x.status), message=quoted(x.message)),
+        line=lambda x, _: RunLine(
+            f"{_named(x)} failed (try {x.attempt}): {message(x.message)}", "failed", "error"
+        ),
+    ),
+    row(
+        f.HookTimedOut,
+        "call",
+        details=lambda x: _call(x, after=span(x.duration_ms / 1000)),
+        line=lambda x, _: RunLine(
+            f"{_named(x)} timed out after {span(x.duration_ms / 1000)} (try {x.attempt})", "failed", "error"
+        ),
+    ),
+    row(f.HookLost, "call", details=lambda x: _call(x, started="true" if x.started else "false"), line=_lost),
+    row(
+        f.HookEnding,
+        "call",
+        details=lambda x: _call(x, reason=quoted(x.reason)),
+        line=lambda x, _: RunLine(f"stopping {_named(x)}: {reason_text(x.reason)}", "wait", "warn"),
+    ),
+    row(
+        f.HookRetryScheduled,
+        "call",
+        details=lambda x: _call(x, due=utc(x.due_at) if x.due_at else "now"),
+        line=_called_again,
+    ),
+    row(
+        f.HookSkipped,
+        "call",
+        details=lambda x: {"hook": one_line(x.hook), "point": x.point, "reason": quoted(x.reason)},
+        line=_skipped,
+    ),
+    row(f.EffectIntended, "call", details=lambda x: _effect(x, target=quoted(x.target))),
+    row(f.EffectDone, "call", details=lambda x: _effect(x, outcome=x.outcome)),
+    row(f.EffectReconciled, "call", details=lambda x: _effect(x, found=x.found, then=x.then)),
+)

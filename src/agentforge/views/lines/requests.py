@@ -1,11 +1,12 @@
-"""Text of requests: what is asked, who answers, since when; and of their events, in `tail` and live."""
+"""Text of requests: what is asked, who answers, since when; and the rows of their facts."""
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, assert_never
 
 from agentforge.model import facts as f
+from agentforge.model.event import Event
 from agentforge.model.request import RESUME, SUCCEEDED, Request
+from agentforge.views.lines.row import BRIEF_CHARS, Details, RunLine, message, quoted, row, utc
 from agentforge.views.request_commands import answer_command
 from agentforge.views.text import age, one_line, span
 
@@ -56,81 +57,49 @@ def _due(request: Request, due_at: datetime, now: datetime) -> str:
     return f"{when}, then {answer}" if left > 0 else f"{when}: {answer} when it continues"
 
 
-ANSWER_CHARS = 80
-TEXT_CHARS = 160
-MESSAGE_CHARS = 400
-
-RequestFact = (
-    f.RequestOpened
-    | f.RequestAnswered
-    | f.RequestResolved
-    | f.CheckpointCleared
-    | f.RestartRequested
-    | f.NodeRestarted
-    | f.NoteAdded
-)
-
-
-def request_details(fact: RequestFact) -> list[tuple[str, Any]]:
-    """The fields of a line of `tail`; those that are empty are left out."""
-    match fact:
-        case f.RequestOpened():
-            due = f"{fact.due_at:%Y-%m-%dT%H:%M:%SZ}" if fact.due_at else ""
-            asked = [("id", fact.id), ("kind", fact.kind), ("of", "|".join(fact.answerers)), ("due", due)]
-            return [*asked, ("question", _quoted(fact.question))]
-        case f.RequestAnswered():
-            said = [
-                ("id", fact.id),
-                ("answer", _quoted(fact.answer, ANSWER_CHARS)),
-                ("by", one_line(fact.by)),
-            ]
-            return [*said, ("text", _quoted(fact.text))]
-        case f.RequestResolved():
-            return [("id", fact.id), ("effect", fact.effect), ("granted", fact.granted or "")]
-        case f.CheckpointCleared():
-            return [("name", one_line(fact.name)), ("by", one_line(fact.by))]
-        case f.RestartRequested():
-            who = [("provider", fact.provider or ""), ("by", one_line(fact.by))]
-            return [*who, ("reason", _quoted(fact.reason))]
-        case f.NodeRestarted():
-            return [("cause", fact.cause), ("by", one_line(fact.by)), ("reason", _quoted(fact.reason))]
-        case f.NoteAdded():
-            return [("by", one_line(fact.by)), ("text", _quoted(fact.text))]
-        case _:
-            assert_never(fact)
-
-
-def request_words(fact: RequestFact) -> str:
-    """What happened, as text; empty if people needn't see it."""
-    match fact:
-        case f.RequestOpened():
-            options = ", ".join(one_line(option, ANSWER_CHARS) for option in _shown_options(fact.options))
-            return f"{fact.kind}: {one_line(fact.question, MESSAGE_CHARS)} [{options or 'any text'}]"
-        case f.RequestAnswered():
-            said = f" ({one_line(fact.text, MESSAGE_CHARS)})" if fact.text.strip() else ""
-            return f"{one_line(fact.by)} answered: {one_line(fact.answer, MESSAGE_CHARS)}{said}"
-        case f.RequestResolved():
-            return ""
-        case f.CheckpointCleared():
-            return f"checkpoint {one_line(fact.name)} was cleared by {one_line(fact.by)}"
-        case f.RestartRequested():
-            return f"restart of the stage requested: {one_line(fact.reason, MESSAGE_CHARS)}"
-        case f.NodeRestarted():
-            what = "was rejected" if fact.cause == "rejected" else "is restarted"
-            return f"{what} by {one_line(fact.by)}, and runs again: {one_line(fact.reason, MESSAGE_CHARS)}"
-        case f.NoteAdded():
-            return f"{one_line(fact.by)} added a note: {one_line(fact.text, MESSAGE_CHARS)}"
-        case _:
-            assert_never(fact)
-
-
 def closed_text(fact: f.RequestAnswered | None) -> str:
     """What became of a request while another person was asked; None: it was not answered."""
     if fact is None:
         return "The request is closed."
-    return f"Answered elsewhere by {one_line(fact.by)}: {one_line(fact.answer, MESSAGE_CHARS)}"
+    return f"Answered elsewhere by {one_line(fact.by)}: {message(fact.answer)}"
 
 
-def _quoted(text: str, limit: int = TEXT_CHARS) -> str:
-    shown = one_line(text, limit)
-    return f'"{shown}"' if shown else ""
+def _opened(fact: f.RequestOpened) -> Details:
+    return {
+        "id": fact.id,
+        "kind": fact.kind,
+        "of": "|".join(fact.answerers),
+        "due": utc(fact.due_at) if fact.due_at else "",
+        "question": quoted(fact.question),
+    }
+
+
+def _asked(fact: f.RequestOpened, _: Event) -> RunLine:
+    options = ", ".join(one_line(option, BRIEF_CHARS) for option in _shown_options(fact.options))
+    return RunLine(f"{fact.kind}: {message(fact.question)} [{options or 'any text'}]", "wait", "warn")
+
+
+def _answered(fact: f.RequestAnswered, _: Event) -> RunLine:
+    said = f" ({message(fact.text)})" if fact.text.strip() else ""
+    return RunLine(f"{one_line(fact.by)} answered: {message(fact.answer)}{said}")
+
+
+ROWS = (
+    row(f.RequestOpened, "branch", subject="run", details=_opened, line=_asked),
+    row(
+        f.RequestAnswered,
+        details=lambda x: {
+            "id": x.id,
+            "answer": quoted(x.answer, BRIEF_CHARS),
+            "by": one_line(x.by),
+            "text": quoted(x.text),
+        },
+        line=_answered,
+    ),
+    row(f.RequestResolved, details=lambda x: {"id": x.id, "effect": x.effect, "granted": x.granted or ""}),
+    row(
+        f.CheckpointCleared,
+        details=lambda x: {"name": one_line(x.name), "by": one_line(x.by)},
+        line=lambda x, _: RunLine(f"checkpoint {one_line(x.name)} was cleared by {one_line(x.by)}"),
+    ),
+)

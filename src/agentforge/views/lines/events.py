@@ -1,0 +1,83 @@
+"""The rows of all facts, and what attached terminals, logs and the demo print of them."""
+
+from collections.abc import Mapping, Sequence
+
+from msgspec.structs import replace
+
+from agentforge.model.event import Event
+from agentforge.model.facts import Fact
+from agentforge.model.plan import Plan, StageNode
+from agentforge.model.request import Request
+from agentforge.model.state import RunState
+from agentforge.views.lines import checks, hooks, iterations, requests, runs
+from agentforge.views.lines.row import DemoLine, Row, RunLine
+from agentforge.views.stage_progress import StageProgress
+from agentforge.views.text import counted
+
+ROWS = (*runs.ROWS, *iterations.ROWS, *checks.ROWS, *requests.ROWS, *hooks.ROWS)
+_BY_FACT: Mapping[type[Fact], Row] = {row.fact: row for row in ROWS}
+
+
+def row_of(fact: Fact) -> Row:
+    return _BY_FACT[type(fact)]
+
+
+def run_line(event: Event, plan: Plan, state: RunState | None = None) -> RunLine | None:
+    """The line for an event, or None if the event isn't shown. `state`: after the event."""
+    row = row_of(event.fact)
+    line = row.line(event.fact, event) if callable(row.line) else row.line
+    return replace(line, subject=_subject(row, event, plan, state)) if line else None
+
+
+def ending_line(fact: Fact, stages: Sequence[StageProgress], asked: Sequence[Request] = ()) -> RunLine | None:
+    """The line for the end of a run. `stages`: of a completed run; `asked`: the open requests of one that
+    waits."""
+    ending = row_of(fact).ending
+    return ending(fact, stages, asked) if ending else None
+
+
+def demo_line(event: Event) -> DemoLine | None:
+    demo = row_of(event.fact).demo
+    return demo(event.fact, event) if callable(demo) else demo
+
+
+def _subject(row: Row, event: Event, plan: Plan, state: RunState | None) -> str:
+    """`build 2/3` or `build`; inside a parallel block `claude: build 2/3`."""
+    cursor = event.cursor
+    node = plan.by_path.get(cursor.node_path) if cursor else None
+    if cursor is None or node is None or row.subject == "run":
+        return ""
+    stage = f"{cursor.provider}: {node.id}" if cursor.provider else node.id
+    if row.subject == "stage" or not cursor.iteration or not isinstance(node, StageNode):
+        return stage
+    at = state.stage(cursor.provider) if state else None
+    number = cursor.iteration - (at.asked_before if at else 0)
+    return f"{stage} {number}/{max(node.termination.max, number)}"
+
+
+def header_lines(plan: Plan) -> list[str]:
+    """The lines printed before a run."""
+    if plan.mode == "loop":
+        node = plan.only_stage
+        model = f" / {node.provider.model}" if node.provider.model else ""
+        return [
+            f"Loop: {node.id}",
+            f"Session: {plan.session.name}",
+            f"Max iterations: {node.termination.max}",
+            f"Provider: {node.provider.type}{model}",
+        ]
+    stages = " → ".join(node.id for node in plan.nodes)
+    again = f", {plan.passes} times" if plan.passes > 1 else ""
+    return [
+        f"Pipeline: {plan.pipeline.name}",
+        f"Session: {plan.session.name}",
+        f"{counted(len(plan.nodes), 'stage').capitalize()}: {stages}{again}",
+        f"Providers: {', '.join(_providers(plan))}",
+    ]
+
+
+def _providers(plan: Plan) -> list[str]:
+    """Each provider with its model once, in the order of their stages; the model may be a default."""
+    chains = (choice for step in plan.steps for stage in step.stages for choice in stage.chain)
+    named = (f"{choice.type} / {choice.model}" if choice.model else choice.type for choice in chains)
+    return list(dict.fromkeys(named))

@@ -1,0 +1,181 @@
+"""The rows of facts about the run as a whole, its nodes (stages and parallel blocks) and its log."""
+
+from agentforge.engine.decide.checks import PASS
+from agentforge.model import facts as f
+from agentforge.model.event import Event
+from agentforge.model.state import RefusedFile
+from agentforge.model.status import RunStatus, status_text
+from agentforge.views.lines.checks import waiver_details, waiver_words
+from agentforge.views.lines.row import (
+    BRIEF_CHARS,
+    TEXT_CHARS,
+    Details,
+    RunLine,
+    message,
+    quoted,
+    quoted_reason,
+    row,
+)
+from agentforge.views.stage_progress import completion_text
+from agentforge.views.text import counted, one_line, reason_text, request_text
+
+
+def refused_text(file: f.FileRefused | RefusedFile) -> str:
+    moved_to = one_line(file.moved_to, TEXT_CHARS)
+    return f"{one_line(file.name, TEXT_CHARS)}: {one_line(file.reason)}; moved to {moved_to}"
+
+
+def _new_plan(fact: f.PlanChanged) -> Details:
+    places = fact.plan.places
+    skipped = [one_line(places[path].node.id) for path in fact.skipped if path in places]
+    return {"node": fact.at.path if fact.at else "", "skipped": ",".join(skipped)}
+
+
+def _begun(fact: f.NodeStarted, _: Event) -> RunLine:
+    if fact.kind == "parallel":
+        return RunLine(f"started: {', '.join(fact.providers)} in parallel", "begin")
+    model = f" ({fact.model})" if fact.model else ""
+    return RunLine(f"started: up to {counted(fact.runs, 'iteration')} with {fact.provider}{model}", "begin")
+
+
+def _ended(fact: f.NodeCompleted | f.StageCompleted, _: Event) -> RunLine | None:
+    verdict = one_line(fact.verdict)
+    if by := one_line(fact.overridden_by):
+        because = f": {one_line(fact.override_reason, TEXT_CHARS)}" if fact.override_reason else ""
+        return RunLine(f"was accepted by {by} despite verdict {verdict}{because}", "warning", "warn")
+    # The lines of the verdict and of the route say how it ended.
+    return RunLine(f"is done: {reason_text(fact.reason)}", "done") if verdict in ("", PASS) else None
+
+
+def _restarted(fact: f.NodeRestarted, _: Event) -> RunLine:
+    what = "was rejected" if fact.cause == "rejected" else "is restarted"
+    return RunLine(f"{what} by {one_line(fact.by)}, and runs again: {message(fact.reason)}", "wait")
+
+
+def _branch_ended(fact: f.ProviderCompleted, _: Event) -> RunLine:
+    if fact.status == "failed":
+        return RunLine(f"failed: {message(fact.error or '')}", "failed", "error")
+    return RunLine("is done", "done")
+
+
+ROWS = (
+    row(
+        f.SessionStarted,
+        details=lambda x: waiver_details(x.waivers) if x.waivers else {},
+        line=lambda x, _: RunLine(waiver_words(x.waivers), "note", "warn") if x.waivers else None,
+    ),
+    row(
+        f.SessionRecovered,
+        details=lambda x: {"by": x.by, "pid": x.pid},
+        line=RunLine("recovered from an interruption"),
+        demo=("reattached", "a new engine recovered the run from its log"),
+    ),
+    row(
+        f.SessionContinued,
+        details=lambda x: {"requests": ",".join(x.requests)},
+        line=RunLine("continuing after an answer"),
+    ),
+    row(
+        f.SessionCompleted,
+        details=lambda x: {"reason": quoted_reason(x.reason)},
+        ending=lambda x, stages, _: RunLine(f"completed: {completion_text(x.reason, stages)}", "done"),
+        demo=("done", "the run is complete"),
+    ),
+    row(
+        f.SessionFailed,
+        details=lambda x: {"type": x.kind.value, "message": quoted(x.message)},
+        ending=lambda x, _, __: RunLine(f"failed: {x.kind.value}: {message(x.message)}", "failed", "error"),
+    ),
+    row(
+        f.SessionPaused,
+        details=lambda x: {"reason": quoted_reason(x.reason)},
+        ending=lambda x, _, __: RunLine(f"paused: {reason_text(x.reason)}", "wait"),
+    ),
+    row(f.SessionResumed, details=lambda x: {"by": x.by}, line=RunLine("resumed")),
+    row(
+        f.SessionAborted,
+        details=lambda x: {"reason": quoted_reason(x.reason)},
+        ending=lambda x, _, __: RunLine(f"cancelled: {reason_text(x.reason)}", "failed"),
+    ),
+    row(
+        f.AwaitingApproval,
+        details=lambda x: {"requests": ",".join(x.requests)},
+        ending=lambda _, __, asked: RunLine(status_text(RunStatus.AWAITING_APPROVAL, asked), "wait"),
+    ),
+    row(
+        f.PauseRequested,
+        details=lambda x: {"reason": quoted_reason(x.reason)},
+        line=lambda x, _: RunLine(request_text("pause", x.reason), "wait"),
+    ),
+    row(
+        f.CancelRequested,
+        details=lambda x: {"reason": quoted_reason(x.reason)},
+        line=lambda x, _: RunLine(request_text("cancel", x.reason), "wait"),
+    ),
+    row(
+        f.RestartRequested,
+        details=lambda x: {"provider": x.provider or "", "by": one_line(x.by), "reason": quoted(x.reason)},
+        line=lambda x, _: RunLine(f"restart of the stage requested: {message(x.reason)}"),
+    ),
+    row(
+        f.NoteAdded,
+        details=lambda x: {"by": one_line(x.by), "text": quoted(x.text)},
+        line=lambda x, _: RunLine(f"{one_line(x.by)} added a note: {message(x.text)}"),
+    ),
+    row(f.PlanChanged, details=_new_plan, line=RunLine("continuing with the recompiled pipeline")),
+    row(
+        f.NodeStarted,
+        "node",
+        details=lambda x: {"kind": x.kind or "stage"},
+        line=_begun,
+        demo=lambda x, _: ("stage", x.name),
+    ),
+    row(f.NodeCompleted, "visit", details=lambda x: {"reason": quoted_reason(x.reason)}, line=_ended),
+    row(
+        f.NodeRestarted,
+        "branch",
+        details=lambda x: {"cause": x.cause, "by": one_line(x.by), "reason": quoted(x.reason)},
+        line=_restarted,
+    ),
+    row(f.ProviderStarted, "visit", details=lambda x: {"provider": x.provider}),
+    row(
+        f.ProviderCompleted,
+        "visit",
+        details=lambda x: {"provider": x.provider, "status": x.status, "error": quoted(x.error or "")},
+        line=_branch_ended,
+    ),
+    row(f.WorkerCompleted, "iteration", details=lambda x: {"exit_code": x.exit_code}),
+    row(f.StageCompleted, "visit", details=lambda x: {"reason": quoted_reason(x.reason)}, line=_ended),
+    row(f.ManifestWritten),
+    row(f.DelayStarted),
+    row(f.TimerFired, details=lambda x: {"timer": x.timer}),
+    row(
+        f.FileRefused,
+        details=lambda x: {
+            "name": quoted(x.name, BRIEF_CHARS),
+            "moved_to": quoted(x.moved_to, BRIEF_CHARS),
+            "reason": quoted(x.reason),
+        },
+        line=lambda x, _: RunLine(f"refused {refused_text(x)}", "note", "warn"),
+    ),
+    row(f.TmuxSessionCleaned, details=lambda x: {"name": x.name}),
+    row(
+        f.LogImported,
+        details=lambda x: {"lines": x.lines, "engine": x.engine},
+        line=lambda x, _: RunLine(
+            f"imported from the agent-pipelines shell engine ({counted(x.lines, 'event')})"
+        ),
+    ),
+    row(
+        f.LogRepaired,
+        details=lambda x: {"bytes": x.bytes},
+        line=lambda x, _: RunLine(
+            f"the log's last line was incomplete; {x.bytes} bytes were archived", "note", "warn"
+        ),
+    ),
+    row(
+        f.DamageAccepted,
+        details=lambda x: {"lines": ",".join(map(str, x.lines))},
+        line=lambda x, _: RunLine(f"ignoring {counted(len(x.lines), 'damaged line')}", "note", "warn"),
+    ),
+)
