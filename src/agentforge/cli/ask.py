@@ -1,24 +1,83 @@
 """Asks the person at the terminal: the request in place, or one that was picked from the inbox."""
 
+import os
+import signal
 import sys
-from collections.abc import Collection, Sequence
-from contextlib import nullcontext, suppress
-from typing import TYPE_CHECKING
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from typing import TYPE_CHECKING, Any
 
-from agentforge.cli.invocation import Invocation
+from agentforge.cli.invocation import ABANDONED_SECONDS, Invocation
 from agentforge.cli.output import echo, styled
-from agentforge.cli.request_choice import Target, TargetAnswer, read_open_requests
+from agentforge.cli.request_choice import ClosedRequest, Target, TargetAnswer, read_open_requests
 from agentforge.cli.request_output import RequestSubject, show_request, show_subject
+from agentforge.model.facts import RequestAnswered
 from agentforge.model.request import REJECT, Request
 from agentforge.views.choices import FINAL, choices, chosen
+from agentforge.views.lines.requests import closed_text
 
 if TYPE_CHECKING:
     from agentforge import OpenRequest, RunResult
-    from agentforge.cli.request_watch import ClosedRequest, RequestWatch
 
 VIEW, LATER = "v", "l"
 HOOK_PAUSE = "hook_pause"
 WAITING = frozenset({"awaiting_approval", "paused"})
+
+
+LOOK_SECONDS = 0.5
+
+
+class Closed(Exception):
+    """The request that the person is asked about is no longer open."""
+
+
+class RequestWatch:
+    """The readline library waits for input without Python: only a signal interrupts it."""
+
+    def __init__(self, call: Invocation, one: "OpenRequest") -> None:
+        self._call, self._session, self._id = call, one.session, one.request.id
+        from agentforge import Runs
+
+        self._runs = Runs(call.root, os.environ)
+        self._seq = self._runs.info(one.session).state.seq
+        self._left_at: float | None = None
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Raises Closed in the body as soon as the request is closed."""
+        before = signal.signal(signal.SIGALRM, self._look)
+        try:
+            signal.setitimer(signal.ITIMER_REAL, LOOK_SECONDS, LOOK_SECONDS)
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+
+    def _look(self, *_: Any) -> None:
+        if self._is_closed():
+            # A second signal must not interrupt what follows.
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            raise Closed
+
+    def _is_closed(self) -> bool:
+        state = self._runs.info(self._session).state
+        if all(request.id != self._id for request in state.open_requests):
+            return True
+        if not self._runs.is_recoverable(self._session):
+            self._left_at = None
+            return False
+        # The process that answered it may be about to continue the run.
+        self._left_at = self._left_at or time.monotonic()
+        return time.monotonic() - self._left_at > ABANDONED_SECONDS
+
+    def closed(self) -> ClosedRequest:
+        """What became of the request."""
+        read_open_requests(self._call, self._session)  # Records an answer that no engine applied.
+        for event in self._runs.events(self._session):
+            if isinstance(event.fact, RequestAnswered) and event.fact.id == self._id:
+                return ClosedRequest(self._session, closed_text(event.fact), event.seq)
+        return ClosedRequest(self._session, closed_text(None), self._seq)
 
 
 def can_ask(call: Invocation) -> bool:
@@ -28,27 +87,22 @@ def can_ask(call: Invocation) -> bool:
 
 def ask_in_place(
     call: Invocation, result: "RunResult", put_off: set[str]
-) -> "TargetAnswer | ClosedRequest | None":
+) -> TargetAnswer | ClosedRequest | None:
     """The answer to a request of the run, or None: no request is answered now. `put_off`: the ids of
     those that are left for later."""
     if result.status.value not in WAITING or not can_ask(call):
         return None
-    for one in _to_ask(read_open_requests(call, result.session), put_off):
-        if reply := ask(call, one):
-            return reply
-        put_off.add(one.request.id)
+    for one in read_open_requests(call, result.session):
+        # A hook that pauses the run means to stop it.
+        if one.request.reason != HOOK_PAUSE and one.request.id not in put_off:
+            if reply := ask(call, one):
+                return reply
+            put_off.add(one.request.id)
     return None
 
 
-def _to_ask(found: "Sequence[OpenRequest]", put_off: Collection[str]) -> "list[OpenRequest]":
-    """All but what stops the run on purpose, and those that are left for later."""
-    return [one for one in found if one.request.reason != HOOK_PAUSE and one.request.id not in put_off]
-
-
-def ask(call: Invocation, one: "OpenRequest") -> "TargetAnswer | ClosedRequest | None":
+def ask(call: Invocation, one: "OpenRequest") -> TargetAnswer | ClosedRequest | None:
     """Show the request and ask for an answer, until it was given here or elsewhere; None: later."""
-    from agentforge.cli.request_watch import Closed, RequestWatch
-
     subject, watch = RequestSubject(call, one), RequestWatch(call, one)
     echo("")
     show_request(call, subject)
@@ -62,25 +116,19 @@ def ask(call: Invocation, one: "OpenRequest") -> "TargetAnswer | ClosedRequest |
         return None
 
 
-def _reply(call: Invocation, subject: RequestSubject, watch: "RequestWatch") -> TargetAnswer | None:
+def _reply(call: Invocation, subject: RequestSubject, watch: RequestWatch) -> TargetAnswer | None:
     one = subject.one
     target = Target(one.session, one.request.id, one.request)
     while (answer := _answer(call, subject, watch)) is not None:
-        label = _label_of_text(one.request, answer)
+        is_rejection = one.request.kind == "approval" and answer == REJECT
+        label = "Feedback" if is_rejection else "Reason" if one.request.needs_reason(answer) else ""
         text = read_line(f"{label} (leave empty to go back): ", watch) if label else ""
         if (text or not label) and _is_sure(one.request, answer, watch):
             return TargetAnswer(target, answer, text)
     return None
 
 
-def _label_of_text(request: Request, answer: str) -> str:
-    """What the person has to add to the answer; empty: nothing."""
-    if request.kind == "approval" and answer == REJECT:
-        return "Feedback"
-    return "Reason" if request.needs_reason(answer) else ""
-
-
-def _answer(call: Invocation, subject: RequestSubject, watch: "RequestWatch") -> str | None:
+def _answer(call: Invocation, subject: RequestSubject, watch: RequestWatch) -> str | None:
     request = subject.one.request
     _show_choices(request)
     while True:
@@ -110,13 +158,13 @@ def _show_choices(request: Request) -> None:
     echo(f"  {styled(LATER, 'busy')}  later: leave it open")
 
 
-def _is_sure(request: Request, answer: str, watch: "RequestWatch") -> bool:
+def _is_sure(request: Request, answer: str, watch: RequestWatch) -> bool:
     if request.kind == "question" or answer not in FINAL:
         return True
     return read_line("End the run? It can't be resumed. [y/N]: ", watch).lower() in ("y", "yes")
 
 
-def read_line(prompt: str, watch: "RequestWatch | None" = None) -> str:
+def read_line(prompt: str, watch: RequestWatch | None = None) -> str:
     """A line that was typed. Raises EOFError if the terminal is closed, and Closed if the request is."""
     with suppress(ImportError):
         import readline  # noqa: F401 - for editing the line

@@ -28,10 +28,8 @@ from agentforge.cli.display import Display, display_for
 from agentforge.cli.invocation import ABANDONED_SECONDS, Invocation
 from agentforge.cli.log_output import log_event, set_up_logs
 from agentforge.cli.output import echo, echo_wrapped, ignore_closed_stdout, note, print_json, styled, wrapped
-from agentforge.cli.request_choice import TargetAnswer
-from agentforge.cli.request_watch import ClosedRequest
+from agentforge.cli.request_choice import ClosedRequest, TargetAnswer
 from agentforge.model.errors import AgentForgeError, InvalidRequest
-from agentforge.model.event import Event
 from agentforge.model.facts import SessionStarted
 from agentforge.model.session_name import session_argument
 from agentforge.model.status import status_text
@@ -96,21 +94,17 @@ async def _watch(engine: Engine, display: Display) -> None:
         async for event in engine.subscribe():
             run = runs.get(event.session)
             if run is None:
-                run = runs[event.session] = _model(engine, event)
+                run = runs[event.session] = RunModel()
+                if not isinstance(event.fact, SessionStarted):
+                    # Another process started it: its past is read from its files.
+                    info = engine.status(event.session)
+                    run.plan, run.state, run.summary = info.plan, info.state, info.summary
             run.catch_up(event)
             display.show(event, run)
             log_event(event, run)
     except AgentForgeError as error:
         # A failing display must not stop the run.
         note(f"The display stopped: {error.message}")
-
-
-def _model(engine: Engine, event: Event) -> RunModel:
-    """The model of a run; one that another process started is loaded from its files first."""
-    if isinstance(event.fact, SessionStarted):
-        return RunModel()
-    info = engine.status(event.session)
-    return RunModel(info.plan, info.state, info.summary)
 
 
 def drive_and_ask(call: Invocation, work: Callable[[Engine], Awaitable[RunResult | None]]) -> int | None:
@@ -209,7 +203,15 @@ def show_conclusion(call: Invocation, driven: DriveResult, hooks: Sequence[str] 
         command, then = None, f"with {program_text(hooks)}"
     with ignore_closed_stdout():
         if call.as_json:
-            print_json({**_as_json(result), "resume_command": command})
+            spent = result.spending
+            shown = {key: value for key, value in asdict(result).items() if key != "spending"}
+            shown |= {
+                "cost_usd": spent.cost_usd or None,
+                "unpriced_models": spent.unpriced,
+                "input_tokens": spent.input_tokens,
+                "output_tokens": spent.output_tokens,
+            }
+            print_json({**shown, "resume_command": command})
         else:
             lines = conclusion(result, call.program)
             lines += [f"  Waived: {waiver_text(waiver)}" for waiver in result.waivers]
@@ -217,18 +219,6 @@ def show_conclusion(call: Invocation, driven: DriveResult, hooks: Sequence[str] 
             lines += [f"  Resume: {then}"] if then else []
             echo(*(part for line in lines for part in wrapped(line)))
     return status
-
-
-def _as_json(result: RunResult) -> dict[str, object]:
-    spent = result.spending
-    shown = {key: value for key, value in asdict(result).items() if key != "spending"}
-    return {
-        **shown,
-        "cost_usd": spent.cost_usd or None,
-        "unpriced_models": spent.unpriced,
-        "input_tokens": spent.input_tokens,
-        "output_tokens": spent.output_tokens,
-    }
 
 
 def conclusion(result: RunResult, program: str = "agentforge") -> list[str]:
@@ -294,15 +284,18 @@ def _followed(call: Invocation, session: str, seen: int | None = None) -> DriveR
         is_over = _follow(Tail(call.runs, session), display, seen)
     except KeyboardInterrupt:
         display.close()
-        return _detached(call, session)
+        name = session_argument(session)
+        note(
+            f"Detached: session '{session}' continues.\n"
+            f"  Attach: {call.program} attach {name}\n"
+            f"  Stop:   {call.program} pause {name}"
+        )
+        return exit_codes.COMPLETED
     display.close()
     info = call.runs.info(session)
     if not is_over and info.status == "interrupted":
-        hooks, command = (
-            needed_hooks(info.plan, info.state),
-            f"{call.program} recover {session_argument(session)}",
-        )
-        then = program_text(hooks) if hooks else f"`{command}`"
+        hooks = needed_hooks(info.plan, info.state)
+        then = program_text(hooks) if hooks else f"`{call.program} recover {session_argument(session)}`"
         note(f"Session '{session}' has no active engine; run {then}.")
         return exit_codes.FAILED
     return DriveResult(info.result, None)
@@ -330,13 +323,3 @@ def _follow(tail: Tail, display: Display, seen: int | None) -> bool:
             run.apply(event)
             display.show(event, run)
     return True
-
-
-def _detached(call: Invocation, session: str) -> int:
-    name = session_argument(session)
-    note(
-        f"Detached: session '{session}' continues.\n"
-        f"  Attach: {call.program} attach {name}\n"
-        f"  Stop:   {call.program} pause {name}"
-    )
-    return exit_codes.COMPLETED

@@ -112,11 +112,7 @@ def json_for_terminal(text: str) -> str:
     """The same JSON, with all control characters escaped."""
     if text.isascii() and "\x7f" not in text:
         return text
-    return "\n".join(line if line.isprintable() else _escaped_line(line) for line in text.split("\n"))
-
-
-def _escaped_line(line: str) -> str:
-    return "".join(char if char.isprintable() else _escaped(char) for char in line)
+    return "".join(char if char.isprintable() or char == "\n" else _escaped(char) for char in text)
 
 
 def _escaped(char: str) -> str:
@@ -287,8 +283,5 @@ def echo_patch(patch: bytes) -> None:
         echo_exact(patch)
         return
     for line in patch.decode("utf-8", "replace").removesuffix("\n").split("\n"):
-        echo(styled(line.expandtabs(TAB), _patch_tone(line)))
-
-
-def _patch_tone(line: str) -> str:
-    return next((tone for prefix, tone in PATCH_TONES if line.startswith(prefix)), "plain")
+        tone = next((tone for prefix, tone in PATCH_TONES if line.startswith(prefix)), "plain")
+        echo(styled(line.expandtabs(TAB), tone))

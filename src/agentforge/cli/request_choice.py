@@ -49,6 +49,16 @@ class TargetAnswer(Struct, frozen=True):
         )
 
 
+class ClosedRequest(Struct, frozen=True):
+    """A request that was closed while a person was asked."""
+
+    session: str
+    text: str
+    """By whom, and what was answered."""
+    seq: int
+    """Of the event that closed it, or of the latest one before."""
+
+
 def read_open_requests(call: Invocation, session: str | None = None) -> "Sequence[OpenRequest]":
     from agentforge.cli.controls import open_engine
 

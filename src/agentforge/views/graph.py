@@ -105,7 +105,12 @@ def stage_routes(stage: StageNode, ids: Sequence[str]) -> tuple[GraphRoute, ...]
         words += [FAIL, REJECT, *stage.verdicts]
     found: dict[GraphRoute, list[str]] = {}
     for word in words:
-        found.setdefault(_route(stage, word, ids), []).append(word)
+        route = stage.route(word)
+        if route is None:
+            follows = _next(stage.id, ids) if word == PASS else GraphRoute((), "fail")
+        else:
+            follows = _go(stage, route, ids) if route.action == "go" else GraphRoute((), route.action)
+        found.setdefault(follows, []).append(word)
     return tuple(
         GraphRoute(tuple(verdicts), route.action, route.to, route.skipped)
         for route, verdicts in found.items()
@@ -182,13 +187,6 @@ def _node(node: Node, ids: Sequence[str], plan: Plan, prefix: str) -> GraphNode:
                 hooks=_hooks(plan, path, BRANCH_POINTS),
                 nodes=inner,
             )
-
-
-def _route(stage: StageNode, word: str, ids: Sequence[str]) -> GraphRoute:
-    route = stage.route(word)
-    if route is None:
-        return _next(stage.id, ids) if word == PASS else GraphRoute((), "fail")
-    return _go(stage, route, ids) if route.action == "go" else GraphRoute((), route.action)
 
 
 def _go(stage: StageNode, route: Route, ids: Sequence[str]) -> GraphRoute:

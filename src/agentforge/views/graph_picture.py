@@ -111,7 +111,12 @@ def graph_svg(plan: Plan) -> str:
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide:g}" height="{high:g}"'
             f' viewBox="0 0 {wide:g} {high:g}" role="img">',
             f"<title>{escape(name)}</title><style>{STYLE}</style><defs>",
-            *(_marker(action) for action in ("next", "back", "skip")),
+            *(
+                f'<marker id="{action}" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="7"'
+                f' markerHeight="7" orient="auto"><path d="M0 0L10 5L0 10z" style="fill:{COLOURS[action]}"/>'
+                "</marker>"
+                for action in ("next", "back", "skip")
+            ),
             f'</defs><rect width="{wide:g}" height="{high:g}" style="stroke:none"/>',
             _text(PAD, PAD + LINE * 0.7, name, "#111827", "title"),
             *(
@@ -213,10 +218,3 @@ def _text(x: float, y: float, text: str, colour: str, kind: str = "") -> str:
 
 def _path(line: str, action: str) -> str:
     return f'<path d="{line}" stroke="{COLOURS[action]}" marker-end="url(#{action})"/>'
-
-
-def _marker(action: str) -> str:
-    return (
-        f'<marker id="{action}" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="7" markerHeight="7"'
-        f' orient="auto"><path d="M0 0L10 5L0 10z" style="fill:{COLOURS[action]}"/></marker>'
-    )

@@ -38,7 +38,10 @@ def notice_of(event: Event, plan: Plan, state: RunState) -> Notice | None:
     match event.fact:
         case f.RequestOpened(id=id, question=question):
             said = _notice("request", f"needs an answer: {question}", event, plan, state)
-            return replace(said, request=id, command=_command(state, id))
+            requests = state.open_requests
+            request = next(request for request in requests if request.id == id)
+            command = answer_command(state.session, request, "agentforge", only=len(requests) == 1)
+            return replace(said, request=id, command=command)
         case f.SessionFailed(message=message):
             return _notice("failed", f"failed: {message}", event, plan, state)
         case f.SessionCompleted():
@@ -62,13 +65,6 @@ def _notice(occasion: Occasion, status: str, event: Event, plan: Plan, state: Ru
         notification=notification_key(state.run_id, event.seq),
         run_id=state.run_id,
     )
-
-
-def _command(state: RunState, id: str) -> str:
-    """The command that answers the request."""
-    requests = state.open_requests
-    request = next(request for request in requests if request.id == id)
-    return answer_command(state.session, request, "agentforge", only=len(requests) == 1)
 
 
 def notification_key(run_id: str, seq: int) -> str:

@@ -20,38 +20,23 @@ LABELS = {
 def answer_command(session: str, request: Request, program: str, *, only: bool) -> str:
     """Uses the first option that needs no reason, so that it can be pasted unchanged; TEXT stands for any
     text. `only`: whether it is the only open request, so that it needn't be named."""
-    named = "" if only else f" --request {request.id}"
+    name = session_argument(session)
     if request.kind in APPROVED_WITH:
-        return f"{program} approve{named} {session_argument(session)}"
+        return f"{program} approve{_named(request, only)} {name}"
     plain = next((option for option in request.options if not request.needs_reason(option)), None)
     answer = shlex.quote(one_line(plain)) if plain is not None else "TEXT"
-    return f"{program} answer{named} {session_argument(session)} {answer}"
+    return f"{program} answer{_named(request, only)} {name} {answer}"
 
 
-def accept_command(session: str, request: Request, program: str, *, only: bool) -> str | None:
-    """The command that continues despite a verdict; None if that isn't offered."""
-    if ACCEPT not in request.options or not request.needs_reason(ACCEPT):
-        return None
-    named = "" if only else f" --request {request.id}"
-    return f"{program} answer{named} --reason TEXT {session_argument(session)} {ACCEPT}"
-
-
-def reject_command(session: str, request: Request, program: str, *, only: bool) -> str | None:
-    """The command that sends the result back or ends the run; None if the request isn't an approval."""
-    if request.kind not in APPROVED_WITH:
-        return None
-    named = "" if only else f" --request {request.id}"
+def reject_command(session: str, request: Request, program: str, *, only: bool) -> str:
+    """The command that sends the result of an approval back, or ends the run."""
     how = "-f TEXT" if request.kind == "approval" else "--abort"
     words = f"{how} -- {session}" if session.startswith("-") else f"{session} {how}"
-    return f"{program} reject{named} {words}"
+    return f"{program} reject{_named(request, only)} {words}"
 
 
-def retry_command(session: str, request: Request, program: str, *, only: bool) -> str | None:
-    """The command that repeats what failed before a pause; None if that isn't offered."""
-    if request.kind != "pause" or RETRY not in request.options:
-        return None
-    named = "" if only else f" --request {request.id}"
-    return f"{program} answer{named} {session_argument(session)} {RETRY}"
+def _named(request: Request, only: bool) -> str:
+    return "" if only else f" --request {request.id}"
 
 
 def answer_commands(session: str, requests: Sequence[Request], program: str) -> list[str]:
@@ -70,16 +55,15 @@ def labelled_commands(
     session: str, request: Request, program: str, *, only: bool
 ) -> Iterator[tuple[str, str]]:
     """`commands_of`, each with a label such as `Approve`, `Retry` or `Abort`."""
-    answer, refuse = LABELS.get(request.kind, ("Answer", ""))
-    commands = (
-        (answer, answer_command),
-        ("Retry", retry_command),
-        (refuse, reject_command),
-        ("Accept", accept_command),
-    )
-    for label, command in commands:
-        if text := command(session, request, program, only=only):
-            yield label, text
+    name, answer = session_argument(session), f"{program} answer{_named(request, only)}"
+    to_answer, to_reject = LABELS.get(request.kind, ("Answer", ""))
+    yield to_answer, answer_command(session, request, program, only=only)
+    if request.kind == "pause" and RETRY in request.options:
+        yield "Retry", f"{answer} {name} {RETRY}"
+    if request.kind in APPROVED_WITH:
+        yield to_reject, reject_command(session, request, program, only=only)
+    if ACCEPT in request.options and request.needs_reason(ACCEPT):
+        yield "Accept", f"{answer} --reason TEXT {name} {ACCEPT}"
 
 
 def inspect_command(session: str, requests: Sequence[Request], program: str) -> str | None:

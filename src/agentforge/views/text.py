@@ -21,7 +21,7 @@ def printable(text: str) -> str:
     """White space becomes blanks; unprintable characters are replaced."""
     if text.isprintable():
         return text
-    return "".join(_shown(char) for char in text)
+    return "".join(" " if char.isspace() else char if char.isprintable() else _REPLACEMENT for char in text)
 
 
 def shortened(text: str, limit: int) -> str:
@@ -44,12 +44,6 @@ def width(text: str) -> int:
 
 def padded(text: str, columns: int) -> str:
     return text + " " * (columns - width(text))
-
-
-def _shown(char: str) -> str:
-    if char.isspace():
-        return " "
-    return char if char.isprintable() else _REPLACEMENT
 
 
 def _columns(char: str) -> int:

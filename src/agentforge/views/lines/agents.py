@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from agentforge.model.plan import Judgment, Plan, ProviderChoice, SandboxChoice
+from agentforge.model.plan import Judgment, Plan, ProviderChoice
 from agentforge.views.text import one_line
 
 OWN_PERMISSIONS = "as configured in the CLI's own settings"
@@ -42,9 +42,7 @@ def _agents(plan: Plan, permissions: Permissions) -> Iterator[str]:
         for choice in (*stage.chain, *judges):
             words = permission_words(choice, permissions, NAME_CHARS)
             allowed = [] if words is None else [f"permissions: {words or OWN_PERMISSIONS}"]
-            details = "; ".join([*allowed, _sandbox(stage.sandbox)])
+            is_confined = stage.sandbox is not None and stage.sandbox.type != "none"
+            sandbox = f"sandbox {stage.sandbox.type}" if stage.sandbox and is_confined else "no sandbox"
+            details = "; ".join([*allowed, sandbox])
             yield f"{one_line(provider_text(choice), NAME_CHARS)} ({details})"
-
-
-def _sandbox(sandbox: SandboxChoice | None) -> str:
-    return "no sandbox" if sandbox is None or sandbox.type == "none" else f"sandbox {sandbox.type}"

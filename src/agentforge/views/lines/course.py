@@ -95,9 +95,9 @@ def course_lines(steps: Iterable[CourseStep]) -> list[str]:
     """A course for people: a line for each stage, and how the run ended."""
     course = list(steps)
     lines = [_stage_line(stage) for stage in stage_courses(course)]
-    end = next((step for step in reversed(course) if step.what in RUN_ENDS), None)
-    last = f"the run {_phrase(end, 0)}" if end and end is _last_of_run(course) else "the run has not ended"
-    return [*lines, last]
+    last = next((step for step in reversed(course) if step.what in RUN_ENDS or step.what == "resumed"), None)
+    is_over = last is not None and last.what in RUN_ENDS
+    return [*lines, f"the run {_phrase(last, 0)}" if last and is_over else "the run has not ended"]
 
 
 _ABOUT_THE_RUN = frozenset({"person_asked", "stop_requested", "restart_requested", "check_waived", "resumed"})
@@ -108,11 +108,6 @@ def _stage_line(stage: StageCourse) -> str:
     again = f", visit {stage.visit}" if stage.visit > 1 else ""
     amount = f"{counted(stage.iterations, 'iteration')}, " if stage.iterations else ""
     return f"{name}{again}: {amount}{reason_text(stage.ended) if stage.ended is not None else 'not ended'}"
-
-
-def _last_of_run(course: list[CourseStep]) -> CourseStep | None:
-    """The latest step that ended or resumed the run."""
-    return next((step for step in reversed(course) if step.what in RUN_ENDS or step.what == "resumed"), None)
 
 
 def _phrase(step: CourseStep, form: int) -> str:

@@ -77,7 +77,8 @@ def delivery_text(one: Delivery, run_status: str, zone: tzinfo) -> DeliveryText:
     where = f" ({place_text(one)})" if one.stage else ""
     title = f"{one_line(one.hook, ID_CHARS)}{where}: {_state(one, run_status, zone)}"
     is_left = one.status == "running" and run_status != "running"
-    mark: DeliveryMark = "wait" if is_left or _is_open(one) else MARKS[one.status]
+    is_open = one.request is not None and one.decision is None
+    mark: DeliveryMark = "wait" if is_left or is_open else MARKS[one.status]
     return DeliveryText(mark, title, tuple(_rows(one, zone)))
 
 
@@ -87,10 +88,6 @@ def place_text(one: Delivery) -> str:
     visit = f", visit {one.visit}" if one.visit and one.visit > 1 else ""
     iteration = f", iteration {one.iteration}" if one.iteration else ""
     return f"{who}{one_line(one.stage, ID_CHARS)}{visit}{iteration}"
-
-
-def _is_open(one: Delivery) -> bool:
-    return one.request is not None and one.decision is None
 
 
 def _state(one: Delivery, run_status: str, zone: tzinfo) -> str:
