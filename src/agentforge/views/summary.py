@@ -66,7 +66,10 @@ def fold(summary: Summary, event: Event) -> Summary:
             without_files=summary.without_files + (fact.text is not None),
             without_progress=summary.without_progress + stalled,
         )
-    seen = replace(summary, events=events, last_type=fact.TYPE, last_at=event.at, consecutive_errors=0)
+    consecutive = summary.consecutive_errors if fact.FOLLOWS_ERROR else 0
+    seen = replace(
+        summary, events=events, last_type=fact.TYPE, last_at=event.at, consecutive_errors=consecutive
+    )
     match fact:
         case f.IterationStarted():
             return seen
@@ -80,31 +83,11 @@ def fold(summary: Summary, event: Event) -> Summary:
                 judge_failures=seen.judge_failures + 1,
                 judge_error=shortened(error or result.reason, JUDGE_ERROR_CHARS),
             )
-        case (
-            f.RetryScheduled()
-            | f.StageRetried()
-            | f.LimitMet()
-            | f.ProviderChanged()
-            | f.TimerFired()
-            | f.SessionFailed()
-            | f.TreeTaken()
-            | f.GitLeft()
-            | f.HookStarted()
-            | f.HookRetryScheduled()
-            | f.HookLost()
-            | f.HookEnding()
-            | f.EffectIntended()
-            | f.EffectDone()
-            | f.EffectReconciled()
-        ):
-            # Consequences of an error don't mean that it is resolved.
-            stopped_at = event.at if isinstance(fact, f.SessionFailed) else summary.stopped_at
-            return replace(seen, consecutive_errors=summary.consecutive_errors, stopped_at=stopped_at)
         case f.AttemptReattached():
             return replace(seen, reattached=seen.reattached + 1)
         case f.AttemptLost():
             return replace(seen, lost=seen.lost + 1)
-        case f.SessionPaused() | f.AwaitingApproval():
+        case f.SessionPaused() | f.AwaitingApproval() | f.SessionFailed():
             return replace(seen, stopped_at=event.at)
         case f.SessionRecovered() | f.SessionContinued() | f.SessionResumed() | f.SessionAborted():
             return _continued(seen, event, is_recovery=isinstance(fact, f.SessionRecovered))

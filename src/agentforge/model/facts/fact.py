@@ -15,6 +15,8 @@ class Fact(Struct, frozen=True, omit_defaults=True):
     TYPE: ClassVar[str]
     EXTERNAL: ClassVar[bool] = False
     """Whether a person or the host caused it: no plan decides it, and it is not the outcome of a task."""
+    FOLLOWS_ERROR: ClassVar[bool] = False
+    """Whether it may be a consequence of an error: it does not show that the error is over."""
 
     def step(self) -> CourseStep | None:
         """The step of the run's course that it is, without its place; None: it isn't part of the course."""

@@ -22,6 +22,7 @@ class HookStarted(HookFact, frozen=True):
     """The intent to call a hook, durable before the call."""
 
     TYPE = "hook_start"
+    FOLLOWS_ERROR = True
 
     action: HookAction = "call"
     timeout: float | None = None
@@ -83,6 +84,7 @@ class HookLost(HookFact, frozen=True):
     unknown."""
 
     TYPE = "hook_lost"
+    FOLLOWS_ERROR = True
 
     started: bool = True
     """False if it ended before anything was sent or run."""
@@ -95,6 +97,7 @@ class HookEnding(HookFact, frozen=True):
     """The intent to stop a try; it is stopped only after this is durable."""
 
     TYPE = "hook_ending"
+    FOLLOWS_ERROR = True
 
     reason: str = ""
 
@@ -103,6 +106,7 @@ class HookRetryScheduled(HookFact, frozen=True):
     """Another try follows, as a retry of a failed one."""
 
     TYPE = "hook_retry"
+    FOLLOWS_ERROR = True
 
     due_at: datetime | None = None
     """None: at once."""
@@ -128,6 +132,7 @@ class EffectIntended(Fact, frozen=True):
     """The intent to act on the outside world, durable before the act."""
 
     TYPE = "effect_intended"
+    FOLLOWS_ERROR = True
 
     key: str
     """The same for every try, so that the other side recognises a repeat."""
@@ -140,6 +145,7 @@ class EffectDone(Fact, frozen=True):
     """The act has ended, and the outcome is known."""
 
     TYPE = "effect_done"
+    FOLLOWS_ERROR = True
 
     key: str
     kind: EffectKind
@@ -151,6 +157,7 @@ class EffectReconciled(Fact, frozen=True):
     """What was found out about an act whose outcome was lost, and what follows."""
 
     TYPE = "effect_reconciled"
+    FOLLOWS_ERROR = True
 
     key: str
     kind: EffectKind

@@ -57,6 +57,7 @@ class TreeTaken(Fact, frozen=True):
 
     TYPE = "tree_taken"
     EXTERNAL = True
+    FOLLOWS_ERROR = True
 
     attempt: int
     when: Literal["before", "after"] = "before"
@@ -72,6 +73,7 @@ class GitLeft(Fact, frozen=True):
 
     TYPE = "git_left"
     EXTERNAL = True
+    FOLLOWS_ERROR = True
 
     items: tuple[LeftInGit, ...]
     omitted: int = 0
@@ -157,6 +159,7 @@ class RetryScheduled(Fact, frozen=True):
     """A failed attempt will be repeated."""
 
     TYPE = "retry_scheduled"
+    FOLLOWS_ERROR = True
 
     attempt: int
     """The number of the next attempt among those that count."""
@@ -169,6 +172,7 @@ class StageRetried(Fact, frozen=True):
     """A stage failed, and is retried from the iteration that failed."""
 
     TYPE = "stage_retry"
+    FOLLOWS_ERROR = True
 
     number: int
     of: int
@@ -181,6 +185,7 @@ class LimitMet(Fact, frozen=True):
     """A quota or rate limit was hit, and the iteration waits for it to reset."""
 
     TYPE = "limit_met"
+    FOLLOWS_ERROR = True
 
     attempt: int
     provider: str
@@ -196,6 +201,7 @@ class ProviderChanged(Fact, frozen=True):
     """The next provider of the stage's chain takes over, in the same workspace."""
 
     TYPE = "provider_changed"
+    FOLLOWS_ERROR = True
 
     attempt: int
     provider: str

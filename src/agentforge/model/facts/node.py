@@ -155,5 +155,6 @@ class TimerFired(Fact, frozen=True):
     """A wait is over."""
 
     TYPE = "timer_fired"
+    FOLLOWS_ERROR = True
 
     timer: str

@@ -79,6 +79,7 @@ class SessionFailed(Fact, frozen=True):
     """The run failed; a person can resume it."""
 
     TYPE = "session_failed"
+    FOLLOWS_ERROR = True
 
     kind: FailureKind = field(name="type")
     message: str
