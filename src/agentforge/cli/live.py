@@ -107,7 +107,10 @@ class LivePainter:
             left = span((wait.until - datetime.now(UTC)).total_seconds())
             text = one_line(f"waiting {left} for {wait.provider}: {wait.stage}", room)
             parts.append(shown(f"  ‖ {text}", "yellow"))
-        parts += _hooks(plan, state)
+        for call in hook_calls(plan, state):
+            if call.status != "asking":
+                text = f"hook {hook_call_text(call, datetime.now(UTC))}"
+                parts.append(_hanging("▸", shown(text, "cyan"), "cyan"))
         parts += self._requests(state) if state.status is RunStatus.RUNNING else []
         for branch, output in self._output.last(plan, state):
             text = f"{branch}: {output}" if branch else output
@@ -177,12 +180,6 @@ class LivePainter:
         if tokens := spending.input_tokens + spending.output_tokens:
             parts.append(f"{tokens:,} tokens")
         return shown("    " + " · ".join(parts), "dim")
-
-
-def _hooks(plan: Plan, state: RunState) -> list[Table]:
-    """The hooks that are being called."""
-    now, calls = datetime.now(UTC), (call for call in hook_calls(plan, state) if call.status != "asking")
-    return [_hanging("▸", shown(f"hook {hook_call_text(call, now)}", "cyan"), "cyan") for call in calls]
 
 
 def _line(line: RunLine) -> Table:

@@ -77,10 +77,23 @@ def choose_request(
         one = fitting[0]
         return Target(one.session, one.request.id, one.request)
     if fitting:
-        hint = f"name one: SESSION, ID or --request ID SESSION; `{call.program} inbox` lists them"
-        raise InvalidRequest(f"{len(fitting)} requests are open: {_listed(fitting)}", hint=hint)
+        named_ones = [
+            f"{one.request.id} of session '{one.session}' ({one_line(one.request.question, QUESTION_CHARS)})"
+            for one in fitting[:MAX_NAMED]
+        ]
+        named_ones += [f"and {len(fitting) - MAX_NAMED} more"] if len(fitting) > MAX_NAMED else []
+        raise InvalidRequest(
+            f"{len(fitting)} requests are open: {', '.join(named_ones)}",
+            hint=f"name one: SESSION, ID or --request ID SESSION; `{call.program} inbox` lists them",
+        )
     if found:
-        raise _wrong_kind(call, found)
+        first = found[0]
+        command = answer_command(first.session, first.request, call.program, only=len(found) == 1)
+        asked = one_line(first.request.question)
+        raise InvalidRequest(
+            f"session {first.session!r} is not waiting for an approval; it asks: {asked}",
+            hint=f"answer it with `{command}`",
+        )
     return missing
 
 
@@ -110,23 +123,4 @@ def _not_open(call: Invocation, id: str | None) -> Target:
     raise UnknownRequest(
         f"{id!r} is neither a session nor an open request",
         hint=f"`{call.program} inbox` lists the open requests, `{call.program} list` the runs",
-    )
-
-
-def _listed(found: "Sequence[OpenRequest]") -> str:
-    named = [
-        f"{one.request.id} of session '{one.session}' ({one_line(one.request.question, QUESTION_CHARS)})"
-        for one in found[:MAX_NAMED]
-    ]
-    more = [f"and {len(found) - MAX_NAMED} more"] if len(found) > MAX_NAMED else []
-    return ", ".join(named + more)
-
-
-def _wrong_kind(call: Invocation, found: "Sequence[OpenRequest]") -> InvalidRequest:
-    first = found[0]
-    command = answer_command(first.session, first.request, call.program, only=len(found) == 1)
-    asked = one_line(first.request.question)
-    return InvalidRequest(
-        f"session {first.session!r} is not waiting for an approval; it asks: {asked}",
-        hint=f"answer it with `{command}`",
     )

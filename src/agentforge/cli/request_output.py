@@ -29,23 +29,30 @@ def request_list(call: Invocation, found: "Sequence[OpenRequest]", *, numbered: 
     """All open requests: age, session, stage and id, and the question below. Numbered, or with the commands
     that answer."""
     now = datetime.now(UTC)
-    rows = [_cells(one, now) for one in found]
+    rows = [
+        (
+            age((now - one.request.opened_at).total_seconds()).removesuffix(" ago"),
+            one.session,
+            _place(one) or "-",
+            one.request.id,
+        )
+        for one in found
+    ]
     columns = [max(width(row[n]) for row in [*rows, HEADS]) for n in range(len(HEADS))]
     lead = "    " if numbered else ""
     lines = [styled(f"{lead}{_joined(HEADS, columns)}", "strong")]
     for number, (one, row) in enumerate(zip(found, rows, strict=True), 1):
         lines.append(f"{f'{number:>2}  ' if numbered else ''}{_joined(row, columns)}")
-        below = _below(one, now)
+        below = [question_text(one.request)]
+        if one.request.due_at or "agent" in one.request.answerers:
+            below.append(f"waits for {waits_text(one.request, now)}")
+        if not one.is_own:
+            below.append("not started here: use --trust to answer it")
         if not numbered:
             commands = commands_of(one.session, one.request, call.program, only=is_only(one, found))
             below += [styled(command, "busy") for command in commands]
         lines += [part for line in below for part in wrapped(f"{lead}    {line}", len(lead) + 6)]
     return lines
-
-
-def _cells(one: "OpenRequest", now: datetime) -> tuple[str, ...]:
-    since = age((now - one.request.opened_at).total_seconds()).removesuffix(" ago")
-    return since, one.session, _place(one) or "-", one.request.id
 
 
 def _joined(cells: Sequence[str], columns: Sequence[int]) -> str:
@@ -54,15 +61,6 @@ def _joined(cells: Sequence[str], columns: Sequence[int]) -> str:
 
 def _place(one: "OpenRequest") -> str:
     return f"{one.branch}: {one.stage}" if one.branch else one.stage
-
-
-def _below(one: "OpenRequest", now: datetime) -> list[str]:
-    lines = [question_text(one.request)]
-    if one.request.due_at or "agent" in one.request.answerers:
-        lines.append(f"waits for {waits_text(one.request, now)}")
-    if not one.is_own:
-        lines.append("not started here: use --trust to answer it")
-    return lines
 
 
 def is_only(one: "OpenRequest", found: "Sequence[OpenRequest]") -> bool:

@@ -130,7 +130,10 @@ class TopScreen:
             try:
                 while True:
                     if time.monotonic() - read_at > REFRESH_SECONDS:
-                        self._read()
+                        self._rows = self._current()
+                        names = [row.session for row in self._rows]
+                        if self._selected not in names:
+                            self._selected = names[0] if names else ""
                         read_at = time.monotonic()
                     live.update(self._picture(), refresh=True)
                     key = keyboard.key(TICK_SECONDS)
@@ -149,20 +152,16 @@ class TopScreen:
         """Ctrl-Z; the screen is left before the process stops."""
         self._is_suspended = True
 
-    def _read(self) -> None:
-        self._rows = self._current()
-        names = [row.session for row in self._rows]
-        if self._selected not in names:
-            self._selected = names[0] if names else ""
-
     def _press(self, key: str) -> Callable[[], object] | None:
         session, self._message = self._selected, ""
         if self._to_cancel:
             asked, self._to_cancel = self._to_cancel, ""
             if key in ("y", "Y"):
-                self._act(lambda engine: _cancel(engine, asked))
+                self._act(lambda engine: cancel_text(asked, cancelled=engine.cancel(asked) is not None))
         elif key in ("up", "k", "down", "j"):
-            self._move(-1 if key in ("up", "k") else 1)
+            if names := [row.session for row in self._rows]:
+                position = names.index(session) + (-1 if key in ("up", "k") else 1)
+                self._selected = names[min(max(0, position), len(names) - 1)]
         elif not session:
             return None
         elif key in ("a", "enter"):
@@ -174,12 +173,6 @@ class TopScreen:
         elif key == "c":
             self._to_cancel = session
         return None
-
-    def _move(self, step: int) -> None:
-        names = [row.session for row in self._rows]
-        if names:
-            position = names.index(self._selected) + step
-            self._selected = names[min(max(0, position), len(names) - 1)]
 
     def _act(self, act: Callable[[SyncEngine], str]) -> None:
         try:
@@ -220,13 +213,17 @@ class TopScreen:
         return Group(head, shown(totals(self._rows), "dim"), shown(""), self._table(), shown(""), below)
 
     def _table(self) -> Table:
-        rows = self._window()
+        # The rows around the selected one if there are too many to show.
+        room = max(1, self._console.height - AROUND)
+        names = [row.session for row in self._rows]
+        first = min(max(0, names.index(self._selected) - room // 2), max(0, len(names) - room))
+        rows = self._rows[first : first + room]
         lines = [HEADS, *(tuple(one_line(cell, 200) for cell in row.cells) for row in rows)]
         table = Table.grid(padding=(0, 1))
         table.add_column(width=1)
         columns = column_widths(lines, self._console.width - 2)
-        for room in columns:
-            table.add_column(width=room, no_wrap=True, overflow="ellipsis")
+        for width in columns:
+            table.add_column(width=width, no_wrap=True, overflow="ellipsis")
         for row, line in zip((None, *rows), lines, strict=True):
             texts = [shown(cell, "bold" if row is None else "") for cell in line[: len(columns)]]
             is_selected = row is not None and row.session == self._selected
@@ -234,13 +231,6 @@ class TopScreen:
                 texts[1].stylize(STYLES.get(STATUS_TONES.get(row.status, "plain"), ""))
             table.add_row("›" if is_selected else "", *texts, style="reverse" if is_selected else "")
         return table
-
-    def _window(self) -> Sequence[TopRow]:
-        """The rows around the selected one if there are too many to show."""
-        room = max(1, self._console.height - AROUND)
-        names = [row.session for row in self._rows]
-        first = min(max(0, names.index(self._selected) - room // 2), max(0, len(names) - room))
-        return self._rows[first : first + room]
 
 
 @contextmanager
@@ -265,10 +255,6 @@ def _on_signal(number: signal.Signals, act: Callable[[int, FrameType | None], No
 def _exit(number: int, _frame: FrameType | None) -> None:
     """By an exception, so that the terminal is restored."""
     raise SystemExit(exit_codes.of_signal(signal.Signals(number)))
-
-
-def _cancel(engine: SyncEngine, session: str) -> str:
-    return cancel_text(session, cancelled=engine.cancel(session) is not None)
 
 
 def _pause(engine: SyncEngine, session: str) -> str:

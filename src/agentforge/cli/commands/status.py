@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from agentforge.cli.invocation import choose_session_to_show, invocation, project_options
 from agentforge.cli.output import echo, is_terminal, marked, print_json, styled, with_program, wrapped
-from agentforge.views.lines.status import StatusRow, branch_text, stage_text, status_rows
+from agentforge.views.lines.status import branch_text, stage_text, status_rows
 from agentforge.views.stage_progress import BranchProgress, StageProgress
 from agentforge.views.status import LogStatus, StatusView, status_view
 from agentforge.views.text import padded, width
@@ -36,7 +36,10 @@ def status(session: str | None) -> None:
         print_json(view)
         return
     for row in status_rows(view, now, local_zone()):
-        echo(*wrapped(_line(row, aligned=is_terminal()), LABEL + 1))
+        # In columns on a terminal; elsewhere as `Label: value`, which existing tools parse.
+        label, value = f"{row.label}:", styled(row.value, row.tone)
+        label = styled(padded(label, LABEL), "dim") if is_terminal() else label
+        echo(*wrapped(f"{label} {value}", LABEL + 1))
     if len(view.stages) > 1 or any(stage.branches for stage in view.stages):
         echo(styled("Stages:", "dim") if is_terminal() else "Stages:")
         columns = max(width(stage.id) for stage in view.stages)
@@ -87,11 +90,3 @@ def branch_line(branch: BranchProgress, columns: int) -> str:
     """One provider of a parallel block, below it."""
     name = styled(padded(branch.provider, columns), "strong")
     return f"      {marked(branch.mark)} {name}  {branch_text(branch)}"
-
-
-def _line(row: StatusRow, *, aligned: bool) -> str:
-    """In columns on a terminal; elsewhere as `Label: value`, which existing tools parse."""
-    value = styled(row.value, row.tone)
-    if aligned:
-        return f"{styled(padded(row.label + ':', LABEL), 'dim')} {value}"
-    return f"{row.label}: {value}"

@@ -86,7 +86,9 @@ def _watch(session: str | None, lines: int | None, *, follow: bool, output: bool
     call = invocation()
     watch = Watch(call, choose_session_to_show(call, session), output=output)
     try:
-        watch.show_past(_default_lines() if lines is None else lines)
+        written = os.environ.get("EVENTS_TAIL_LINES", "")
+        default = int(written) if written.isascii() and written.isdigit() else 50
+        watch.show_past(default if lines is None else lines)
         if follow:
             watch.follow()
     except KeyboardInterrupt:
@@ -176,11 +178,7 @@ class Watch:
 
 
 def _output_tail(call: Invocation) -> "OutputTail":
+    # Imports the providers, whose output it reads.
     from agentforge import OutputTail
 
     return OutputTail(call.runs.project, os.environ)
-
-
-def _default_lines() -> int:
-    written = os.environ.get("EVENTS_TAIL_LINES", "")
-    return int(written) if written.isascii() and written.isdigit() else 50

@@ -1,6 +1,6 @@
 """The rows of `status`, in the order and with the labels of agent-pipelines."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, tzinfo
 from typing import Literal
 
@@ -17,7 +17,7 @@ from agentforge.views.stage_progress import BranchProgress, StageProgress, compl
 from agentforge.views.status import RunningCheck, StatusView, WaitStatus
 from agentforge.views.summary import judge_warning
 from agentforge.views.text import age, cost, counted, duration_text, one_line, reason_text, span
-from agentforge.views.visits import CheckRun, StageVisit, VerdictMark, verdict_mark
+from agentforge.views.visits import CheckRun, VerdictMark, verdict_mark
 
 Tone = Literal["plain", "good", "busy", "warn", "bad", "dim"]
 
@@ -30,14 +30,8 @@ STATUS_TONES: dict[str, Tone] = {
     "awaiting_approval": "warn",
     "aborted": "dim",
 }
-
-
 VERDICT_TONES: dict[VerdictMark, Tone] = {"done": "good", "failed": "bad", "warning": "warn"}
-
-
 UNFINISHED = frozenset({"pending", "running", "paused", "awaiting_approval"})
-
-
 MAX_SHOWN_REFUSED = 3
 
 
@@ -59,16 +53,17 @@ def status_rows(view: StatusView, now: datetime, zone: tzinfo) -> list[StatusRow
     if view.last_event_at is not None:
         since = age((now - view.last_event_at).total_seconds())
         rows.append(StatusRow("Last event", f"{view.last_event} ({since})"))
-    rows += _health(view) if view.status in UNFINISHED else [*_outcome(view), *_judge(view)]
+    rows += _health(view)
     rows.append(StatusRow("Errors", str(view.errors), "bad" if view.errors else "plain"))
     rows.append(StatusRow("Duration", duration_text(view.duration_seconds, view.waited_seconds)))
-    rows += _spent(view)
+    if spent := cost(view.cost_usd or 0.0, view.unpriced_models):
+        rows.append(StatusRow("Cost", spent))
+    if view.input_tokens or view.output_tokens:
+        rows.append(StatusRow("Tokens", f"{view.input_tokens:,} in, {view.output_tokens:,} out"))
     rows.append(StatusRow("Events", _events(view)))
     rows += [StatusRow("Damage", one_line(damage), "bad") for damage in view.log.damage]
     rows += [StatusRow("Refused", refused_text(file), "warn") for file in view.refused[-MAX_SHOWN_REFUSED:]]
-    rows += _failure(view)
     rows += _stopped(view, now)
-    rows += _pause(view)
     if view.answered:
         then = f"`{view.resume_command}`" if view.resume_command else program_text(view.program_hooks)
         return [*rows, StatusRow("Resume", answered_text(then), "warn")]
@@ -146,7 +141,11 @@ def _judged(view: StatusView, now: datetime) -> list[StatusRow]:
     ]
     for visit in view.visits:
         rows += [_check(view, visit.stage, run, now) for run in visit.checks]
-        rows += [_verdict(visit)] if visit.verdict else []
+        if visit.verdict:
+            accepted = f", accepted by {one_line(visit.accepted_by)}" if visit.accepted_by else ""
+            text = f"{visit.stage}: {one_line(visit.verdict)}{accepted}{waived_text(visit.waived)}"
+            tone = VERDICT_TONES[verdict_mark(visit.verdict, visit.accepted_by)]
+            rows.append(StatusRow("Verdict", text, tone))
     return rows + [StatusRow("Waived", waiver_text(waiver), "warn") for waiver in view.waivers]
 
 
@@ -159,13 +158,6 @@ def _check(view: StatusView, stage: str, run: CheckRun, now: datetime) -> Status
     tree = f", tree {tree_text(run.tree)}" if run.tree else ""
     tone: Tone = "good" if run.status == "pass" else "warn"
     return StatusRow("Check", f"{stage}: {check_outcome(run)}{tree}", tone)
-
-
-def _verdict(visit: StageVisit) -> StatusRow:
-    waived = waived_text(visit.waived)
-    accepted = f", accepted by {one_line(visit.accepted_by)}" if visit.accepted_by else ""
-    tone = VERDICT_TONES[verdict_mark(visit.verdict, visit.accepted_by)]
-    return StatusRow("Verdict", f"{visit.stage}: {one_line(visit.verdict)}{accepted}{waived}", tone)
 
 
 def _waits(view: StatusView, now: datetime) -> list[StatusRow]:
@@ -200,43 +192,28 @@ def _until(until: datetime, now: datetime) -> str:
 
 
 def _health(view: StatusView) -> list[StatusRow]:
-    tone: Tone = "warn" if view.health.label == "warning" else "good"
-    rows = [StatusRow("Health", f"{view.health.label} ({view.health.score:.2f})", tone)]
-    return rows + [StatusRow("Warning", one_line(warning), "warn") for warning in view.health.warnings]
-
-
-def _outcome(view: StatusView) -> list[StatusRow]:
-    """How the run ended, instead of its health."""
+    """How it goes; of a run that is over or interrupted, how it ended."""
+    if view.status in UNFINISHED:
+        tone: Tone = "warn" if view.health.label == "warning" else "good"
+        rows = [StatusRow("Health", f"{view.health.label} ({view.health.score:.2f})", tone)]
+        return rows + [StatusRow("Warning", one_line(warning), "warn") for warning in view.health.warnings]
     where = f"{view.node.id}, iteration {view.iteration - view.iterations_asked}" if view.node else "the run"
-    reason = reason_text(view.completion_reason or "")
+    reason = view.completion_reason or ""
     match view.status:
         case "failed":
-            return [StatusRow("Outcome", f"failed in {where}", "bad")]
+            outcome = StatusRow("Outcome", f"failed in {where}", "bad")
         case "interrupted":
-            return [StatusRow("Outcome", f"the engine stopped during {where}", "warn")]
+            outcome = StatusRow("Outcome", f"the engine stopped during {where}", "warn")
         case "completed":
-            text = completion_text(view.completion_reason or "", view.stages)
-            return [StatusRow("Outcome", text, "good")]
+            outcome = StatusRow("Outcome", completion_text(reason, view.stages), "good")
         case _:
-            return [StatusRow("Outcome", f"cancelled: {reason}" if reason else "cancelled", "dim")]
-
-
-def _judge(view: StatusView) -> list[StatusRow]:
-    """Why a stage may have run to its maximum. While the run is unfinished, its health says so."""
+            because = f": {reason_text(reason)}" if reason_text(reason) else ""
+            outcome = StatusRow("Outcome", f"cancelled{because}", "dim")
     if not view.judge_failures:
-        return []
-    return [
-        StatusRow("Warning", judge_warning(view.judge_failures, one_line(view.judge_error or "")), "warn")
-    ]
-
-
-def _spent(view: StatusView) -> list[StatusRow]:
-    rows = []
-    if spent := cost(view.cost_usd or 0.0, view.unpriced_models):
-        rows.append(StatusRow("Cost", spent))
-    if view.input_tokens or view.output_tokens:
-        rows.append(StatusRow("Tokens", f"{view.input_tokens:,} in, {view.output_tokens:,} out"))
-    return rows
+        return [outcome]
+    # Without a judgment, a stage runs to its maximum.
+    warning = judge_warning(view.judge_failures, one_line(view.judge_error or ""))
+    return [outcome, StatusRow("Warning", warning, "warn")]
 
 
 def _events(view: StatusView) -> str:
@@ -251,29 +228,18 @@ def _events(view: StatusView) -> str:
     return ", ".join(parts)
 
 
-def _failure(view: StatusView) -> list[StatusRow]:
-    if view.failure is None:
-        return []
-    message = f"{view.failure.type}: {one_line(view.failure.message)}"
-    return [
-        StatusRow("Error", message, "bad"),
-        StatusRow("Last completed iteration", str(view.failure.last_completed_iteration)),
-    ]
-
-
-def _stopped(view: StatusView, now: datetime) -> list[StatusRow]:
-    if view.stopped is None:
-        return []
-    since = age((now - view.stopped.at).total_seconds())
-    rows = [StatusRow("Engine", f"stopped {since}: {one_line(view.stopped.message)}", "bad")]
-    return rows + ([StatusRow("Hint", one_line(view.stopped.hint))] if view.stopped.hint else [])
-
-
-def _pause(view: StatusView) -> list[StatusRow]:
-    if view.pause is None:
-        return []
-    reason = view.pause.reason
-    return [StatusRow("Pause reason", reason_text(reason))] if reason not in ("", view.status) else []
+def _stopped(view: StatusView, now: datetime) -> Iterator[StatusRow]:
+    """Why the run, its engine in the background or its work stopped."""
+    if failure := view.failure:
+        yield StatusRow("Error", f"{failure.type}: {one_line(failure.message)}", "bad")
+        yield StatusRow("Last completed iteration", str(failure.last_completed_iteration))
+    if stopped := view.stopped:
+        since = age((now - stopped.at).total_seconds())
+        yield StatusRow("Engine", f"stopped {since}: {one_line(stopped.message)}", "bad")
+        if stopped.hint:
+            yield StatusRow("Hint", one_line(stopped.hint))
+    if view.pause and view.pause.reason not in ("", view.status):
+        yield StatusRow("Pause reason", reason_text(view.pause.reason))
 
 
 def _requests(view: StatusView, now: datetime) -> list[StatusRow]:
