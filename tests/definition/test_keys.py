@@ -8,14 +8,15 @@ import pytest
 from jsonschema import Draft7Validator
 
 from agentforge.definition.read.external_values import Address, CommandKind, NamedVariable
-from agentforge.definition.read.file_keys import PIPELINE, STAGE
+from agentforge.definition.read.file_keys import PIPELINE, PIPELINE_KEYS, STAGE
 from agentforge.definition.read.hook_keys import HOOK, POINTS, ConditionKind, HooksKind
-from agentforge.definition.read.node_keys import NodeKind
+from agentforge.definition.read.node_keys import BLOCK, PARALLEL_NODE, PIPELINE_NODE, STAGE_NODE, NodeKind
 from agentforge.definition.read.table import Key, Nested, Table
 from agentforge.definition.read.values import Anything, Flag, Given, ListOf, Name, Number, Text, Texts
 from agentforge.definition.report import Report
 from agentforge.definition.yaml.parser import SourceText, parse_mapping
 from agentforge.model.diagnostic import Diagnostic
+from agentforge.model.plan import NestedNode, ParallelNode, PipelineInfo, StageNode
 
 
 def tables(table: Table[Any], seen: dict[str, Table[Any]]) -> dict[str, Table[Any]]:
@@ -162,6 +163,19 @@ def test_slips_of_the_schema_are_errors_of_the_compiler(table: Table[Any], key: 
         errors = [found for found in read(table, mapping) if found.is_error]
         assert [found.code for found in errors] == ["unknown-key"], slip
         assert not fits(table, mapping), slip
+
+
+SET = [
+    *((table.keys, table.plan) for table in ALL.values() if table.plan),
+    *((STAGE_NODE.keys, StageNode), (PARALLEL_NODE.keys, ParallelNode), (BLOCK.keys, ParallelNode)),
+    *((PIPELINE_NODE.keys, NestedNode), (PIPELINE_KEYS, PipelineInfo)),
+]
+
+
+@pytest.mark.parametrize(("keys", "part"), SET, ids=lambda one: getattr(one, "__name__", ""))
+def test_keys_that_no_code_lowers_name_a_field_of_the_plan(keys: tuple[Key, ...], part: type[Any]) -> None:
+    rows = [key for key in keys if key.field is not None and not isinstance(key.kind, Anything)]
+    assert {key.field or key.name for key in rows} <= set(part.__struct_fields__)
 
 
 @pytest.mark.parametrize("table", ALL.values(), ids=named)

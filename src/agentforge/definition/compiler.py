@@ -5,7 +5,6 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from posixpath import basename, dirname, join
-from types import MappingProxyType
 from typing import Any, Literal
 
 import msgspec
@@ -13,23 +12,22 @@ from msgspec import Struct
 
 from agentforge.definition.hook_rules import validate_hooks
 from agentforge.definition.link import link
-from agentforge.definition.lower import DEFAULT_RUNS, CompilationContext, lower, provider_levels
+from agentforge.definition.lower import DEFAULT_RUNS, CompilationContext, lower
 from agentforge.definition.pins import pin, pinned_choice
 from agentforge.definition.precedence import (
     DEFAULT_PROVIDER,
     JUDGE_PROVIDER,
     OverrideLevels,
-    block_approval,
     choose_provider,
     gather,
     levels_in_block,
-    merge_approvals,
-    merge_commands,
     naming_level,
     provider_places,
 )
 from agentforge.definition.read.file_keys import read_pipeline
+from agentforge.definition.read.table import Spec
 from agentforge.definition.read.values import COUNT, refuse_control_characters
+from agentforge.definition.read.work_keys import TERMINATION
 from agentforge.definition.report import Report
 from agentforge.definition.resolve import (
     Assembly,
@@ -42,7 +40,6 @@ from agentforge.definition.resolve import (
 from agentforge.definition.route_rules import refuse_checks, validate_checks, validate_routes
 from agentforge.definition.settings_check import SettingsCheck, report_settings
 from agentforge.definition.specs import (
-    ApprovalSpec,
     BlockSpec,
     NodeSpec,
     PipelineSpec,
@@ -52,7 +49,6 @@ from agentforge.definition.specs import (
     ResolvedPipeline,
     ResolvedStage,
     WorkSpec,
-    Written,
 )
 from agentforge.definition.validate import (
     validate_approval,
@@ -64,6 +60,7 @@ from agentforge.definition.validate import (
     validate_termination,
 )
 from agentforge.definition.yaml.parser import SourceText, parse_mapping, relative
+from agentforge.definition.yaml.tree import Written
 from agentforge.model.control_characters import control_character
 from agentforge.model.diagnostic import Diagnostic, SourcePlace
 from agentforge.model.errors import DefinitionError, StorageFailed
@@ -137,25 +134,26 @@ class Compilation:
         lookup = StageLookup(self._sources, self._sources.project, self._report)
         found = lookup.find(ref) if is_stage_name(name) else None
         source = found.spec.source if found and found.spec else SourceText(name, "")
-        runs = None
+        work = WorkSpec()
         if max_iterations is not None:
             runs = Written(max_iterations, self._report.argument(f"{name} {max_iterations}"))
             COUNT.validate(runs, "`runs`", self._report)
-        node = NodeSpec(at, Written(basename(name), at), ref, WorkSpec(runs=runs))
+            work = WorkSpec({"termination": Spec(TERMINATION, at, {"max": runs})})
+        node = NodeSpec(at, Written(basename(name), at), ref, work)
         notify = found.spec.notify if found and found.spec else ()
-        spec = PipelineSpec(source, basename(name), (node,), notify=notify)
+        spec = PipelineSpec(source, basename(name), (node,), values={"notify": notify})
         return self._finish("loop", Located(spec, self._sources.project, ()), 1)
 
     def _finish(self, mode: Mode, located: Located, passes: int) -> Compiled:
-        pipeline = Assembly(self._sources, self._report).pipeline(located)
+        pipeline = Assembly(self._sources, self._report, self._override_levels.levels).pipeline(located)
         links = link(pipeline, self._report)
         self._validate_overrides()
         parts = list(_pipelines(pipeline))
-        everywhere = frozenset(node_id for part in parts for node_id in part.ids)
+        everywhere = frozenset(node_id for part in parts for node_id in _all_ids(part))
         for part in parts:
-            self._validate(part.pipeline, DEFAULT_RUNS["pipeline" if part.depth else mode], part.depth)
+            self._validate(part, mode, is_nested=part is not pipeline)
             self._validate_routes(part, everywhere)
-        specs = [part.pipeline.spec for part in parts]
+        specs = [part.spec for part in parts]
         validate_checkpoints(specs, self._report)
         validate_size(pipeline, passes, self._report)
         if judge := self._sources.environment.get(JUDGE_PROVIDER):
@@ -174,22 +172,21 @@ class Compilation:
         named = {name: (at, self._report.line(at)) for name, at in self._places.items()}
         return Compiled(plan, self._report.diagnostics, located.spec.source, named)
 
-    def _validate(self, pipeline: ResolvedPipeline, default_runs: int, depth: int) -> None:
+    def _validate(self, pipeline: ResolvedPipeline, mode: Mode, *, is_nested: bool) -> None:
+        default_runs = DEFAULT_RUNS["pipeline" if is_nested else mode]
         validate_nodes(pipeline.spec, self._report)
-        validate_hooks(pipeline, self._report, is_nested=depth > 0)
-        if depth:
+        validate_hooks(pipeline, self._report, is_nested=is_nested)
+        if is_nested:
             self._validate_nested(pipeline.spec)
         for node in pipeline.nodes:
             if isinstance(node, ResolvedBlock):
                 self._validate_block(node.block)
-                self._check_block(pipeline.spec, node)
-                for position, stage in enumerate(node.stages):
-                    if stage:
-                        approve = merge_approvals(pipeline.spec.levels, block_approval(node, position), stage)
-                        self._validate_stage(stage, default_runs, approve)
+                self._check_block(node)
+                for stage in filter(None, node.stages):
+                    self._validate_stage(stage, default_runs)
             elif isinstance(node, ResolvedStage):
-                self._validate_stage(node, default_runs, merge_approvals(pipeline.spec.levels, None, node))
-                levels = provider_levels(pipeline.spec, node, self._override_levels)
+                self._validate_stage(node, default_runs)
+                levels = [level.provider for level in node.levels]
                 named = naming_level(levels)
                 self._check_settings(levels, node.spec.at)
                 for spec in named.fallbacks if named else ():
@@ -200,14 +197,11 @@ class Compilation:
                 if named is None and node.is_found:
                     self._validate_provider(Written(DEFAULT_PROVIDER, node.spec.at))
 
-    def _validate_routes(self, part: "_PipelinePart", everywhere: Collection[str]) -> None:
-        ids = _ids(part.pipeline.spec.nodes)
-        for node in part.pipeline.nodes:
+    def _validate_routes(self, pipeline: ResolvedPipeline, everywhere: Collection[str]) -> None:
+        ids = _ids(pipeline.spec.nodes)
+        for node in pipeline.nodes:
             if isinstance(node, ResolvedStage):
-                commands = merge_commands(
-                    part.commands, node.stage_work, node.spec.work, self._override_levels
-                )
-                validate_checks(node, commands, self._report)
+                validate_checks(node, self._report)
                 validate_routes(node, ids, everywhere, self._report)
             elif isinstance(node, ResolvedBlock):
                 for stage in filter(None, node.stages):
@@ -216,42 +210,39 @@ class Compilation:
 
     def _validate_nested(self, spec: PipelineSpec) -> None:
         where = "set them in the outermost pipeline"
-        if limit := spec.max_runtime:
-            is_limit = spec.limits is not None and spec.limits.runtime is limit
+        if rails := spec.get("guardrails"):
+            limits, limit = spec.get("limits"), rails.get("max_runtime_seconds")
+            is_limit = limits is not None and limits.get("runtime") is limit
             key = "limits.runtime" if is_limit else "guardrails.max_runtime_seconds"
             message = f"`{key}` of a nested pipeline has no effect"
             self._report.warning(
                 "ignored-key", limit.at, message, "set it in the outermost pipeline or in the stages"
             )
-        for view in spec.views[:1]:
-            message = "`views` of a nested pipeline have no effect"
-            self._report.warning("ignored-key", view.at, message, where)
-        for notification in spec.notify[:1]:
-            message = "`notify` of a nested pipeline has no effect"
-            self._report.warning("ignored-key", notification.at, message, where)
+        for key, verb in (("views", "have"), ("notify", "has")):
+            for written in (spec.get(key) or ())[:1]:
+                message = f"`{key}` of a nested pipeline {verb} no effect"
+                self._report.warning("ignored-key", written.at, message, where)
 
-    def _validate_stage(self, stage: ResolvedStage, default_runs: int, approve: ApprovalSpec | None) -> None:
+    def _validate_stage(self, stage: ResolvedStage, default_runs: int) -> None:
         validate_termination(stage, default_runs, self._report)
         validate_prompt(stage, self._sources, self._report)
-        validate_approval(approve, self._report)
+        validate_approval(stage, self._report)
 
     def _validate_block(self, block: BlockSpec) -> None:
         for branch in block.branches:
             if branch.provider.type:
                 self._validate_provider(branch.provider.type)
-        for level in self._override_levels.providers:
+        for level in filter(None, (level.provider for level in self._override_levels.levels)):
             for given in (level.type, level.model):
                 if given:
                     message = f"`{given.value}` doesn't override the providers and models of parallel blocks"
                     hint = "a block always uses its own `providers`"
                     self._report.warning("block-keeps-providers", given.at, message, hint)
 
-    def _check_block(self, spec: PipelineSpec, node: ResolvedBlock) -> None:
+    def _check_block(self, node: ResolvedBlock) -> None:
         for branch in node.block.branches:
             for stage in filter(None, node.stages):
-                weaker = [level.provider for level in (*spec.levels, stage.stage_work)]
-                levels = levels_in_block(weaker, branch.provider, stage.spec.work.provider)
-                self._check_settings(levels, branch.at)
+                self._check_settings(levels_in_block(stage, branch.provider), branch.at)
 
     def _check_settings(self, levels: Sequence[ProviderSpec | None], default: SourcePlace) -> None:
         choice, places = choose_provider(levels), provider_places(levels)
@@ -283,34 +274,22 @@ class Compilation:
         return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
 
 
-class _PipelinePart(Struct, frozen=True):
-    """A pipeline of the definition: the outermost, or a nested one."""
-
-    pipeline: ResolvedPipeline
-    depth: int
-    commands: Mapping[str, str]
-    """With those of the pipelines around it."""
-
-    @property
-    def ids(self) -> list[str]:
-        """Of its nodes, and of the stages of its blocks."""
-        blocks = (node.block for node in self.pipeline.nodes if isinstance(node, ResolvedBlock))
-        return [*_ids(self.pipeline.spec.nodes), *(name for block in blocks for name in _ids(block.stages))]
-
-
 def _ids(nodes: Iterable[NodeSpec]) -> list[str]:
     return [node.id.value for node in nodes if node.id]
 
 
-def _pipelines(
-    pipeline: ResolvedPipeline, depth: int = 0, commands: Mapping[str, str] = MappingProxyType({})
-) -> Iterator[_PipelinePart]:
+def _all_ids(pipeline: ResolvedPipeline) -> list[str]:
+    """Of its nodes, and of the stages of its blocks."""
+    blocks = (node.block for node in pipeline.nodes if isinstance(node, ResolvedBlock))
+    return [*_ids(pipeline.spec.nodes), *(name for block in blocks for name in _ids(block.stages))]
+
+
+def _pipelines(pipeline: ResolvedPipeline) -> Iterator[ResolvedPipeline]:
     """The pipeline and all nested ones."""
-    known = {**commands, **pipeline.spec.commands}
-    yield _PipelinePart(pipeline, depth, known)
+    yield pipeline
     for node in pipeline.nodes:
         if isinstance(node, ResolvedNested):
-            yield from _pipelines(node.pipeline, depth + 1, known)
+            yield from _pipelines(node.pipeline)
 
 
 def _session_inputs(
@@ -329,7 +308,7 @@ def _session_inputs(
                 f"no file matches the input `{pattern}`",
                 hint="use a file, glob or folder, relative to the project",
             )
-    for written in (written for spec in specs for written in spec.inputs or ()):
+    for written in (written for spec in specs for written in spec.get("inputs") or ()):
         files = _expanded(sources, written.value, written.at, report)
         found.update(files or ())
         if files == ():

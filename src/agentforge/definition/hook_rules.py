@@ -11,9 +11,8 @@ from agentforge.definition.specs import (
     ResolvedNested,
     ResolvedPipeline,
     ResolvedStage,
-    Written,
 )
-from agentforge.definition.yaml.tree import shown
+from agentforge.definition.yaml.tree import Written, shown
 from agentforge.model.condition import (
     Condition,
     ConstantTerm,

@@ -21,9 +21,8 @@ from agentforge.definition.specs import (
     ResolvedNested,
     ResolvedNode,
     ResolvedPipeline,
-    Written,
 )
-from agentforge.definition.yaml.tree import shown
+from agentforge.definition.yaml.tree import Written, shown
 from agentforge.model.diagnostic import choice
 from agentforge.model.plan import FromParallel, FromStage, InputSources, Select
 

@@ -1,12 +1,19 @@
-"""Precedence of values given at several levels: caller, environment, node, stage, pipeline, default."""
+"""Precedence: what is in force of what several levels say.
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+The levels of a stage, weakest first, are the pipelines around it, its block, its stage.yaml, its node, the
+environment and the caller (`ResolvedStage.levels`). A row of a key table says how the values of one key are
+merged, so that a plain key needs no code here. Providers do: a model and settings belong to the provider that
+they were written for, and a branch of a block has its own.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from agentforge.definition.read.node_keys import STAGE_NODE
 from agentforge.definition.read.provider_settings import (
     OPTION,
     VARIABLE,
@@ -14,24 +21,13 @@ from agentforge.definition.read.provider_settings import (
     settings_from_data,
     settings_from_environment,
 )
+from agentforge.definition.read.table import fields
 from agentforge.definition.report import Report
-from agentforge.definition.specs import (
-    ApprovalLevel,
-    ApprovalSpec,
-    CheckSpec,
-    LimitSpec,
-    ProviderSpec,
-    ResolvedBlock,
-    ResolvedStage,
-    RetrySpec,
-    RouteSpec,
-    SandboxSpec,
-    WorkSpec,
-    Written,
-)
+from agentforge.definition.specs import ProviderSpec, ResolvedStage, WorkSpec
+from agentforge.definition.yaml.tree import Written
 from agentforge.model.diagnostic import SourcePlace
 from agentforge.model.json_text import NOT_JSON
-from agentforge.model.plan import Approval, LimitPolicy, Overrides, ProviderChoice, RetryPolicy, SandboxChoice
+from agentforge.model.plan import Overrides, ProviderChoice
 
 DEFAULT_PROVIDER = "claude"
 JUDGE_MODEL = "haiku"
@@ -40,15 +36,27 @@ JUDGE_PROVIDER = "JUDGE_PROVIDER"
 _ALIASES = {"claude-code": "claude", "anthropic": "claude", "openai": "codex"}
 
 
+_ROWS = {key.name: key for key in STAGE_NODE.keys}
+
+
 class OverrideLevels(Struct, frozen=True):
     """Values that override all files: from the caller and the environment."""
 
     overrides: Overrides
-    providers: tuple[ProviderSpec, ...] = ()
+    levels: tuple[WorkSpec, ...] = ()
     """Weakest first."""
-    context: str | None = None
     judge: ProviderChoice = ProviderChoice(DEFAULT_PROVIDER, JUDGE_MODEL)
     """The judge of judgment stages."""
+
+
+def merged(stage: ResolvedStage, key: str) -> Any:
+    """The value of a key that is in force for a stage, with its place; None if no level has it."""
+    return _ROWS[key].merged([level.values for level in stage.levels])
+
+
+def merged_fields(stage: ResolvedStage) -> dict[str, Any]:
+    """All fields of the plan that plain keys set."""
+    return fields(STAGE_NODE.keys, [level.values for level in stage.levels])
 
 
 def canonical(provider: str) -> str:
@@ -85,8 +93,14 @@ def gather(environment: Mapping[str, str], overrides: Overrides, report: Report)
         given.config,
         {name: report.argument(f"{OPTION} {name}") for name in given.config},
     )
-    context = _first(given.context, environment.get("CLAUDE_PIPELINE_CONTEXT") or None)
-    return OverrideLevels(given, (from_environment, from_caller), context, _judge(environment))
+    context = environment.get("CLAUDE_PIPELINE_CONTEXT")
+    # Without places: nothing is reported about them.
+    of_caller = {"context": given.context, "commands": given.commands}
+    levels = (
+        WorkSpec({"context": context} if context else {}, from_environment),
+        WorkSpec({name: value for name, value in of_caller.items() if value is not None}, from_caller),
+    )
+    return OverrideLevels(given, levels, _judge(environment))
 
 
 def _judge(environment: Mapping[str, str]) -> ProviderChoice:
@@ -135,118 +149,31 @@ def choose_fallbacks(levels: Iterable[ProviderSpec | None]) -> tuple[ProviderCho
     return tuple(choose_provider([spec]) for spec in naming.fallbacks) if naming else ()
 
 
-def choose_in_block(
-    weaker: Iterable[ProviderSpec | None],
-    branch: ProviderSpec,
-    node: ProviderSpec | None,
-    override_levels: Iterable[ProviderSpec] = (),
-) -> ProviderChoice:
+def choose_in_block(stage: ResolvedStage, branch: ProviderSpec) -> ProviderChoice:
     """In a block the branch names the provider; the model is the node's, the branch's or the default.
 
     Weaker levels don't know which branch they are in, so they give no model, and settings only where they
     name the same provider. Overrides don't change providers and models, which would make all branches the
     same; their settings apply to the branches of the provider that they name, or to all.
     """
-    chosen = choose_provider(levels_in_block(weaker, branch, node))
-    for level in override_levels:
+    chosen = choose_provider(levels_in_block(stage, branch))
+    for level in filter(None, (override.provider for override in stage.overrides)):
         if level.type is None or canonical(level.type.value) == chosen.type:
             chosen = replace(chosen, config=merge_settings(chosen.config, level.config))
     return chosen
 
 
-def levels_in_block(
-    weaker: Iterable[ProviderSpec | None], branch: ProviderSpec, node: ProviderSpec | None
-) -> list[ProviderSpec | None]:
+def levels_in_block(stage: ResolvedStage, branch: ProviderSpec) -> list[ProviderSpec | None]:
     """Weakest first."""
+    weaker = (level.provider for level in (*stage.around, stage.stage_work))
     settings = (replace(level, model=None) for level in weaker if level)
+    node = stage.spec.work.provider
     return [*settings, branch, replace(node, type=None) if node else None]
 
 
 def naming_level(levels: Iterable[ProviderSpec | None]) -> ProviderSpec | None:
     """The level whose provider `choose_provider` uses, or None."""
     return next((level for level in reversed([*levels]) if level and level.type), None)
-
-
-Policy = TypeVar("Policy", RetryPolicy, LimitPolicy)
-
-
-def choose_policy(kind: type[Policy], levels: Iterable[RetrySpec | LimitSpec | None]) -> Policy | None:
-    """Merge the levels key by key, weakest first; None if all are empty."""
-    values: dict[str, Any] = {}
-    for level in levels:
-        values |= _plain(level)
-    return msgspec.convert(values, kind) if values else None
-
-
-def choose_sandbox(levels: Iterable[SandboxSpec | None]) -> SandboxChoice | None:
-    """The strongest level as a whole: sandboxes aren't merged."""
-    given = [_plain(level) for level in levels if level]
-    return msgspec.convert(given[-1], SandboxChoice) if given else None
-
-
-def block_approval(block: ResolvedBlock, position: int) -> ApprovalLevel | None:
-    """What a block says about one of its stages: the last stage has the result of a branch."""
-    level = block.spec.work.approve
-    is_off = isinstance(level, Written) and not level.value
-    return level if is_off or position == len(block.stages) - 1 else None
-
-
-def merge_approvals(
-    pipeline: Iterable[WorkSpec], block: ApprovalLevel | None, node: ResolvedStage
-) -> ApprovalSpec | None:
-    """Merge the levels key by key; None if no approval is needed. A level that switches approvals off
-    discards the keys of weaker levels."""
-    merged: ApprovalSpec | None = None
-    defaults = (level.approve for level in pipeline)
-    for level in (*defaults, block, node.stage_work.approve, node.spec.work.approve):
-        if isinstance(level, ApprovalSpec):
-            own = {name: value for name in level.__struct_fields__ if (value := getattr(level, name))}
-            merged = replace(merged or ApprovalSpec(), **own)
-        elif level:
-            merged = (merged or ApprovalSpec()) if level.value else None
-    return merged
-
-
-def lower_approval(merged: ApprovalSpec | None) -> Approval | None:
-    return msgspec.convert(_plain(merged), Approval) if merged else None
-
-
-def _plain(spec: Struct | None) -> dict[str, Any]:
-    """The values of a spec, without their places."""
-    values: dict[str, Any] = {}
-    for name in spec.__struct_fields__ if spec else ():
-        match getattr(spec, name):
-            case Written(value=value):
-                values[name] = value
-            case tuple(items):
-                values[name] = tuple(item.value for item in items)
-    return values
-
-
-def choose_checks(levels: Sequence[WorkSpec]) -> tuple[CheckSpec, ...]:
-    """The checks of the strongest level that has some: lists aren't merged."""
-    return next((level.checks for level in reversed(levels) if level.checks is not None), ())
-
-
-def choose_routes(levels: Sequence[WorkSpec]) -> tuple[RouteSpec, ...]:
-    return next((level.routes for level in reversed(levels) if level.routes is not None), ())
-
-
-def strongest(levels: Iterable[Written[float] | None]) -> float | None:
-    """The last value that is set, or None; levels weakest first."""
-    values = [level.value for level in levels if level is not None]
-    return values[-1] if values else None
-
-
-def first_text(*written: Written[str] | None) -> str | None:
-    """The first text that is set, or None; strongest first."""
-    return next((text.value for text in written if text is not None), None)
-
-
-def merge_commands(
-    pipeline: Mapping[str, str], stage: WorkSpec, node: WorkSpec, override_levels: OverrideLevels
-) -> dict[str, str]:
-    return {**pipeline, **stage.commands, **node.commands, **override_levels.overrides.commands}
 
 
 def _variable(environment: Mapping[str, str], name: str, report: Report) -> Written[str] | None:

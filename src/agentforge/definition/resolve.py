@@ -3,8 +3,10 @@
 import re
 from collections.abc import Iterable
 from posixpath import basename, dirname, join
+from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from agentforge.definition.read.file_keys import read_pipeline, read_stage
 from agentforge.definition.report import Report
@@ -18,10 +20,9 @@ from agentforge.definition.specs import (
     ResolvedStage,
     StageSpec,
     WorkSpec,
-    Written,
 )
 from agentforge.definition.yaml.parser import SourceText, absolute, parse_mapping, relative
-from agentforge.definition.yaml.tree import Scalar
+from agentforge.definition.yaml.tree import Scalar, Written
 from agentforge.model.control_characters import control_character
 from agentforge.model.diagnostic import ARGUMENTS, choice
 from agentforge.model.errors import StorageFailed
@@ -305,28 +306,50 @@ class Located(Struct, frozen=True):
 class Assembly:
     """Finds and reads each nested pipeline and its stages once, however often it is included."""
 
-    def __init__(self, sources: Sources, report: Report) -> None:
+    def __init__(self, sources: Sources, report: Report, overrides: tuple[WorkSpec, ...] = ()) -> None:
         self._sources = sources
         self._report = report
+        self._overrides = overrides
         self._nodes = 0
         self._paths: dict[tuple[str, str], str | None] = {}
         self._specs: dict[str, PipelineSpec | None] = {}
         self._lookups: dict[str, StageLookup] = {}
 
-    def pipeline(self, located: Located) -> ResolvedPipeline:
-        lookup = self._lookup(located.beside)
-        self._nodes += sum(1 + len(node.block.stages if node.block else ()) for node in located.spec.nodes)
-        nodes = tuple(self._node(node, located, lookup) for node in located.spec.nodes)
-        return ResolvedPipeline(located.spec, nodes)
+    def pipeline(self, located: Located, around: WorkSpec | None = None) -> ResolvedPipeline:
+        """`around` is the level of the pipelines around it; None for the outermost."""
+        spec, lookup = located.spec, self._lookup(located.beside)
+        self._nodes += sum(1 + len(node.block.stages if node.block else ()) for node in spec.nodes)
+        outer: dict[str, str] = around.values["commands"] if around else {}
+        own: dict[str, Any] = {"commands": {**outer, **spec.values.get("commands", {})}}
+        # The limits of the outermost pipeline are those of the run, not of each stage.
+        if around and "limits" in spec.values:
+            own["limits"] = spec.values["limits"]
+        levels = (WorkSpec(own), *spec.levels)
+        nodes = tuple(self._node(node, located, lookup, levels) for node in spec.nodes)
+        return ResolvedPipeline(spec, nodes)
 
-    def _node(self, node: NodeSpec, located: Located, lookup: StageLookup) -> ResolvedNode | None:
+    def _node(
+        self, node: NodeSpec, located: Located, lookup: StageLookup, levels: tuple[WorkSpec, ...]
+    ) -> ResolvedNode | None:
         if node.block:
-            stages = tuple(_stage(stage, lookup) for stage in node.block.stages)
-            return ResolvedBlock(node, node.block, stages)
+            stages = []
+            for position, stage in enumerate(node.block.stages):
+                # The last stage has the result of a branch, so that only `approve: false` is for all of them.
+                approve, is_last = node.work.get("approve"), position == len(node.block.stages) - 1
+                is_off = isinstance(approve, Written) and not approve.value
+                of_block = WorkSpec({"approve": approve} if approve and (is_off or is_last) else {})
+                stages.append(self._stage(stage, lookup, (*levels, of_block)))
+            return ResolvedBlock(node, node.block, tuple(stages))
         if node.pipeline:
             nested = self._nested(node.pipeline, located)
-            return ResolvedNested(node, self.pipeline(nested)) if nested else None
-        return _stage(node, lookup)
+            return ResolvedNested(node, self.pipeline(nested, levels[0])) if nested else None
+        return self._stage(node, lookup, levels)
+
+    def _stage(
+        self, node: NodeSpec, lookup: StageLookup, around: tuple[WorkSpec, ...]
+    ) -> ResolvedStage | None:
+        found = lookup.resolve(node) if node.is_stage else None
+        return replace(found, around=around, overrides=self._overrides) if found else None
 
     def _nested(self, ref: Written[str], located: Located) -> Located | None:
         path = self._find(ref.value, located.beside)
@@ -364,7 +387,3 @@ class Assembly:
 
     def _shown(self, path: str) -> str:
         return relative(self._sources.project, path)
-
-
-def _stage(node: NodeSpec, lookup: StageLookup) -> ResolvedStage | None:
-    return lookup.resolve(node) if node.is_stage else None

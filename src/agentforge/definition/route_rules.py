@@ -2,20 +2,21 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from agentforge.definition.precedence import choose_checks, choose_routes
+from agentforge.definition.precedence import merged
+from agentforge.definition.read.table import Spec
 from agentforge.definition.report import Report
-from agentforge.definition.specs import CheckSpec, ResolvedStage, Written
-from agentforge.definition.yaml.tree import shown
+from agentforge.definition.specs import ResolvedStage
+from agentforge.definition.yaml.tree import Written, shown
 from agentforge.model.diagnostic import SourcePlace, choice, did_you_mean, listed
 from agentforge.model.plan import ROUTE_ACTIONS, VERDICTS
 
 
-def validate_checks(stage: ResolvedStage, commands: Mapping[str, str], report: Report) -> None:
-    """`commands`: those of the pipeline and the stage."""
+def validate_checks(stage: ResolvedStage, report: Report) -> None:
+    commands: Mapping[str, str] = merged(stage, "commands")
     seen: dict[str, SourcePlace] = {}
-    for check in choose_checks((stage.stage_work, stage.spec.work)):
-        name = check.name.value
-        if check.run is None and name not in commands:
+    for check in merged(stage, "checks") or ():
+        name = check.get("name").value
+        if check.get("run") is None and name not in commands:
             message = f"check {shown(name)} has no `run`, and there is no command {shown(name)}"
             hint = choice(name, "commands", commands) if commands else f"add `commands: {{{name}: …}}`"
             report.error("missing-key", check.at, message, hint)
@@ -25,24 +26,25 @@ def validate_checks(stage: ResolvedStage, commands: Mapping[str, str], report: R
             report.error("duplicate-id", check.at, message, hint="give it another `name`")
 
 
-def _validate_report(check: CheckSpec, report: Report) -> None:
-    is_junit = check.parse is not None and check.parse.value == "junit"
-    if is_junit and check.report is None:
-        hint = "add `report: PATH`, the file that the command writes"
-        report.error("missing-key", check.at, f"check {shown(check.name.value)} has no `report`", hint)
-    if check.report and not is_junit:
+def _validate_report(check: Spec, report: Report) -> None:
+    parse, path = check.get("parse"), check.get("report")
+    is_junit = parse is not None and parse.value == "junit"
+    if is_junit and path is None:
+        hint, name = "add `report: PATH`, the file that the command writes", check.get("name").value
+        report.error("missing-key", check.at, f"check {shown(name)} has no `report`", hint)
+    if path and not is_junit:
         message, hint = "`report` is only read with `parse: junit`", "add `parse: junit`, or remove it"
-        report.warning("ignored-key", check.report.at, message, hint)
+        report.warning("ignored-key", path.at, message, hint)
 
 
 def validate_routes(
     stage: ResolvedStage, ids: Sequence[str], elsewhere: Collection[str], report: Report
 ) -> None:
     """`ids`: the nodes beside the stage; `elsewhere`: those of other pipelines, blocks and branches."""
-    levels = (stage.stage_work, stage.spec.work)
-    declared = next((level.verdicts for level in reversed(levels) if level.verdicts is not None), ())
+    given = [level.get("verdicts") for level in stage.levels]
+    declared = next((verdicts for verdicts in reversed(given) if verdicts is not None), ())
     words = _verdicts(declared, report)
-    for route in choose_routes(levels):
+    for route in merged(stage, "on") or ():
         verdict, to = route.verdict, route.to
         if verdict.value not in words:
             message = f"{shown(verdict.value)} is not a verdict of this stage"
@@ -86,6 +88,6 @@ def _meant(name: str, known: Sequence[str], hint: str) -> str:
 
 def refuse_checks(stage: ResolvedStage, report: Report) -> None:
     """In a parallel block, all branches change the same files."""
-    for check in choose_checks((stage.stage_work, stage.spec.work))[:1]:
+    for check in (merged(stage, "checks") or ())[:1]:
         message = "`checks` are not possible in a parallel block: its branches work on the same files"
         report.error("unsupported", check.at, message, hint="put them on a stage after the block")

@@ -4,25 +4,20 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from agentforge.definition.pins import pinned_text
-from agentforge.definition.precedence import canonical
+from agentforge.definition.precedence import canonical, merged
+from agentforge.definition.read.work_keys import FIXED, TERMINATIONS, UNSUPPORTED_TERMINATIONS
 from agentforge.definition.report import Report
 from agentforge.definition.resolve import is_stage_name
 from agentforge.definition.specs import (
-    FIXED,
-    KINDS,
-    UNSUPPORTED,
-    ApprovalSpec,
     BlockSpec,
     NodeSpec,
     PipelineSpec,
     ResolvedNested,
     ResolvedPipeline,
     ResolvedStage,
-    Written,
-    merge,
 )
 from agentforge.definition.yaml.parser import relative
-from agentforge.definition.yaml.tree import shown
+from agentforge.definition.yaml.tree import Written, shown
 from agentforge.model.diagnostic import SourcePlace, choice
 from agentforge.model.plan_limits import MAX_RUNS, MAX_STEPS, is_directory_name
 from agentforge.model.prompt_variables import VARIABLES
@@ -37,34 +32,36 @@ def validate_nodes(spec: PipelineSpec, report: Report) -> None:
 
 def validate_termination(node: ResolvedStage, default_runs: int, report: Report) -> None:
     """Validate the merged termination of a node and its stage."""
-    merged = merge(node.spec.work, node.stage_work)
-    kind = merged.type
+    termination = merged(node, "termination")
+    kind = termination.get("type") if termination else None
     if kind is None or kind.value == FIXED:
         return
-    if kind.value in UNSUPPORTED:
-        hint = f"use one of {', '.join(KINDS)}"
+    known, maximum = tuple(TERMINATIONS), termination.get("max")
+    if kind.value in UNSUPPORTED_TERMINATIONS:
+        hint = f"use one of {', '.join(known)}"
         report.error("unsupported", kind.at, f"termination type `{kind.value}` is not supported yet", hint)
-    elif kind.value not in KINDS:
-        hint = choice(kind.value, "types", KINDS)
+    elif kind.value not in known:
+        hint = choice(kind.value, "types", known)
         report.error("bad-value", kind.at, f"unknown termination type {shown(kind.value)}", hint)
     elif not node.is_found:
         return  # Its stage.yaml may set `max`.
-    elif merged.count is None and default_runs == 1:
+    elif maximum is None and default_runs == 1:
         message = f"`{kind.value}` without `max` ends after one iteration in a pipeline"
         report.warning("no-maximum", node.spec.at, message, hint="add `runs: …` or `max: …`")
     else:
-        runs = merged.count.value if merged.count else default_runs
-        minimum = merged.min_iterations
+        runs = maximum.value if maximum else default_runs
+        minimum = termination.get("min_iterations")
         if kind.value == "judgment" and minimum and minimum.value > runs:
             message = f"never judged: `min_iterations` is {minimum.value}, but the maximum is {runs}"
             report.warning("never-judged", minimum.at, message, hint="raise `max` or lower `min_iterations`")
 
 
-def validate_approval(merged: ApprovalSpec | None, report: Report) -> None:
+def validate_approval(node: ResolvedStage, report: Report) -> None:
     """Validate the merged approval of a node, its stage and the pipeline."""
-    if merged is None:
+    approval = merged(node, "approve")
+    if approval is None:
         return
-    due, then = merged.timeout, merged.on_timeout
+    due, then = approval.get("timeout"), approval.get("on_timeout")
     if due and then is None:
         message = "`approve.timeout` without `on_timeout` only shows when an answer is due"
         hint = "add `on_timeout: approve` or `abort`, or `wait` to keep waiting"
@@ -77,7 +74,8 @@ def validate_approval(merged: ApprovalSpec | None, report: Report) -> None:
 def validate_checkpoints(pipelines: Iterable[PipelineSpec], report: Report) -> None:
     """A checkpoint is asked once in a run, so a second one of the same name would never be asked."""
     seen: dict[str, Written[str]] = {}
-    for name in (node.checkpoint for spec in pipelines for node in spec.nodes if node.checkpoint):
+    names = (node.work.get("checkpoint") for spec in pipelines for node in spec.nodes)
+    for name in filter(None, names):
         first = seen.setdefault(name.value, name)
         if first.at == name.at:
             continue
@@ -180,7 +178,7 @@ def _steps(pipeline: ResolvedPipeline) -> int:
     total = 0
     for node in pipeline.nodes:
         if isinstance(node, ResolvedNested):
-            runs = node.spec.work.runs
+            runs = node.spec.work.get("runs")
             total += max(runs.value if runs else 1, 1) * _steps(node.pipeline)
         else:
             total += 1

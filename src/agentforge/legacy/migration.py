@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 from msgspec import Struct
 
 from agentforge.definition.compiler import lint
-from agentforge.definition.precedence import canonical
+from agentforge.definition.precedence import canonical, merged
 from agentforge.definition.read.file_keys import read_pipeline
 from agentforge.definition.report import Report
 from agentforge.definition.resolve import Assembly, Located, StageLookup
@@ -20,10 +20,9 @@ from agentforge.definition.specs import (
     ResolvedPipeline,
     ResolvedStage,
     WorkSpec,
-    Written,
-    merge,
 )
 from agentforge.definition.yaml.parser import SourceText, parse_mapping, relative
+from agentforge.definition.yaml.tree import Written
 from agentforge.model import facts as f
 from agentforge.model.diagnostic import Diagnostic, SourcePlace
 from agentforge.model.errors import AgentForgeError
@@ -210,15 +209,15 @@ def stage_findings(sources: Sources, name: str) -> list[Finding]:
 
 def _of_pipeline(sources: Sources, pipeline: ResolvedPipeline) -> Iterator[Finding]:
     spec = pipeline.spec
-    if spec.max_runtime:
-        message = (
-            f"the run pauses and asks after {spec.max_runtime.value:g} s; agent-pipelines ignored the limit"
-        )
-        yield Finding("runtime-limit", "changes", spec.max_runtime.at, message)
-    given = [path for written in spec.inputs or () for path in sources.expand(written.value) or ()]
+    if rails := spec.get("guardrails"):
+        limit = rails.get("max_runtime_seconds")
+        message = f"the run pauses and asks after {limit.value:g} s; agent-pipelines ignored the limit"
+        yield Finding("runtime-limit", "changes", limit.at, message)
+    inputs: Sequence[Written[str]] = spec.get("inputs") or ()
+    given = [path for written in inputs for path in sources.expand(written.value) or ()]
     if given != sorted(set(given)):
         message = "agents get the inputs sorted and without duplicates; agent-pipelines kept the order"
-        yield Finding("sorted-inputs", "changes", (spec.inputs or ())[0].at, message)
+        yield Finding("sorted-inputs", "changes", inputs[0].at, message)
 
 
 def _of_nodes(pipeline: ResolvedPipeline) -> Iterator[Finding]:
@@ -241,12 +240,10 @@ def _of_nodes(pipeline: ResolvedPipeline) -> Iterator[Finding]:
 def _of_stage_node(node: ResolvedStage) -> Iterator[Finding]:
     work, stage = node.spec.work, node.stage_work
     yield from _of_work(node)
-    of_stage = stage.termination.count if stage.termination else None
-    of_node = work.termination.count if work.termination else None
-    if work.runs and of_stage and not of_node and of_stage.value != work.runs.value:
+    runs, of_stage = work.get("runs"), _maximum(stage)
+    if runs and of_stage and not _maximum(work) and of_stage.value != runs.value:
         before = f"agent-pipelines ran {of_stage.value} ({of_stage.at.file}:{of_stage.at.line})"
-        message = f"runs {work.runs.value} times; {before}"
-        yield Finding("runs-win", "changes", work.runs.at, message)
+        yield Finding("runs-win", "changes", runs.at, f"runs {runs.value} times; {before}")
     named = work.provider.type if work.provider else None
     model = stage.provider.model if stage.provider else None
     if named and model and not (work.provider and work.provider.model):
@@ -258,10 +255,18 @@ def _of_stage_node(node: ResolvedStage) -> Iterator[Finding]:
     yield from _of_delay(node)
 
 
+def _maximum(work: WorkSpec) -> Written[int] | None:
+    """That of its `termination`; `runs` isn't one."""
+    termination = work.get("termination")
+    maximum: Written[int] | None = termination.get("max") if termination else None
+    return None if maximum is work.get("runs") else maximum
+
+
 def _of_delay(node: ResolvedStage) -> Iterator[Finding]:
-    delay = node.spec.work.delay or node.stage_work.delay
+    delay = node.spec.work.get("delay") or node.stage_work.get("delay")
     seconds = delay.value if delay else DEFAULT_DELAY
-    count = merge(node.spec.work, node.stage_work).count
+    termination = merged(node, "termination")
+    count = termination.get("max") if termination else None
     if count and count.value > 1 and seconds != PIPELINE_DELAY:
         at = delay.at if delay else node.spec.at
         message = f"waits {seconds:g} s between iterations; pipelines of agent-pipelines waited 2 s"
@@ -270,15 +275,16 @@ def _of_delay(node: ResolvedStage) -> Iterator[Finding]:
 
 def _of_work(node: ResolvedStage) -> Iterator[Finding]:
     """Findings about the stage's termination and limits."""
-    end = merge(node.spec.work, node.stage_work)
-    if end.kind == "judgment" and end.type:
+    termination = merged(node, "termination")
+    kind = termination.get("type") if termination else None
+    if kind and kind.value == "judgment":
         message = (
             "the judge alone ends the stage; in agent-pipelines the agents' `plateau_suspected` had to agree,"
             " and without a judge prompt it always ran to its maximum"
         )
-        yield Finding("judge-counts", "changes", end.type.at, message)
-    limit = node.spec.work.max_runtime or node.stage_work.max_runtime
-    if limit:
+        yield Finding("judge-counts", "changes", kind.at, message)
+    if rails := merged(node, "guardrails"):
+        limit = rails.get("max_runtime_seconds")
         message = f"pauses and asks after {limit.value:g} s; agent-pipelines ignored the limit"
         yield Finding("runtime-limit", "changes", limit.at, message)
 

@@ -1,11 +1,13 @@
 """The keys of checks, routes and the limits of cycles."""
 
-from typing import get_args
+from collections.abc import Sequence
+from typing import Any, get_args
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from agentforge.definition.read.external_values import COMMAND
-from agentforge.definition.read.table import Entries, Key, Nested, Table
+from agentforge.definition.read.table import Entries, Key, Nested, Spec, Table, by_key
 from agentforge.definition.read.values import (
     COUNT,
     TIME_LIMIT,
@@ -19,17 +21,17 @@ from agentforge.definition.read.values import (
     as_text,
 )
 from agentforge.definition.report import Report
-from agentforge.definition.specs import CheckSpec, CycleLimitSpec, RouteSpec, Written
-from agentforge.definition.yaml.tree import Tree, shown
-from agentforge.model.check import CheckExpectation, CheckParser, CheckTime
+from agentforge.definition.specs import RouteSpec
+from agentforge.definition.yaml.tree import Tree, Written, shown
+from agentforge.model.check import Check, CheckExpectation, CheckParser, CheckTime
 from agentforge.model.diagnostic import USER_PREFIX
+from agentforge.model.plan import ROUTE_ACTIONS, CycleLimits, Route
 from agentforge.model.plan_limits import MAX_CHECKS, MAX_CYCLES, MAX_VERDICTS, NAME_PATTERN, is_plain_name
 
 
-def _check(entries: Entries) -> CheckSpec | None:
-    values = dict(entries.values)
-    name, when = values.pop("name", None), values.pop("at", None)
-    return CheckSpec(name.at, name, when=when, **values) if name else None
+def _check(entries: Entries) -> Spec | None:
+    name = entries.get("name")
+    return replace(entries.spec(), at=name.at) if name else None
 
 
 CHECK = Table(
@@ -46,24 +48,36 @@ CHECK = Table(
         Key("report", Text(inside=True), "`junit`: the file that the command writes."),
         Key("timeout", TIME_LIMIT, "Maximum seconds; 600 by default."),
         Key("at", Text(get_args(CheckTime)), "When it runs; `end` by default."),
-        Key("needs", Text(("network",)), "`network`: it may use the network, also in a sandbox."),
+        Key(
+            "needs",
+            Text(("network",)),
+            "`network`: it may use the network, also in a sandbox.",
+            field="network",
+            lower=bool,
+        ),
     ),
     _check,
+    Check,
     name="check",
     prefix="checks.",
     required=(Required(("name",), "a check has no `name`", "add a name, for example `name: test`"),),
 )
 
 _CYCLES = Number(1, MAX_CYCLES, "a whole number", whole=True)
-LIMITS = Table(
+LIMITS: Table[Spec] = Table(
     "limits",
     (
         Key("cycles", _CYCLES, "Maximum number of cycles before a person is asked."),
         Key("no_progress", COUNT, "Visits in a row with the same failures on the same files."),
         Key("cluster", COUNT, "Visits with the same failure."),
-        Key("runtime", TIME_LIMIT, "Maximum runtime in seconds, as `guardrails.max_runtime_seconds`."),
+        Key(
+            "runtime",
+            TIME_LIMIT,
+            "Maximum runtime in seconds, as `guardrails.max_runtime_seconds`.",
+            field=None,
+        ),
     ),
-    lambda entries: CycleLimitSpec(entries.at, **entries.values),
+    plan=CycleLimits,
     name="limits",
     prefix="limits.",
 )
@@ -94,6 +108,16 @@ class Routes(Struct, frozen=True):
         return {"type": "object", "propertyNames": {"pattern": f"^{NAME_PATTERN}$|^{USER_PREFIX}"}}
 
 
+def _route(spec: RouteSpec) -> Route:
+    verdict, to = spec.verdict.value, spec.to.value
+    return Route(verdict, to) if to in ROUTE_ACTIONS else Route(verdict, "go", to)  # type: ignore[arg-type]
+
+
+def _some(values: Sequence[Any]) -> Any:
+    """An empty list doesn't override."""
+    return next((value for value in reversed(values) if value), None)
+
+
 OF_STAGES = dict.fromkeys(("checks", "verdicts", "on"), "put it on a stage")
 """Keys that only stages have, with a hint."""
 
@@ -102,12 +126,20 @@ CHECK_KEYS = (
         "checks",
         ListOf(Nested(CHECK, short="name"), longest=MAX_CHECKS),
         "Commands that the engine runs to verify the work of the stage.",
+        field=None,
     ),
     Key(
         "verdicts",
         ListOf(Name(), longest=MAX_VERDICTS),
         "Verdicts that a result may have beside `pass`, `fail` and `reject`.",
+        merge=_some,
     ),
-    Key("on", Routes(), "Where the run goes after a verdict: a node's id, `ask`, `fail` or `end`."),
-    Key("limits", Nested(LIMITS), "When a person is asked instead of repeating work."),
+    Key(
+        "on",
+        Routes(),
+        "Where the run goes after a verdict: a node's id, `ask`, `fail` or `end`.",
+        field="routes",
+        lower=lambda routes: tuple(map(_route, routes)),
+    ),
+    Key("limits", Nested(LIMITS), "When a person is asked instead of repeating work.", merge=by_key),
 )

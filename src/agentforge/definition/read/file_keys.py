@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from agentforge.definition.read.check_keys import LIMITS, OF_STAGES
 from agentforge.definition.read.hook_keys import HOOKS_KEY, NOTIFY_KEY
 from agentforge.definition.read.node_keys import NODE
-from agentforge.definition.read.table import Entries, Key, Nested, Table
+from agentforge.definition.read.table import Key, Nested, Table, plain
 from agentforge.definition.read.values import (
     FLAG,
     PROSE,
@@ -47,10 +47,6 @@ _REQUIRED = Required(("nodes", "stages"), _EMPTY, "add `- id: …` with `stage: 
 _NODES = ListOf(NODE, required=_REQUIRED)
 
 
-def _identity(entries: Entries) -> Entries:
-    return entries
-
-
 _CHECKPOINT_OF_NODE = {"checkpoint": "put it on a node"}
 
 DEFAULTS = Table(
@@ -61,26 +57,33 @@ DEFAULTS = Table(
     misplaced={**_CHECKPOINT_OF_NODE, **OF_STAGES, "limits": "put it at the top", **OF_PIPELINE},
 )
 
+PIPELINE_KEYS = (
+    Key("name", TEXT, "The pipeline's name; defaults to the file name.", field=None),
+    Key("version", Anything(), "Ignored."),
+    Key("description", PROSE, "What the pipeline is for; `agentforge pipelines` shows it."),
+    Key("inputs", SOME_TEXTS, "Input files of the run: paths, globs and folders."),
+    Key("commands", Texts(), "The project's commands, added to the agents' context."),
+    Key("tmux", FLAG, "Whether the plan lists tmux as a dependency.", field=None),
+    Key("guardrails", Nested(GUARDRAILS), "Limits of the whole run."),
+    Key("limits", Nested(LIMITS), "Limits of the whole run, and of stages that have none of their own."),
+    Key(
+        "views",
+        ListOf(Text(VIEWS), or_one=True),
+        "Additional files that are kept up to date.",
+        lower=lambda views: tuple(dict.fromkeys(plain(views))),
+    ),
+    HOOKS_KEY,
+    NOTIFY_KEY,
+    Key("defaults", Nested(DEFAULTS), "Defaults for all nodes; stage.yaml overrides them.", field=None),
+    Key("nodes", _NODES, "The nodes to run, in order.", field=None),
+    Key("stages", _NODES, "Use `nodes`.", deprecated=True, field=None),
+)
+"""Those that are about the pipeline itself."""
+
 PIPELINE = Table(
     "pipeline",
-    (
-        Key("name", TEXT, "The pipeline's name; defaults to the file name."),
-        Key("version", Anything(), "Ignored."),
-        Key("description", PROSE, "What the pipeline is for; `agentforge pipelines` shows it."),
-        Key("inputs", SOME_TEXTS, "Input files of the run: paths, globs and folders."),
-        Key("commands", Texts(), "The project's commands, added to the agents' context."),
-        Key("tmux", FLAG, "Whether the plan lists tmux as a dependency."),
-        Key("guardrails", Nested(GUARDRAILS), "Limits of the whole run."),
-        Key("limits", Nested(LIMITS), "Limits of the whole run, and of stages that have none of their own."),
-        Key("views", ListOf(Text(VIEWS), or_one=True), "Additional files that are kept up to date."),
-        HOOKS_KEY,
-        NOTIFY_KEY,
-        Key("defaults", Nested(DEFAULTS), "Defaults for all nodes; stage.yaml overrides them."),
-        Key("nodes", _NODES, "The nodes to run, in order."),
-        Key("stages", _NODES, "Use `nodes`.", deprecated=True),
-        *DEFAULT_KEYS,
-    ),
-    _identity,
+    (*PIPELINE_KEYS, *DEFAULT_KEYS),
+    lambda entries: entries,
     required=(_REQUIRED,),
     unsupported=UNSUPPORTED,
     misplaced={**_CHECKPOINT_OF_NODE, **OF_STAGES},
@@ -95,7 +98,7 @@ STAGE = Table(
         NOTIFY_KEY,
         *WORK_KEYS,
     ),
-    _identity,
+    lambda entries: entries,
     unsupported=UNSUPPORTED,
     misplaced=NOT_FOR_STAGES,
 )
@@ -109,22 +112,14 @@ def read_pipeline(source: SourceText, tree: Keyed, report: Report) -> PipelineSp
         report.error("conflict", old.at, "the pipeline has both `nodes` and `stages`", "keep `nodes`")
     elif old:
         report.warning("deprecated-key", old.at, "`stages` is deprecated", "rename it to `nodes`")
-    name, description, tmux = get("name"), get("description"), get("tmux")
-    inline = source.file.startswith("<")
+    name, inline = get("name"), source.file.startswith("<")
     return PipelineSpec(
         source=source,
         name=name.value if name else UNNAMED if inline else splitext(basename(source.file))[0],
         nodes=get("nodes") or get("stages") or (),
         levels=(get("defaults", WorkSpec()), build_work(entries.of(DEFAULT_KEYS))),
-        description=description.value if description else None,
-        inputs=get("inputs"),
-        commands=get("commands", {}),
-        max_runtime=combined_runtime(get("guardrails"), get("limits"), report),
-        limits=get("limits"),
-        views=get("views", ()),
-        tmux=tmux.value if tmux else True,
+        values={**entries.of(PIPELINE_KEYS).values, "guardrails": combined_runtime(entries)},
         hooks=get("hooks", ()),
-        notify=get("notify", ()),
     )
 
 

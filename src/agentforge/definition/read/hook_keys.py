@@ -21,8 +21,8 @@ from agentforge.definition.read.values import (
     as_text,
 )
 from agentforge.definition.report import Report
-from agentforge.definition.specs import HookSpec, Written
-from agentforge.definition.yaml.tree import Tree, shown
+from agentforge.definition.specs import HookSpec
+from agentforge.definition.yaml.tree import Tree, Written, shown
 from agentforge.model.condition import MAX_LENGTH as MAX_CONDITION
 from agentforge.model.condition import Condition
 from agentforge.model.diagnostic import USER_PREFIX, choice
@@ -76,10 +76,6 @@ DESKTOP = "desktop"
 _ON_FAILURE = Text(get_args(OnFailure))
 
 
-def _identity(entries: Entries) -> Entries:
-    return entries
-
-
 HOOK = Table(
     "hook",
     (
@@ -106,7 +102,7 @@ HOOK = Table(
         Key("on_failure", _ON_FAILURE, "What to do when the hook fails."),
         Key("on_lost", Text(get_args(OnLost)), "`pause`: ask before repeating a call that the engine lost."),
     ),
-    _identity,
+    lambda entries: entries,
     name="hook",
     required=(
         Required(
@@ -215,7 +211,7 @@ class HooksKind(Struct, frozen=True):
         return {**schema, "patternProperties": {f"^{USER_PREFIX}": {}}, "additionalProperties": False}
 
 
-HOOKS_KEY = Key("hooks", HooksKind(), "Your own code and services, called at points of the run.")
+HOOKS_KEY = Key("hooks", HooksKind(), "Your own code and services, called at points of the run.", field=None)
 
 
 def _notification(entries: Entries) -> Written[Notification]:

@@ -131,38 +131,36 @@ BRANCH = Table(
 
 _OF_A_STAGE = ("stage", "loop", "prompt")
 _ID_KEYS = (
-    Key("id", TEXT, "A short name, unique in the pipeline."),
-    Key("name", TEXT, "Alias of `id`."),
-    Key("inputs", Nested(INPUTS), "Nodes whose outputs are added to the stage's context."),
+    Key("id", TEXT, "A short name, unique in the pipeline.", field=None),
+    Key("name", TEXT, "Alias of `id`.", field=None),
+    Key("inputs", Nested(INPUTS), "Nodes whose outputs are added to the stage's context.", field=None),
 )
 _CHECKPOINT = Key(
     "checkpoint", Name(), "A checkpoint: a person approves before this node is entered, once per run."
 )
 _STAGE_KEYS = (
     *_ID_KEYS,
-    Key("stage", TEXT, "The name of the stage: its folder."),
-    Key("loop", TEXT, "Use `stage`.", deprecated=True),
+    Key("stage", TEXT, "The name of the stage: its folder.", field=None),
+    Key("loop", TEXT, "Use `stage`.", deprecated=True, field=None),
     *WORK_KEYS,
 )
 
 
 def _stage_node(entries: Entries) -> NodeSpec:
     is_stage = not any(entries.key(other) for other in ("executor", "parallel", "pipeline"))
-    return _node(entries, WORK_KEYS, stage=entries.get("stage") or entries.get("loop"), is_stage=is_stage)
+    return _node(entries, stage=entries.get("stage") or entries.get("loop"), is_stage=is_stage)
 
 
-def _node(entries: Entries, work: tuple[Key, ...], **more: Any) -> NodeSpec:
-    node_id = entries.get("id") or entries.get("name")
-    inputs = entries.get("inputs", InputsSpec())
-    work_spec, checkpoint = build_work(entries.of(work)), entries.get("checkpoint")
-    return NodeSpec(entries.at, node_id, work=work_spec, inputs=inputs, checkpoint=checkpoint, **more)
+def _node(entries: Entries, **more: Any) -> NodeSpec:
+    node_id, inputs = entries.get("id") or entries.get("name"), entries.get("inputs", InputsSpec())
+    return NodeSpec(entries.at, node_id, work=build_work(entries), inputs=inputs, **more)
 
 
 STAGE_NODE = Table(
     "node",
     (*_STAGE_KEYS, _CHECKPOINT),
     _stage_node,
-    "stageNode",
+    name="stageNode",
     required=(Required(_OF_A_STAGE),),
     unsupported=UNSUPPORTED,
     misplaced=OF_PIPELINE | OTHER_NAMES,
@@ -171,7 +169,7 @@ STAGE_OF_BLOCK = Table(
     "stage of the block",
     _STAGE_KEYS,
     _stage_node,
-    "stageOfBlock",
+    name="stageOfBlock",
     required=(Required(_OF_A_STAGE),),
     unsupported=UNSUPPORTED,
     misplaced={"checkpoint": "put it on the block, beside `parallel`", **OF_PIPELINE, **OTHER_NAMES},
@@ -226,17 +224,17 @@ BLOCK = Table(
             "providers",
             ListOf(Nested(BRANCH, short="name"), required=_PROVIDERS),
             "Providers that run all stages in parallel.",
+            field=None,
         ),
         Key(
             "stages",
             ListOf(NodeKind(STAGE_OF_BLOCK), required=_STAGES),
             "Stages that each provider runs, in order.",
+            field=None,
         ),
         Key("failure_mode", TEXT, "Kept in the plan; ignored."),
     ),
-    lambda found: BlockSpec(
-        found.at, found.get("providers", ()), found.get("stages", ()), found.get("failure_mode")
-    ),
+    lambda found: BlockSpec(found.at, found.get("providers", ()), found.get("stages", ()), found.values),
     name="parallel",
     required=(_PROVIDERS, _STAGES),
     unsupported=UNSUPPORTED,
@@ -249,18 +247,24 @@ BLOCK = Table(
 )
 
 _SHAPE = "write `parallel: {providers: [claude, codex], stages: [{id: plan, prompt: …}]}`"
-_APPROVE = next(key for key in DEFAULT_KEYS if key.name == "approve")
+# The approval of a block is that of the last stage of each branch.
+_APPROVE = replace(next(key for key in DEFAULT_KEYS if key.name == "approve"), field=None)
 _DESCRIPTION = Key("description", PROSE, "What the node is for.")
-_BLOCK_WORK = (_DESCRIPTION, _APPROVE)
 PARALLEL_NODE = Table(
     "parallel node",
     (
         *_ID_KEYS,
-        *_BLOCK_WORK,
+        _DESCRIPTION,
+        _APPROVE,
         _CHECKPOINT,
-        Key("parallel", Nested(BLOCK, shape=_SHAPE), "Stages that several providers run in parallel."),
+        Key(
+            "parallel",
+            Nested(BLOCK, shape=_SHAPE),
+            "Stages that several providers run in parallel.",
+            field=None,
+        ),
     ),
-    lambda entries: _node(entries, _BLOCK_WORK, block=entries.get("parallel"), is_stage=False),
+    lambda entries: _node(entries, block=entries.get("parallel"), is_stage=False),
     name="parallelNode",
     required=(
         Required(("parallel",), "`parallel` is empty", "add `providers: [claude, codex]` and `stages:`"),
@@ -268,11 +272,16 @@ PARALLEL_NODE = Table(
     unsupported=_UNSUPPORTED,
     misplaced=OF_PIPELINE | OF_STAGES | {"limits": "put it on a stage"},
 )
-_NESTED_WORK = (_DESCRIPTION, Key("runs", COUNT, "How often the pipeline runs."))
 PIPELINE_NODE = Table(
     "pipeline node",
-    (*_ID_KEYS, *_NESTED_WORK, _CHECKPOINT, Key("pipeline", TEXT, "The name or path of a pipeline.")),
-    lambda entries: _node(entries, _NESTED_WORK, pipeline=entries.get("pipeline"), is_stage=False),
+    (
+        *_ID_KEYS,
+        _DESCRIPTION,
+        Key("runs", COUNT, "How often the pipeline runs."),
+        _CHECKPOINT,
+        Key("pipeline", TEXT, "The name or path of a pipeline.", field=None),
+    ),
+    lambda entries: _node(entries, pipeline=entries.get("pipeline"), is_stage=False),
     name="pipelineNode",
     required=(Required(("pipeline",), "`pipeline` is empty", "add its name or path"),),
     unsupported=_UNSUPPORTED,

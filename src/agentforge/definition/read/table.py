@@ -1,18 +1,60 @@
-"""A YAML mapping as a table of its keys, which reads it, validates it and describes it as JSON Schema."""
+"""A YAML mapping as a table of its keys. A row says everything about a plain key: the reader, the JSON
+Schema, precedence, lowering and `dry-run` loop over the rows.
 
-from collections.abc import Callable, Collection
+A mapping takes three forms on its way to the plan. `Entries`: its keys as they are written, while it is read.
+`Spec`: the values of its keys, with their places. Then the fields of the plan, after the levels are merged.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from agentforge.definition.read.values import Required, Schema, ValueKind, as_mapping
 from agentforge.definition.report import Report
-from agentforge.definition.yaml.tree import Entry, Keyed, Listed, Scalar, Tree, is_null, kind_of, shown
+from agentforge.definition.yaml.tree import (
+    Entry,
+    Keyed,
+    Listed,
+    Scalar,
+    Tree,
+    Written,
+    is_null,
+    kind_of,
+    shown,
+)
 from agentforge.model.diagnostic import USER_PREFIX, SourcePlace, did_you_mean, is_misspelled
 
 T = TypeVar("T")
 
-"""Keys with this prefix belong to the user and are ignored."""
+Merge = Callable[[Sequence[Any]], Any]
+"""Merges the values of a key at several levels, weakest first; None: as if no level had the key."""
+
+
+def strongest(values: Sequence[Any]) -> Any:
+    """The strongest level has its way: lists, texts and numbers aren't merged."""
+    return values[-1]
+
+
+def by_key(values: Sequence[Any]) -> Any:
+    """Mappings are merged: each of their keys comes from the strongest level that has it."""
+    if isinstance(last := values[-1], Spec):
+        return replace(last, values={name: value for one in values for name, value in one.values.items()})
+    return {name: value for one in values for name, value in one.items()}
+
+
+def plain(value: Any) -> Any:
+    """A value as the plan has it, without its places."""
+    match value:
+        case Written():
+            return value.value
+        case tuple():
+            return tuple(map(plain, value))
+        case Spec():
+            return value.lowered()
+        case _:
+            return value
 
 
 class Key(Struct, frozen=True):
@@ -21,11 +63,53 @@ class Key(Struct, frozen=True):
     about: str
     """Description shown by editors."""
     deprecated: bool = False
+    field: str | None = ""
+    """The field of the plan that it sets, if it has another name. None: code sets it."""
+    merge: Merge = strongest
+    lower: Callable[[Any], Any] = plain
+    """Turns the merged value into that of the field."""
+    shown: str = ""
+    """`Title: text {}`, how `dry-run` shows the field if it is set; keys with one title share a line."""
+
+    def merged(self, levels: Iterable[Mapping[str, Any]]) -> Any:
+        """The value in force, or None; levels weakest first."""
+        given = [level[self.name] for level in levels if self.name in level]
+        return self.merge(given) if given else None
+
+
+def fields(keys: Iterable[Key], levels: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The fields of the plan that these keys set; what no level has keeps the default of the plan."""
+    found: dict[str, Any] = {}
+    for key in keys:
+        if key.field is not None and (value := key.merged(levels)) is not None:
+            found[key.field or key.name] = key.lower(value)
+    return {name: value for name, value in found.items() if value is not None}
+
+
+class Spec(Struct, frozen=True):
+    """A mapping that was read."""
+
+    table: "Table[Any]"
+    at: SourcePlace
+    values: dict[str, Any] = {}
+    """By key; without those that are missing or invalid."""
+
+    def get(self, name: str) -> Any:
+        return self.values.get(name)
+
+    def fields(self) -> dict[str, Any]:
+        return fields(self.table.keys, [self.values])
+
+    def lowered(self) -> Any:
+        """The table's part of the plan; None if no key sets a field of it."""
+        found = self.fields()
+        return self.table.plan(**found) if self.table.plan and found else None
 
 
 class Entries(Struct, frozen=True):
-    """The entries of one mapping."""
+    """The entries of one mapping, while it is read."""
 
+    table: "Table[Any]"
     keyed: Keyed
     report: Report
     written: dict[str, Entry]
@@ -51,16 +135,20 @@ class Entries(Struct, frozen=True):
     def of(self, keys: Collection[Key]) -> "Entries":
         """The entries of these keys only."""
         names = {key.name for key in keys}
-        values = {name: value for name, value in self.values.items() if name in names}
-        return Entries(self.keyed, self.report, self.written, values)
+        return replace(self, values={name: value for name, value in self.values.items() if name in names})
+
+    def spec(self) -> Spec:
+        return Spec(self.table, self.at, self.values)
 
 
 class Table(Struct, Generic[T], frozen=True):
     where: str
     """The name of such a mapping in messages."""
     keys: tuple[Key, ...]
-    build: Callable[[Entries], T]
+    build: Callable[[Entries], T] = Entries.spec  # type: ignore[assignment]  # T is then Spec
     """Builds the spec and validates combinations of keys."""
+    plan: Callable[..., Any] | None = None
+    """The part of the plan whose fields the keys set."""
     name: str = ""
     """Name in the schema's definitions; without a name the schema is inlined."""
     prefix: str = ""
@@ -75,7 +163,7 @@ class Table(Struct, Generic[T], frozen=True):
 
     def read(self, keyed: Keyed, report: Report, skipped: Collection[str] = ()) -> T:
         """`skipped` are keys that were already reported."""
-        entries = Entries(keyed, report, {entry.key.text: entry for entry in keyed.entries}, {})
+        entries = Entries(self, keyed, report, {entry.key.text: entry for entry in keyed.entries}, {})
         for key in self.keys:
             tree = entries.tree(key.name)
             value = None if tree is None else key.kind.read(tree, f"`{self.prefix}{key.name}`", report)
@@ -90,7 +178,7 @@ class Table(Struct, Generic[T], frozen=True):
 
     def read_short(self, name: str, value: Any, at: SourcePlace, report: Report) -> T:
         """Read a value as if it were a mapping with this one key."""
-        return self.build(Entries(Keyed(at, ()), report, {}, {name: value}))
+        return self.build(Entries(self, Keyed(at, ()), report, {}, {name: value}))
 
     def kind_of_key(self, name: str) -> ValueKind:
         return next(key.kind for key in self.keys if key.name == name)

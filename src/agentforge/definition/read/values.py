@@ -10,8 +10,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.definition.report import Report
-from agentforge.definition.specs import Written
-from agentforge.definition.yaml.tree import Keyed, Listed, Scalar, Tree, kind_of, plain_value, shown
+from agentforge.definition.yaml.tree import (
+    Keyed,
+    Listed,
+    Scalar,
+    Tree,
+    Written,
+    kind_of,
+    plain_value,
+    shown,
+)
 from agentforge.model.control_characters import control_character
 from agentforge.model.diagnostic import SourcePlace, choice
 from agentforge.model.plan_limits import MAX_RUNS, MAX_SECONDS, NAME_PATTERN, is_plain_name
@@ -65,6 +73,9 @@ class Text(Struct, frozen=True):
         text = as_text(tree, name, report)
         if text and self.only_text and not text.value.strip():
             report.error("bad-value", text.at, f"{name} is empty", hint="remove it to use the default")
+        if text and text.value in self.options:
+            # The option itself, not an equal text: msgspec omits a default only if it is the same object.
+            text = Written(self.options[self.options.index(text.value)], text.at)
         if text and not self.prose:
             refuse_control_characters(text.value, name, text.at, report)
         if text and self.options and text.value not in self.options:

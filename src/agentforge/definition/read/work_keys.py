@@ -1,13 +1,14 @@
 """The keys that say how work is done: a node, its stage.yaml and a pipeline's defaults share them."""
 
-from typing import get_args
+from collections.abc import Sequence
+from typing import Any, get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.definition.read.check_keys import CHECK_KEYS
 from agentforge.definition.read.provider_settings import validate_settings
-from agentforge.definition.read.table import Entries, Key, Nested, Table
+from agentforge.definition.read.table import Entries, Key, Nested, Spec, Table, by_key
 from agentforge.definition.read.values import (
     COUNT,
     FLAG,
@@ -28,21 +29,22 @@ from agentforge.definition.read.values import (
     as_mapping,
 )
 from agentforge.definition.report import Report
-from agentforge.definition.specs import (
-    KINDS,
-    ApprovalSpec,
-    CycleLimitSpec,
-    LimitSpec,
-    PromptFile,
-    ProviderSpec,
-    RetrySpec,
-    SandboxSpec,
-    TerminationSpec,
-    WorkSpec,
-    Written,
+from agentforge.definition.specs import PromptFile, ProviderSpec, WorkSpec
+from agentforge.definition.yaml.tree import Keyed, Tree, Written
+from agentforge.model.plan import (
+    SANDBOXES,
+    Approval,
+    Fixed,
+    Guardrails,
+    Judgment,
+    LimitPolicy,
+    OnLimit,
+    OnTimeout,
+    Queue,
+    RetryPolicy,
+    SandboxChoice,
+    Semantics,
 )
-from agentforge.definition.yaml.tree import Keyed, Tree
-from agentforge.model.plan import SANDBOXES, OnLimit, OnTimeout, Semantics
 from agentforge.model.plan_limits import MAX_MESSAGE
 from agentforge.model.request import Answerer
 
@@ -50,6 +52,10 @@ UNSUPPORTED = frozenset((*("artifact", "context_strategy", "executor", "network"
 # Termination types of the older stage format.
 _COMPLETIONS = {"beads-empty": "queue", "plateau": "judgment", "fixed-n": "fixed"}
 _MINIMUM = replace(COUNT, low=0)
+FIXED = "fixed"
+TERMINATIONS: dict[str, type[Fixed | Judgment | Queue]] = {FIXED: Fixed, "judgment": Judgment, "queue": Queue}
+"""The plan of each type; its fields say which keys the type has."""
+UNSUPPORTED_TERMINATIONS = ("items",)
 
 
 class SettingsKind(Struct, frozen=True):
@@ -92,24 +98,23 @@ PROVIDER = Table(
     is_open=True,
 )
 
-TERMINATION = Table(
+TERMINATION: Table[Spec] = Table(
     "termination",
     (
-        Key("type", Text(proposed=KINDS), "The termination type of the stage."),
+        Key("type", Text(proposed=tuple(TERMINATIONS)), "The termination type of the stage."),
         Key("max", COUNT, "Maximum number of iterations."),
-        Key("iterations", COUNT, "Alias of `max`."),
+        Key("iterations", COUNT, "Alias of `max`.", field=None),
         Key("min_iterations", _MINIMUM, "`judgment`: the first iteration that is judged."),
         Key("consensus", COUNT, "`judgment`: number of consecutive stop decisions required."),
         Key("check_before", FLAG, "`queue`: also check it before the first iteration."),
         Key("command", PROSE, "`queue`: command that lists the tasks."),
     ),
-    lambda entries: TerminationSpec(**entries.values),
     name="termination",
     prefix="termination.",
     unsupported=frozenset(("items", "from", "judge")),
 )
 
-RETRY = Table(
+RETRY: Table[Spec] = Table(
     "retry",
     (
         Key("max_attempts", Number(1, 100, "a whole number", whole=True), "Maximum attempts per iteration."),
@@ -118,12 +123,12 @@ RETRY = Table(
         Key("max_delay", SECONDS, "Maximum delay in seconds."),
         Key("stage", Number(0, 10, "a whole number", whole=True), "Further tries of a stage that failed."),
     ),
-    lambda entries: RetrySpec(**entries.values),
+    plan=RetryPolicy,
     name="retry",
     prefix="retry.",
 )
 
-LIMIT = Table(
+LIMIT: Table[Spec] = Table(
     "on_limit",
     (
         Key("do", Text(get_args(OnLimit)), "Wait, use the next provider, or fail."),
@@ -135,28 +140,27 @@ LIMIT = Table(
         Key("max_delay", SECONDS, "Maximum for that delay, in seconds."),
         Key("max_wait", SECONDS, "Maximum total wait in seconds; beyond it a person is asked."),
     ),
-    lambda entries: LimitSpec(**entries.values),
+    plan=LimitPolicy,
     name="onLimit",
     prefix="on_limit.",
 )
 
 
-def _sandbox(entries: Entries) -> SandboxSpec:
-    spec, report = SandboxSpec(entries.at, **entries.values), entries.report
-    kind = spec.type.value if spec.type else ""
-    if kind == "docker" and spec.image is None:
+def _sandbox(entries: Entries) -> Spec:
+    spec, report = entries.spec(), entries.report
+    kind = spec.get("type").value if spec.get("type") else ""
+    image, network, hidden = spec.get("image"), spec.get("network"), spec.get("hidden")
+    if kind == "docker" and image is None:
         hint = "write `sandbox: {type: docker, image: …}`"
         report.error("missing-key", spec.at, "the docker sandbox has no `image`", hint)
-    if kind != "docker" and spec.image:
-        report.warning(
-            "ignored-key", spec.image.at, "`image` is only used by the docker sandbox", "remove it"
-        )
+    if kind != "docker" and image:
+        report.warning("ignored-key", image.at, "`image` is only used by the docker sandbox", "remove it")
     if kind == "none":
         hint = "use `type: bwrap` or `type: docker`"
-        if spec.network and not spec.network.value:
-            report.error("bad-value", spec.network.at, "`network: off` requires a sandbox", hint)
-        if spec.hidden:
-            report.error("bad-value", spec.hidden[0].at, "`hidden` requires a sandbox", hint)
+        if network and not network.value:
+            report.error("bad-value", network.at, "`network: off` requires a sandbox", hint)
+        if hidden:
+            report.error("bad-value", hidden[0].at, "`hidden` requires a sandbox", hint)
     return spec
 
 
@@ -170,20 +174,21 @@ SANDBOX = Table(
         Key("hidden", SOME_TEXTS, "Additional paths that are hidden from agents."),
     ),
     _sandbox,
+    SandboxChoice,
     name="sandbox",
     prefix="sandbox.",
     required=(Required(("type",), "`sandbox` has no `type`", "add `type: bwrap` or `type: docker`"),),
 )
 
-GUARDRAILS: Table[Written[float] | None] = Table(
+GUARDRAILS: Table[Spec] = Table(
     "guardrails",
     (Key("max_runtime_seconds", TIME_LIMIT, "Maximum runtime in seconds; then the run pauses and asks."),),
-    lambda entries: entries.get("max_runtime_seconds"),
+    plan=Guardrails,
     name="guardrails",
     prefix="guardrails.",
 )
 
-APPROVAL = Table(
+APPROVAL: Table[Spec] = Table(
     "approve",
     (
         Key("message", Text(prose=True, longest=MAX_MESSAGE), "The question that is asked."),
@@ -192,10 +197,23 @@ APPROVAL = Table(
         Key("on_timeout", Text(get_args(OnTimeout)), "What happens then; `wait` keeps waiting."),
         Key("rounds", COUNT, "How often the result is shown; a rejection in the last round escalates."),
     ),
-    lambda entries: ApprovalSpec(**entries.values),
+    plan=Approval,
     name="approve",
     prefix="approve.",
 )
+
+
+def _approval(values: Sequence[Spec | Written[bool]]) -> Spec | None:
+    """A mapping or `true` switches approvals on, with the keys of weaker levels; `false` switches them off,
+    and discards these keys."""
+    merged: Spec | None = None
+    for value in values:
+        if isinstance(value, Spec):
+            merged = by_key([merged, value]) if merged else value
+        else:
+            merged = (merged or Spec(APPROVAL, value.at)) if value.value else None
+    return merged
+
 
 PROMPT: Table[PromptFile | None] = Table(
     "prompt",
@@ -224,14 +242,15 @@ DEFAULT_KEYS = (
         "provider",
         ListOf(Nested(PROVIDER, short="type"), or_one=True, required=_NAMED),
         "The provider, or a list of a provider and its fallbacks.",
+        field=None,
     ),
-    Key("provider_config", SettingsKind(), "Provider-specific settings."),
-    Key("model", MODEL, "The provider's model."),
+    Key("provider_config", SettingsKind(), "Provider-specific settings.", field=None),
+    Key("model", MODEL, "The provider's model.", field=None),
     Key("delay", SECONDS, "Seconds between iterations."),
     Key("timeout", TIME_LIMIT, "Maximum seconds per attempt."),
     Key("idle_timeout", TIME_LIMIT, "Maximum seconds without output."),
-    Key("retry", Nested(RETRY), "How failed attempts are retried."),
-    Key("on_limit", Nested(LIMIT, short="do"), "What to do at a quota or rate limit."),
+    Key("retry", Nested(RETRY), "How failed attempts are retried.", merge=by_key),
+    Key("on_limit", Nested(LIMIT, short="do"), "What to do at a quota or rate limit.", merge=by_key),
     Key(
         "semantics",
         Text(get_args(Semantics)),
@@ -242,6 +261,8 @@ DEFAULT_KEYS = (
         "approve",
         Nested(APPROVAL, plain=Flag(mapping=", ".join(f"`{key.name}`" for key in APPROVAL.keys))),
         "Whether someone approves the result of a stage before the run continues.",
+        merge=_approval,
+        lower=lambda spec: Approval(**spec.fields()),
     ),
     Key(
         "result_instructions",
@@ -257,6 +278,7 @@ WORK_KEYS = (
         "prompt",
         Nested(PROMPT, plain=PROSE),
         "In a node: the prompt text, or `{file: PATH}`. In stage.yaml: the prompt file.",
+        field=None,
     ),
     Key("context", PROSE, "The value of `${CONTEXT}` in the prompt."),
     Key(
@@ -264,61 +286,82 @@ WORK_KEYS = (
         Text(inside=True),
         "The output path given to the agent, relative to the project; `${SESSION}` is replaced.",
     ),
-    Key("commands", Texts(), "The project's commands; override the pipeline's key by key."),
-    Key("runs", Nested(TERMINATION, plain=COUNT), "Number of iterations, or a termination mapping."),
-    Key("termination", Nested(TERMINATION), "When the stage ends."),
-    Key("check_before", FLAG, "`queue`: also check it before the first iteration."),
-    Key("completion", Text(proposed=tuple(_COMPLETIONS)), "Use `termination`.", deprecated=True),
-    Key("min_iterations", _MINIMUM, "Use `termination`.", deprecated=True),
-    Key("consensus", COUNT, "Use `termination`.", deprecated=True),
+    Key("commands", Texts(), "The project's commands; override the pipeline's key by key.", merge=by_key),
+    Key(
+        "runs",
+        Nested(TERMINATION, plain=COUNT),
+        "Number of iterations, or a termination mapping.",
+        field=None,
+    ),
+    Key("termination", Nested(TERMINATION), "When the stage ends.", field=None, merge=by_key),
+    Key("check_before", FLAG, "`queue`: also check it before the first iteration.", field=None),
+    Key(
+        "completion",
+        Text(proposed=tuple(_COMPLETIONS)),
+        "Use `termination`.",
+        deprecated=True,
+        field=None,
+    ),
+    Key("min_iterations", _MINIMUM, "Use `termination`.", deprecated=True, field=None),
+    Key("consensus", COUNT, "Use `termination`.", deprecated=True, field=None),
     Key("guardrails", Nested(GUARDRAILS), "Limits of the stage."),
     *CHECK_KEYS,
 )
 
 
-def combined_runtime(
-    guardrail: Written[float] | None, limits: CycleLimitSpec | None, report: Report
-) -> Written[float] | None:
+def combined_runtime(entries: Entries) -> Spec | None:
     """`limits.runtime` and `guardrails.max_runtime_seconds` are one limit."""
-    other = limits.runtime if limits else None
+    limits, guardrails = entries.get("limits"), entries.get("guardrails")
+    guardrail, other = guardrails and guardrails.get("max_runtime_seconds"), limits and limits.get("runtime")
     if guardrail and other:
         message = "`limits.runtime` and `guardrails.max_runtime_seconds` are the same limit"
-        report.error("conflict", other.at, message, hint="keep one of them")
-    return guardrail or other
+        entries.report.error("conflict", other.at, message, hint="keep one of them")
+    limit = guardrail or other
+    return Spec(GUARDRAILS, limit.at, {"max_runtime_seconds": limit}) if limit else None
 
 
 def build_work(entries: Entries) -> WorkSpec:
-    """Combine keys that belong together; all others are the spec's fields."""
+    """Combine keys that belong together."""
     values = dict(entries.values)
     chain, model = values.pop("provider", ()), values.pop("model", None)
-    settings = values.pop("provider_config", ProviderSpec())
+    settings, provider = values.pop("provider_config", ProviderSpec()), None
     first = replace(chain[0], fallbacks=chain[1:]) if chain else ProviderSpec()
     if chain or model or settings.config:
-        values["provider"] = replace(
+        provider = replace(
             first,
             model=model or first.model,
             config=first.config | settings.config,
             places=first.places | settings.places,
         )
-    limits = values.get("limits")
-    values["max_runtime"] = combined_runtime(values.pop("guardrails", None), limits, entries.report)
-    values["routes"] = values.pop("on", None)
-    if isinstance(prompt := values.get("prompt"), PromptFile):
-        values |= {"prompt": None, "prompt_file": prompt.path}
-    runs, termination = values.pop("runs", None), values.pop("termination", None)
-    if isinstance(runs, TerminationSpec):
+    values["guardrails"] = combined_runtime(entries)
+    prompt = values.pop("prompt", None)
+    file = prompt.path if isinstance(prompt, PromptFile) else None
+    values["termination"] = _termination(entries, values)
+    given = {name: value for name, value in values.items() if value is not None}
+    return WorkSpec(given, provider, None if file else prompt, file)
+
+
+def _termination(entries: Entries, values: dict[str, Any]) -> Spec | None:
+    """All ways to write it as one mapping, so that levels merge key by key."""
+    termination, report = values.get("termination"), entries.report
+    if isinstance(runs := values.get("runs"), Spec):
         if termination:
             message = "`runs` must be a whole number if `termination` is set, got a mapping"
-            entries.report.error("bad-type", entries.written["runs"].value.at, message)
-        runs, termination = None, termination or runs
+            report.error("bad-type", entries.written["runs"].value.at, message)
+        termination, runs = termination or runs, None
+        del values["runs"]
     older = {name: values.pop(name, None) for name in ("min_iterations", "consensus")}
     completion = values.pop("completion", None)
     if completion and termination is None:
         kind = Written(_COMPLETIONS.get(completion.value, completion.value), completion.at)
-        termination = TerminationSpec(kind, **older)
+        termination = Spec(TERMINATION, completion.at, {"type": kind, **older})
     else:
         for name in (name for name, value in older.items() if value):
             message = f"`{name}` is only used with the deprecated `completion` and is ignored here"
             at = entries.written[name].key.at
-            entries.report.warning("ignored-key", at, message, hint="move it into `termination`")
-    return WorkSpec(runs=runs, termination=termination, **values)
+            report.warning("ignored-key", at, message, hint="move it into `termination`")
+    keys = dict(termination.values) if termination else {}
+    keys["max"] = keys.get("max") or keys.pop("iterations", None) or runs
+    keys["check_before"] = keys.get("check_before") or values.pop("check_before", None)
+    keys = {name: value for name, value in keys.items() if value is not None}
+    return Spec(TERMINATION, entries.at, keys) if keys else None

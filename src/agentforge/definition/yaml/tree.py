@@ -4,11 +4,13 @@ PyYAML's own resolver follows 1.1, where `on`, `no`, `2026-01-01` and `1:30` cha
 """
 
 import re
+from typing import Generic, TypeVar
 
 from msgspec import Struct
 
 from agentforge.model.diagnostic import SourcePlace
 
+T = TypeVar("T")
 ScalarValue = None | bool | int | float | str
 _NULL = frozenset(("", "~", "null", "Null", "NULL"))
 _TRUE = frozenset(("true", "True", "TRUE"))
@@ -48,6 +50,13 @@ class Keyed(Struct, frozen=True):
 
 
 Tree = Scalar | Listed | Keyed
+
+
+class Written(Struct, Generic[T], frozen=True):
+    """A value that was read, and its place in the source."""
+
+    value: T
+    at: SourcePlace
 
 
 def is_null(tree: Tree) -> bool:
