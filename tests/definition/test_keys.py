@@ -16,7 +16,11 @@ from agentforge.definition.read.values import Anything, Flag, Given, ListOf, Nam
 from agentforge.definition.report import Report
 from agentforge.definition.yaml.parser import SourceText, parse_mapping
 from agentforge.model.diagnostic import Diagnostic
+from agentforge.model.layout import RunLayout
 from agentforge.model.plan import NestedNode, ParallelNode, PipelineInfo, StageNode
+from agentforge.views.lines.dry_run import preview
+
+from .world import plan
 
 
 def tables(table: Table[Any], seen: dict[str, Table[Any]]) -> dict[str, Table[Any]]:
@@ -174,8 +178,35 @@ SET = [
 
 @pytest.mark.parametrize(("keys", "part"), SET, ids=lambda one: getattr(one, "__name__", ""))
 def test_keys_that_no_code_lowers_name_a_field_of_the_plan(keys: tuple[Key, ...], part: type[Any]) -> None:
-    rows = [key for key in keys if key.field is not None and not isinstance(key.kind, Anything)]
+    rows = [key for key in keys if key.field is not None]
     assert {key.field or key.name for key in rows} <= set(part.__struct_fields__)
+
+
+CHANGED: dict[str, Any] = {
+    "approve": {"message": "Good?"},
+    "guardrails": {"max_runtime_seconds": 5},
+    "limits": {"cycles": 2},
+    "on": {"fail": "end"},
+    "on_limit": {"do": "fail"},
+    "result_instructions": False,
+    "retry": {"max_attempts": 5},
+}
+"""Values that change the plan, where the smallest that fits doesn't."""
+NOT_SHOWN = {"commands", "limits"}
+"""Of the pipeline only, and where a route leads back."""
+
+
+@pytest.mark.parametrize("key", [key for key in STAGE_NODE.keys if key.field is not None], ids=named)
+def test_a_plain_key_of_a_node_is_in_the_plan_and_in_the_dry_run(key: Key) -> None:
+    node = {"id": "n", "stage": "s"}
+    before, after = (
+        plan(json.dumps({"nodes": [mapping]}))
+        for mapping in (node, {**node, key.name: CHANGED.get(key.name, sample(key.kind))})
+    )
+    field = key.field or key.name
+    assert getattr(before.only_stage, field) != getattr(after.only_stage, field)
+    lines = [preview(one, RunLayout("/run", "s"), {"claude": ()}) for one in (before, after)]
+    assert (lines[0] == lines[1]) == (key.name in NOT_SHOWN)
 
 
 @pytest.mark.parametrize("table", ALL.values(), ids=named)

@@ -59,18 +59,24 @@ DEFAULTS = Table(
 
 PIPELINE_KEYS = (
     Key("name", TEXT, "The pipeline's name; defaults to the file name.", field=None),
-    Key("version", Anything(), "Ignored."),
+    Key("version", Anything(), "Ignored.", field=None),
     Key("description", PROSE, "What the pipeline is for; `agentforge pipelines` shows it."),
     Key("inputs", SOME_TEXTS, "Input files of the run: paths, globs and folders."),
     Key("commands", Texts(), "The project's commands, added to the agents' context."),
     Key("tmux", FLAG, "Whether the plan lists tmux as a dependency.", field=None),
-    Key("guardrails", Nested(GUARDRAILS), "Limits of the whole run."),
+    Key(
+        "guardrails",
+        Nested(GUARDRAILS),
+        "Limits of the whole run.",
+        shown="Runtime limit: {0.max_runtime_seconds}",
+    ),
     Key("limits", Nested(LIMITS), "Limits of the whole run, and of stages that have none of their own."),
     Key(
         "views",
         ListOf(Text(VIEWS), or_one=True),
         "Additional files that are kept up to date.",
         lower=lambda views: tuple(dict.fromkeys(plain(views))),
+        shown="Views: {}",
     ),
     HOOKS_KEY,
     NOTIFY_KEY,
@@ -93,8 +99,8 @@ STAGE = Table(
     "stage",
     (
         Key("name", TEXT, "The stage's name; defaults to the folder name."),
-        Key("version", Anything(), "Ignored."),
-        Key("progress", Anything(), "Ignored."),
+        Key("version", Anything(), "Ignored.", field=None),
+        Key("progress", Anything(), "Ignored.", field=None),
         NOTIFY_KEY,
         *WORK_KEYS,
     ),

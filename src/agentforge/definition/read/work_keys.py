@@ -191,7 +191,12 @@ GUARDRAILS: Table[Spec] = Table(
 APPROVAL: Table[Spec] = Table(
     "approve",
     (
-        Key("message", Text(prose=True, longest=MAX_MESSAGE), "The question that is asked."),
+        Key(
+            "message",
+            Text(prose=True, longest=MAX_MESSAGE),
+            "The question that is asked.",
+            shown="Question: {}",
+        ),
         Key("by", Text(get_args(Answerer)), "`agent`: an agent that isn't part of the run may answer, too."),
         Key("timeout", TIME_LIMIT, "Seconds until an answer is due."),
         Key("on_timeout", Text(get_args(OnTimeout)), "What happens then; `wait` keeps waiting."),
@@ -246,9 +251,9 @@ DEFAULT_KEYS = (
     ),
     Key("provider_config", SettingsKind(), "Provider-specific settings.", field=None),
     Key("model", MODEL, "The provider's model.", field=None),
-    Key("delay", SECONDS, "Seconds between iterations."),
-    Key("timeout", TIME_LIMIT, "Maximum seconds per attempt."),
-    Key("idle_timeout", TIME_LIMIT, "Maximum seconds without output."),
+    Key("delay", SECONDS, "Seconds between iterations.", shown="Delay: {:g} s between iterations"),
+    Key("timeout", TIME_LIMIT, "Maximum seconds per attempt.", shown="Limits: {} for an attempt"),
+    Key("idle_timeout", TIME_LIMIT, "Maximum seconds without output.", shown="Limits: {} without output"),
     Key("retry", Nested(RETRY), "How failed attempts are retried.", merge=by_key),
     Key("on_limit", Nested(LIMIT, short="do"), "What to do at a quota or rate limit.", merge=by_key),
     Key(
@@ -280,7 +285,7 @@ WORK_KEYS = (
         "In a node: the prompt text, or `{file: PATH}`. In stage.yaml: the prompt file.",
         field=None,
     ),
-    Key("context", PROSE, "The value of `${CONTEXT}` in the prompt."),
+    Key("context", PROSE, "The value of `${CONTEXT}` in the prompt.", shown="Context: {}"),
     Key(
         "output_path",
         Text(inside=True),
@@ -304,7 +309,12 @@ WORK_KEYS = (
     ),
     Key("min_iterations", _MINIMUM, "Use `termination`.", deprecated=True, field=None),
     Key("consensus", COUNT, "Use `termination`.", deprecated=True, field=None),
-    Key("guardrails", Nested(GUARDRAILS), "Limits of the stage."),
+    Key(
+        "guardrails",
+        Nested(GUARDRAILS),
+        "Limits of the stage.",
+        shown="Limits: {0.max_runtime_seconds} for the stage",
+    ),
     *CHECK_KEYS,
 )
 

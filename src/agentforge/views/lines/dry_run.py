@@ -1,8 +1,18 @@
-"""The output of a dry run: what a plan will do, as Markdown that is readable as plain text."""
+"""The output of a dry run: what a plan will do, as Markdown that is readable as plain text.
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import assert_never
+The rows of the key tables say how plain keys are shown. The code here says the rest: what depends on several
+keys, and the order of the lines. Rows without a place in that order come last.
+"""
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from string import Formatter
+from typing import Any, assert_never
+
+from msgspec import Struct
+
+from agentforge.definition.read.file_keys import PIPELINE_KEYS
+from agentforge.definition.read.node_keys import STAGE_NODE
+from agentforge.definition.read.table import Key, Nested
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import (
     Approval,
@@ -60,15 +70,55 @@ def _head(plan: Plan, layout: RunLayout) -> Iterator[str]:
         yield f"- Progress: {layout.session_progress}"
     if plan.passes > 1:
         yield f"- Runs: {plan.passes} times"
-    rails = plan.pipeline.guardrails
-    if rails and rails.max_runtime_seconds is not None:
-        yield f"- Runtime limit: {span(rails.max_runtime_seconds)}"
+    rows = _rows(PIPELINE_KEYS, plan.pipeline)
+    yield from _lines("Runtime limit", rows)
     stages = [stage for step in plan.steps for stage in step.stages]
     judged = (plan.judge_of(stage) for stage in stages if isinstance(stage.termination, Judgment))
     if judges := dict.fromkeys(map(provider_text, judged)):
         yield f"- Judge: {', '.join(judges)}"
-    if plan.pipeline.views:
-        yield f"- Views: {', '.join(plan.pipeline.views)}"
+    yield from _rest(rows)
+
+
+class _Values(Formatter):
+    """The values in the texts of rows; a format, such as `{:g}`, has its way."""
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        match value:
+            case float() if not format_spec:
+                return span(value)
+            case tuple():
+                return ", ".join(self.format_field(item, format_spec) for item in value)
+            case str():
+                return one_line(value, TEXT_CHARS)
+            case _:
+                return format(value, format_spec)
+
+
+_VALUES = _Values()
+
+
+def _rows(keys: Iterable[Key], part: Struct) -> dict[str, list[str]]:
+    """What the rows of keys show of a part of the plan, by title."""
+    found: dict[str, list[str]] = {}
+    for key in keys:
+        value = getattr(part, key.field or key.name) if key.field is not None else None
+        if value and key.shown:
+            title, _, text = key.shown.partition(": ")
+            found.setdefault(title, []).append(_VALUES.format(text, value))
+        elif value and isinstance(key.kind, Nested):
+            found |= _rows(key.kind.table.keys, value)
+    return found
+
+
+def _lines(title: str, rows: dict[str, list[str]], default: str = "") -> Iterator[str]:
+    """Takes the line with that title from the rows."""
+    if text := ", ".join(rows.pop(title, ())) or default:
+        yield f"- {title}: {text}"
+
+
+def _rest(rows: dict[str, list[str]]) -> Iterator[str]:
+    for title in list(rows):
+        yield from _lines(title, rows)
 
 
 def _initial(plan: Plan) -> Iterator[str]:
@@ -131,23 +181,24 @@ def _stage(node: StageNode, session: str, permissions: Permissions, place: Graph
     is_cli = any(choice.type in permissions for choice in node.chain)
     if is_cli and node.result_instructions and not asks_for_result(node.prompt or ""):
         yield f"- Result: {APPENDED}"
+    rows = _rows(STAGE_NODE.keys, node)
+    if node.on_limit:
+        rows.setdefault("Limits", []).append(f"at a quota or rate limit: {node.on_limit.do}")
     if node.approve:
         yield f"- Approval: {_approval(node.approve)}"
-        if node.approve.message:
-            yield f"- Question: {one_line(node.approve.message, TEXT_CHARS)}"
-    if node.delay:
-        yield f"- Delay: {node.delay:g} s between iterations"
+    yield from _lines("Question", rows)
+    yield from _lines("Delay", rows)
     yield f"- Attempts: {_attempts(node)}"
-    yield f"- Limits: {', '.join(_limits(node)) or 'none'}"
+    yield from _lines("Limits", rows, "none")
     yield from judgment_lines(place)
-    if node.context:
-        yield f"- Context: {one_line(node.context, TEXT_CHARS)}"
+    yield from _lines("Context", rows)
     for source in node.sources.from_stage if node.sources else ():
         yield f"- Input: {_from_stage(source)}"
     for block in node.sources.from_parallel if node.sources else ():
         yield f"- Input: {_from_parallel(block)}"
     if node.output_path:
         yield f"- Output: {node.output_path.replace('${SESSION}', session)}"
+    yield from _rest(rows)
 
 
 def _approval(approval: Approval) -> str:
@@ -185,17 +236,6 @@ def _attempts(node: StageNode) -> str:
     policy = node.retry or RetryPolicy()
     again = f", {counted(policy.stage, 'retry', 'retries')} of the stage" if policy.stage else ""
     return f"{node.semantics}, at most {policy.max_attempts} per iteration{again}"
-
-
-def _limits(node: StageNode) -> Iterator[str]:
-    if node.timeout is not None:
-        yield f"{span(node.timeout)} for an attempt"
-    if node.idle_timeout is not None:
-        yield f"{span(node.idle_timeout)} without output"
-    if node.guardrails and node.guardrails.max_runtime_seconds is not None:
-        yield f"{span(node.guardrails.max_runtime_seconds)} for the stage"
-    if node.on_limit:
-        yield f"at a quota or rate limit: {node.on_limit.do}"
 
 
 def _iterations(termination: Termination) -> str:
