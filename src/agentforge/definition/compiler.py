@@ -25,7 +25,7 @@ from agentforge.definition.precedence import (
     provider_places,
 )
 from agentforge.definition.read.file_keys import read_pipeline
-from agentforge.definition.read.table import Spec
+from agentforge.definition.read.table import MappingSpec
 from agentforge.definition.read.values import COUNT, refuse_control_characters
 from agentforge.definition.read.work_keys import TERMINATION
 from agentforge.definition.report import Report
@@ -138,7 +138,7 @@ class Compilation:
         if max_iterations is not None:
             runs = Written(max_iterations, self._report.argument(f"{name} {max_iterations}"))
             COUNT.validate(runs, "`runs`", self._report)
-            work = WorkSpec({"termination": Spec(TERMINATION, at, {"max": runs})})
+            work = WorkSpec({"termination": MappingSpec(TERMINATION, at, {"max": runs})})
         node = NodeSpec(at, Written(basename(name), at), ref, work)
         notify = found.spec.notify if found and found.spec else ()
         spec = PipelineSpec(source, basename(name), (node,), values={"notify": notify})
@@ -151,7 +151,7 @@ class Compilation:
         parts = list(_pipelines(pipeline))
         everywhere = frozenset(node_id for part in parts for node_id in _all_ids(part))
         for part in parts:
-            self._validate(part, mode, is_nested=part is not pipeline)
+            self._validate(part, DEFAULT_RUNS[mode], is_nested=part is not pipeline)
             self._validate_routes(part, everywhere)
         specs = [part.spec for part in parts]
         validate_checkpoints(specs, self._report)
@@ -172,8 +172,7 @@ class Compilation:
         named = {name: (at, self._report.line(at)) for name, at in self._places.items()}
         return Compiled(plan, self._report.diagnostics, located.spec.source, named)
 
-    def _validate(self, pipeline: ResolvedPipeline, mode: Mode, *, is_nested: bool) -> None:
-        default_runs = DEFAULT_RUNS["pipeline" if is_nested else mode]
+    def _validate(self, pipeline: ResolvedPipeline, default_runs: int, *, is_nested: bool) -> None:
         validate_nodes(pipeline.spec, self._report)
         validate_hooks(pipeline, self._report, is_nested=is_nested)
         if is_nested:

@@ -20,7 +20,7 @@ from agentforge.definition.precedence import (
 )
 from agentforge.definition.read.file_keys import PIPELINE_KEYS
 from agentforge.definition.read.node_keys import BLOCK, PARALLEL_NODE, PIPELINE_NODE
-from agentforge.definition.read.table import Spec, fields
+from agentforge.definition.read.table import MappingSpec, fields
 from agentforge.definition.read.work_keys import FIXED, TERMINATIONS
 from agentforge.definition.specs import (
     BranchSpec,
@@ -51,6 +51,7 @@ from agentforge.model.plan import (
 )
 
 DEFAULT_RUNS: dict[Mode, int] = {"pipeline": 1, "loop": 25}
+"""A loop is a single stage, so that all stages of a plan have the same default."""
 _NO_PROVIDER = ProviderChoice("", "")
 
 
@@ -89,7 +90,7 @@ def lower_stage(path: str, node: ResolvedStage, project: str, default_runs: int,
     )
 
 
-def lower_termination(spec: Spec | None, default_runs: int) -> Termination:
+def lower_termination(spec: MappingSpec | None, default_runs: int) -> Termination:
     """Settings that don't apply to the type are dropped: they were written for an overridden type."""
     given = spec.fields() if spec else {}
     kind = TERMINATIONS[given.pop("type", FIXED)]
@@ -147,7 +148,7 @@ class _Lowering:
         nodes = tuple(self._nodes(pipeline, prefix, within))
         tmux = spec.get("tmux")
         return Plan(
-            mode="pipeline" if prefix else context.mode,
+            mode=context.mode,
             compiled_at=context.compiled_at,
             source=PlanSource(spec.source.file, spec.source.sha256),
             session=PlanSession(context.session, context.created_at, context.inputs),
@@ -185,11 +186,10 @@ class _Lowering:
                     sources,
                     choose_fallbacks(candidates),
                 )
-                yield self._stage(path, node, prefix, wiring)
+                yield self._stage(path, node, wiring)
 
-    def _stage(self, path: str, node: ResolvedStage, prefix: str, wiring: Wiring) -> StageNode:
-        default_runs = DEFAULT_RUNS["pipeline" if prefix else self._context.mode]
-        return lower_stage(path, node, self._context.project, default_runs, wiring)
+    def _stage(self, path: str, node: ResolvedStage, wiring: Wiring) -> StageNode:
+        return lower_stage(path, node, self._context.project, DEFAULT_RUNS[self._context.mode], wiring)
 
     def _nested(self, path: str, node: ResolvedNested, prefix: str, within: str) -> NestedNode:
         ref, node_id = node.spec.pipeline, node.spec.id.value if node.spec.id else path
@@ -208,19 +208,19 @@ class _Lowering:
             path=path,
             id=node_id.value if node_id else path,
             providers=tuple(branch.written for branch in block.branches),
-            stages=tuple(self._shared(path, node, prefix)),
+            stages=tuple(self._shared(path, node)),
             inputs=node.spec.inputs.written,
             branches=tuple(self._branch(path, node, branch, prefix) for branch in block.branches),
             **fields(PARALLEL_NODE.keys, [node.spec.work.values]),
             **fields(BLOCK.keys, [block.values]),
         )
 
-    def _shared(self, path: str, node: ResolvedBlock, prefix: str) -> Iterator[dict[str, Any]]:
+    def _shared(self, path: str, node: ResolvedBlock) -> Iterator[dict[str, Any]]:
         """The block's stages in the format of agent-pipelines, which has no branches."""
         for position, stage in enumerate(node.stages):
             if stage:  # sound
                 wiring = Wiring(_NO_PROVIDER, stage.spec.inputs.written)
-                lowered = self._stage(f"{path}.{position}", stage, prefix, wiring)
+                lowered = self._stage(f"{path}.{position}", stage, wiring)
                 shared: dict[str, Any] = msgspec.to_builtins(lowered)
                 del shared["provider"]
                 own = stage.spec.work.provider
@@ -235,7 +235,7 @@ class _Lowering:
                 chosen = choose_in_block(stage, branch.provider)
                 inputs = inherited(stage.spec.inputs, branch.inputs, node.spec.inputs)
                 wiring = Wiring(chosen, inputs, self._links.get((f"{prefix}{here}", name)))
-                stages.append(self._stage(here, stage, prefix, wiring))
+                stages.append(self._stage(here, stage, wiring))
         return Branch(name, tuple(stages))
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 
 from agentforge.definition.precedence import merged
-from agentforge.definition.read.table import Spec
+from agentforge.definition.read.table import MappingSpec
 from agentforge.definition.report import Report
 from agentforge.definition.specs import ResolvedStage
 from agentforge.definition.yaml.tree import Written, shown
@@ -26,7 +26,7 @@ def validate_checks(stage: ResolvedStage, report: Report) -> None:
             report.error("duplicate-id", check.at, message, hint="give it another `name`")
 
 
-def _validate_report(check: Spec, report: Report) -> None:
+def _validate_report(check: MappingSpec, report: Report) -> None:
     parse, path = check.get("parse"), check.get("report")
     is_junit = parse is not None and parse.value == "junit"
     if is_junit and path is None:

@@ -4,14 +4,6 @@ from tests.mutants.mutation import Mutation as Bug
 
 BUGS = (
     Bug(
-        "agentforge.definition.lower",
-        "a nested pipeline in a loop runs 25 times",
-        "_Lowering._nodes",
-        "'pipeline' if prefix else context.mode",
-        "context.mode",
-        equivalent="a loop is a single stage without nested pipelines",
-    ),
-    Bug(
         "agentforge.views.files.context",
         "a shortened list doesn't report how many entries are omitted",
         "context_file",

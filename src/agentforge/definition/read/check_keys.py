@@ -7,7 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.definition.read.external_values import COMMAND
-from agentforge.definition.read.table import Entries, Key, Nested, Spec, Table, by_key
+from agentforge.definition.read.table import Entries, Key, MappingSpec, Nested, Table, by_key
 from agentforge.definition.read.values import (
     COUNT,
     TIME_LIMIT,
@@ -29,7 +29,7 @@ from agentforge.model.plan import ROUTE_ACTIONS, CycleLimits, Route
 from agentforge.model.plan_limits import MAX_CHECKS, MAX_CYCLES, MAX_VERDICTS, NAME_PATTERN, is_plain_name
 
 
-def _check(entries: Entries) -> Spec | None:
+def _check(entries: Entries) -> MappingSpec | None:
     name = entries.get("name")
     return replace(entries.spec(), at=name.at) if name else None
 
@@ -64,7 +64,7 @@ CHECK = Table(
 )
 
 _CYCLES = Number(1, MAX_CYCLES, "a whole number", whole=True)
-LIMITS: Table[Spec] = Table(
+LIMITS: Table[MappingSpec] = Table(
     "limits",
     (
         Key("cycles", _CYCLES, "Maximum number of cycles before a person is asked."),

@@ -2,7 +2,7 @@
 Schema, precedence, lowering and `dry-run` loop over the rows.
 
 A mapping takes three forms on its way to the plan. `Entries`: its keys as they are written, while it is read.
-`Spec`: the values of its keys, with their places. Then the fields of the plan, after the levels are merged.
+`MappingSpec`: the values of its keys, with their places. Then, with the levels merged, fields of the plan.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -39,7 +39,7 @@ def strongest(values: Sequence[Any]) -> Any:
 
 def by_key(values: Sequence[Any]) -> Any:
     """Mappings are merged: each of their keys comes from the strongest level that has it."""
-    if isinstance(last := values[-1], Spec):
+    if isinstance(last := values[-1], MappingSpec):
         return replace(last, values={name: value for one in values for name, value in one.values.items()})
     return {name: value for one in values for name, value in one.items()}
 
@@ -51,7 +51,7 @@ def plain(value: Any) -> Any:
             return value.value
         case tuple():
             return tuple(map(plain, value))
-        case Spec():
+        case MappingSpec():
             return value.lowered()
         case _:
             return value
@@ -86,7 +86,7 @@ def fields(keys: Iterable[Key], levels: Sequence[Mapping[str, Any]]) -> dict[str
     return {name: value for name, value in found.items() if value is not None}
 
 
-class Spec(Struct, frozen=True):
+class MappingSpec(Struct, frozen=True):
     """A mapping that was read."""
 
     table: "Table[Any]"
@@ -137,15 +137,15 @@ class Entries(Struct, frozen=True):
         names = {key.name for key in keys}
         return replace(self, values={name: value for name, value in self.values.items() if name in names})
 
-    def spec(self) -> Spec:
-        return Spec(self.table, self.at, self.values)
+    def spec(self) -> MappingSpec:
+        return MappingSpec(self.table, self.at, self.values)
 
 
 class Table(Struct, Generic[T], frozen=True):
     where: str
     """The name of such a mapping in messages."""
     keys: tuple[Key, ...]
-    build: Callable[[Entries], T] = Entries.spec  # type: ignore[assignment]  # T is then Spec
+    build: Callable[[Entries], T] = Entries.spec  # type: ignore[assignment]  # T is then MappingSpec
     """Builds the spec and validates combinations of keys."""
     plan: Callable[..., Any] | None = None
     """The part of the plan whose fields the keys set."""

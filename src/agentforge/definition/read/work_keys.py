@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from agentforge.definition.read.check_keys import CHECK_KEYS
 from agentforge.definition.read.provider_settings import validate_settings
-from agentforge.definition.read.table import Entries, Key, Nested, Spec, Table, by_key
+from agentforge.definition.read.table import Entries, Key, MappingSpec, Nested, Table, by_key
 from agentforge.definition.read.values import (
     COUNT,
     FLAG,
@@ -98,7 +98,7 @@ PROVIDER = Table(
     is_open=True,
 )
 
-TERMINATION: Table[Spec] = Table(
+TERMINATION: Table[MappingSpec] = Table(
     "termination",
     (
         Key("type", Text(proposed=tuple(TERMINATIONS)), "The termination type of the stage."),
@@ -114,7 +114,7 @@ TERMINATION: Table[Spec] = Table(
     unsupported=frozenset(("items", "from", "judge")),
 )
 
-RETRY: Table[Spec] = Table(
+RETRY: Table[MappingSpec] = Table(
     "retry",
     (
         Key("max_attempts", Number(1, 100, "a whole number", whole=True), "Maximum attempts per iteration."),
@@ -128,7 +128,7 @@ RETRY: Table[Spec] = Table(
     prefix="retry.",
 )
 
-LIMIT: Table[Spec] = Table(
+LIMIT: Table[MappingSpec] = Table(
     "on_limit",
     (
         Key("do", Text(get_args(OnLimit)), "Wait, use the next provider, or fail."),
@@ -146,7 +146,7 @@ LIMIT: Table[Spec] = Table(
 )
 
 
-def _sandbox(entries: Entries) -> Spec:
+def _sandbox(entries: Entries) -> MappingSpec:
     spec, report = entries.spec(), entries.report
     kind = spec.get("type").value if spec.get("type") else ""
     image, network, hidden = spec.get("image"), spec.get("network"), spec.get("hidden")
@@ -180,7 +180,7 @@ SANDBOX = Table(
     required=(Required(("type",), "`sandbox` has no `type`", "add `type: bwrap` or `type: docker`"),),
 )
 
-GUARDRAILS: Table[Spec] = Table(
+GUARDRAILS: Table[MappingSpec] = Table(
     "guardrails",
     (Key("max_runtime_seconds", TIME_LIMIT, "Maximum runtime in seconds; then the run pauses and asks."),),
     plan=Guardrails,
@@ -188,7 +188,7 @@ GUARDRAILS: Table[Spec] = Table(
     prefix="guardrails.",
 )
 
-APPROVAL: Table[Spec] = Table(
+APPROVAL: Table[MappingSpec] = Table(
     "approve",
     (
         Key(
@@ -208,15 +208,15 @@ APPROVAL: Table[Spec] = Table(
 )
 
 
-def _approval(values: Sequence[Spec | Written[bool]]) -> Spec | None:
+def _approval(values: Sequence[MappingSpec | Written[bool]]) -> MappingSpec | None:
     """A mapping or `true` switches approvals on, with the keys of weaker levels; `false` switches them off,
     and discards these keys."""
-    merged: Spec | None = None
+    merged: MappingSpec | None = None
     for value in values:
-        if isinstance(value, Spec):
+        if isinstance(value, MappingSpec):
             merged = by_key([merged, value]) if merged else value
         else:
-            merged = (merged or Spec(APPROVAL, value.at)) if value.value else None
+            merged = (merged or MappingSpec(APPROVAL, value.at)) if value.value else None
     return merged
 
 
@@ -319,7 +319,7 @@ WORK_KEYS = (
 )
 
 
-def combined_runtime(entries: Entries) -> Spec | None:
+def combined_runtime(entries: Entries) -> MappingSpec | None:
     """`limits.runtime` and `guardrails.max_runtime_seconds` are one limit."""
     limits, guardrails = entries.get("limits"), entries.get("guardrails")
     guardrail, other = guardrails and guardrails.get("max_runtime_seconds"), limits and limits.get("runtime")
@@ -327,7 +327,7 @@ def combined_runtime(entries: Entries) -> Spec | None:
         message = "`limits.runtime` and `guardrails.max_runtime_seconds` are the same limit"
         entries.report.error("conflict", other.at, message, hint="keep one of them")
     limit = guardrail or other
-    return Spec(GUARDRAILS, limit.at, {"max_runtime_seconds": limit}) if limit else None
+    return MappingSpec(GUARDRAILS, limit.at, {"max_runtime_seconds": limit}) if limit else None
 
 
 def build_work(entries: Entries) -> WorkSpec:
@@ -351,10 +351,10 @@ def build_work(entries: Entries) -> WorkSpec:
     return WorkSpec(given, provider, None if file else prompt, file)
 
 
-def _termination(entries: Entries, values: dict[str, Any]) -> Spec | None:
+def _termination(entries: Entries, values: dict[str, Any]) -> MappingSpec | None:
     """All ways to write it as one mapping, so that levels merge key by key."""
     termination, report = values.get("termination"), entries.report
-    if isinstance(runs := values.get("runs"), Spec):
+    if isinstance(runs := values.get("runs"), MappingSpec):
         if termination:
             message = "`runs` must be a whole number if `termination` is set, got a mapping"
             report.error("bad-type", entries.written["runs"].value.at, message)
@@ -364,7 +364,7 @@ def _termination(entries: Entries, values: dict[str, Any]) -> Spec | None:
     completion = values.pop("completion", None)
     if completion and termination is None:
         kind = Written(_COMPLETIONS.get(completion.value, completion.value), completion.at)
-        termination = Spec(TERMINATION, completion.at, {"type": kind, **older})
+        termination = MappingSpec(TERMINATION, completion.at, {"type": kind, **older})
     else:
         for name in (name for name, value in older.items() if value):
             message = f"`{name}` is only used with the deprecated `completion` and is ignored here"
@@ -374,4 +374,4 @@ def _termination(entries: Entries, values: dict[str, Any]) -> Spec | None:
     keys["max"] = keys.get("max") or keys.pop("iterations", None) or runs
     keys["check_before"] = keys.get("check_before") or values.pop("check_before", None)
     keys = {name: value for name, value in keys.items() if value is not None}
-    return Spec(TERMINATION, entries.at, keys) if keys else None
+    return MappingSpec(TERMINATION, entries.at, keys) if keys else None
