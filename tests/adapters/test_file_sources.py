@@ -180,6 +180,6 @@ def test_every_built_in_stage_is_sound(tmp_path: Path) -> None:
     assert "work" in names
     for stage in available_stages(sources):
         assert stage.description
-        assert lint(sources, stage.name, "stage") == []
+        assert lint(sources, stage.name, "stage")[0] == []
         (node,) = compile_stage(sources, stage.name, "x").plan.nodes
         assert "${RESULT}" in Path(str(node.prompt_path)).read_text()

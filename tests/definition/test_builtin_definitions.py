@@ -6,14 +6,13 @@ from pathlib import Path
 import pytest
 
 from agentforge.adapters.host.project_files import FileSources
-from agentforge.cli.main import ALIASES, COMMANDS
-from agentforge.definition.compiler import VERBS, compile_pipeline, lint
+from agentforge.definition.compiler import compile_pipeline
 from agentforge.definition.resolve import available_pipelines, available_stages
 from agentforge.model.diagnostic import render
 from agentforge.model.plan import Plan
 from agentforge.views.prompt import VARIABLES
 
-from .world import TextWorld, stage
+from .world import linted
 
 SOURCES = FileSources(Path(__file__).parent / "no-project", {})
 STAGES = [found.name for found in available_stages(SOURCES)]
@@ -71,13 +70,13 @@ def test_the_known_names_exist() -> None:
 
 @pytest.mark.parametrize("name", STAGES)
 def test_built_in_stage_lints_clean(name: str) -> None:
-    found = lint(SOURCES, name, "stage", known_providers=["claude", "codex"])
+    found = linted(SOURCES, name, "stage", known_providers=["claude", "codex"])
     assert not found, render(found)
 
 
 @pytest.mark.parametrize("name", PIPELINES)
 def test_built_in_pipeline_lints_clean(name: str) -> None:
-    found = lint(SOURCES, name, "pipeline", known_providers=["claude", "codex"])
+    found = linted(SOURCES, name, "pipeline", known_providers=["claude", "codex"])
     assert not found, render(found)
 
 
@@ -104,25 +103,3 @@ def test_prompts_of_built_in_stages_ask_for_a_result(name: str) -> None:
     prompt = (Path(folder) / "prompt.md").read_text()
     variables = set(re.findall(r"\$\{(\w+)\}", prompt))
     assert {"RESULT", "CTX"} <= variables <= set(VARIABLES)
-
-
-class TestVerbs:
-    """Verbs of the command line win over stages of the same name, so lint says so."""
-
-    def test_a_stage_called_like_a_verb_is_warned_of(self) -> None:
-        (diagnostic,) = lint(TextWorld(stage("status")), "status", "stage")
-        assert (diagnostic.code, diagnostic.severity) == ("hidden-by-verb", "warning")
-        assert diagnostic.place.file == ".claude/stages/status/stage.yaml"
-        assert "`loop status`" in diagnostic.hint
-
-    def test_the_verbs_can_be_given(self) -> None:
-        world = TextWorld({**stage("status"), **stage("other")})
-        assert lint(world, "status", "stage", verbs=["other"]) == []
-        assert [d.code for d in lint(world, "other", "stage", verbs=["other"])] == ["hidden-by-verb"]
-
-    def test_a_pipeline_may_be_called_like_a_verb(self) -> None:
-        world = TextWorld({".claude/pipelines/status.yaml": "nodes: [{id: n, stage: s}]\n", **stage()})
-        assert lint(world, "status", "pipeline") == []
-
-    def test_all_commands_are_verbs(self) -> None:
-        assert {*COMMANDS, *ALIASES} <= VERBS

@@ -2,11 +2,11 @@
 
 import pytest
 
-from agentforge.definition.compiler import compile_pipeline, compile_stage, lint
+from agentforge.definition.compiler import compile_pipeline, compile_stage
 from agentforge.definition.resolve import available_pipelines, available_stages
 from agentforge.model.errors import DefinitionError, StorageFailed
 
-from .world import TextWorld, where
+from .world import TextWorld, linted, where
 
 ROOTS = (
     ".claude/stages",
@@ -49,7 +49,7 @@ def test_folders_of_unset_variables_are_not_searched() -> None:
 def test_unknown_stage_lists_available_stages_and_searched_folders() -> None:
     files = {"p.yaml": PIPELINE.replace("stage: s", "stage: improv-plan")}
     files |= {".claude/stages/improve-plan/prompt.md": "do it", "/builtin/stages/work/prompt.md": "do it"}
-    (diagnostic,) = lint(TextWorld(files), "p.yaml")
+    (diagnostic,) = linted(TextWorld(files), "p.yaml")
     assert where(diagnostic) == "unknown-stage 3:12"
     assert diagnostic.message == (
         "no stage named `improv-plan`; searched .claude/stages/improv-plan, stages/improv-plan, "
@@ -59,13 +59,13 @@ def test_unknown_stage_lists_available_stages_and_searched_folders() -> None:
 
 
 def test_unknown_stage_without_any_stages() -> None:
-    (diagnostic,) = lint(TextWorld({"p.yaml": PIPELINE}), "p.yaml")
+    (diagnostic,) = linted(TextWorld({"p.yaml": PIPELINE}), "p.yaml")
     assert diagnostic.hint == "no stages exist yet"
 
 
 def test_long_lists_are_cut() -> None:
     files = {f".claude/stages/k{n:02}/prompt.md": "do it" for n in range(20)}
-    (diagnostic,) = lint(TextWorld({"p.yaml": PIPELINE, **files}), "p.yaml")
+    (diagnostic,) = linted(TextWorld({"p.yaml": PIPELINE, **files}), "p.yaml")
     assert diagnostic.hint.endswith("k11, and 8 more")
 
 
@@ -107,7 +107,7 @@ def test_named_prompt_that_is_missing_falls_back_with_a_warning() -> None:
 
 def test_missing_prompt_lists_every_path_searched() -> None:
     files = {".claude/stages/s/stage.yaml": "prompt: nope\n"}
-    (diagnostic,) = lint(TextWorld({"p.yaml": PIPELINE, **files}), "p.yaml")
+    (diagnostic,) = linted(TextWorld({"p.yaml": PIPELINE, **files}), "p.yaml")
     assert diagnostic.place.file == ".claude/stages/s/stage.yaml"
     assert where(diagnostic) == "missing-prompt 1:9"
     folder = ".claude/stages/s"
@@ -116,7 +116,7 @@ def test_missing_prompt_lists_every_path_searched() -> None:
 
 
 def test_missing_prompt_without_a_name_points_at_the_node() -> None:
-    (diagnostic,) = lint(
+    (diagnostic,) = linted(
         TextWorld({"p.yaml": PIPELINE, ".claude/stages/s/stage.yaml": "delay: 1\n"}), "p.yaml"
     )
     assert diagnostic.place.file == "p.yaml"
@@ -168,12 +168,12 @@ def test_pipeline_lookup_by_path_and_name(name: str, path: str) -> None:
 )
 def test_path_of_a_missing_pipeline_file_finds_no_pipeline_of_that_name(path: str, hint: str) -> None:
     world = TextWorld({"/builtin/pipelines/shipped.yaml": PIPELINE})
-    (diagnostic,) = lint(world, path, "pipeline")
+    (diagnostic,) = linted(world, path, "pipeline")
     assert (diagnostic.message, diagnostic.hint) == (f"no pipeline file `{path}`", hint)
 
 
 def test_unknown_pipeline_suggests_the_closest() -> None:
-    (diagnostic,) = lint(TextWorld({".claude/pipelines/refine.yaml": PIPELINE}), "refin", "pipeline")
+    (diagnostic,) = linted(TextWorld({".claude/pipelines/refine.yaml": PIPELINE}), "refin", "pipeline")
     assert diagnostic.code == "unknown-pipeline"
     assert diagnostic.hint == "did you mean `refine`? pipelines: refine"
     assert diagnostic.text == "refin"
@@ -188,15 +188,15 @@ def test_lint_takes_a_pipeline_before_a_stage_and_reports_both_kinds() -> None:
     world = TextWorld(
         {".claude/pipelines/a.yaml": "nodes: []\n", ".claude/stages/a/stage.yaml": "delay: -1\n"}
     )
-    assert [where(d) for d in lint(world, "a")] == ["empty-pipeline 1:8"]
-    assert [where(d) for d in lint(world, "a", "stage")] == ["missing-prompt 1:1", "bad-value 1:8"]
-    assert {d.place.file for d in lint(world, "a", "stage")} == {".claude/stages/a/stage.yaml"}
-    assert [d.code for d in lint(world, "b")] == ["unknown-stage"]
-    assert [d.code for d in lint(world, "../b")] == ["unknown-pipeline"]
+    assert [where(d) for d in linted(world, "a")] == ["empty-pipeline 1:8"]
+    assert [where(d) for d in linted(world, "a", "stage")] == ["missing-prompt 1:1", "bad-value 1:8"]
+    assert {d.place.file for d in linted(world, "a", "stage")} == {".claude/stages/a/stage.yaml"}
+    assert [d.code for d in linted(world, "b")] == ["unknown-stage"]
+    assert [d.code for d in linted(world, "../b")] == ["unknown-pipeline"]
 
 
 def test_lint_of_something_right_is_empty() -> None:
-    assert lint(TextWorld({".claude/stages/a/prompt.md": "do it"}), "a") == []
+    assert linted(TextWorld({".claude/stages/a/prompt.md": "do it"}), "a") == []
 
 
 def test_available_stages_and_pipelines_with_descriptions() -> None:
@@ -239,6 +239,6 @@ def test_definition_that_can_not_be_read_is_listed_and_reported() -> None:
     assert [found.name for found in available_stages(world)] == ["s"]
     assert [found.name for found in available_pipelines(world)] == ["p"]
     for name, kind, path in (("s", "stage", "stages/s/stage.yaml"), ("p", "pipeline", "pipelines/p.yaml")):
-        (diagnostic,) = lint(world, name, kind)  # type: ignore[arg-type]
+        (diagnostic,) = linted(world, name, kind)  # type: ignore[arg-type]
         assert (diagnostic.code, diagnostic.hint) == ("unreadable", "replace it")
         assert f".claude/{path}: is a link" in diagnostic.message

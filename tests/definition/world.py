@@ -1,14 +1,17 @@
 """A world of texts for the compiler: the sources port over a dict, and short ways to compile in it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatch
 from posixpath import join, normpath
+from typing import Literal
 
-from agentforge.definition.compiler import Compiled, compile_pipeline
+from agentforge.definition.compiler import Compiled, compile_pipeline, lint
+from agentforge.definition.resolve import find_pipeline, is_stage_name
 from agentforge.model.diagnostic import Diagnostic
 from agentforge.model.errors import DefinitionError
 from agentforge.model.plan import Overrides, Plan, StageNode
+from agentforge.ports.sources import Sources
 
 PROJECT = "/project"
 BUILTIN = "/builtin"
@@ -103,6 +106,20 @@ def found_inline(text: str) -> list[Diagnostic]:
         return list(compile_pipeline(TextWorld(stage()), text, "session").warnings)
     except DefinitionError as error:
         return list(error.diagnostics)
+
+
+def linted(
+    sources: Sources,
+    target: str,
+    kind: Literal["pipeline", "stage"] | None = None,
+    *,
+    known_providers: Collection[str] | None = None,
+) -> list[Diagnostic]:
+    """All diagnostics; without a kind, of the pipeline of that name, else of the stage."""
+    is_stage = find_pipeline(sources, target) is None and is_stage_name(target)
+    return lint(
+        sources, target, kind or ("stage" if is_stage else "pipeline"), known_providers=known_providers
+    )[0]
 
 
 def where(diagnostic: Diagnostic) -> str:

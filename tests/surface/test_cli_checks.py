@@ -109,6 +109,17 @@ def test_lint_strict_counts_warnings(project: Project) -> None:
     assert project.call("lint", "loop", "odd", "--strict").code == 2
 
 
+def test_lint_warns_of_a_stage_with_the_name_of_a_command(project: Project) -> None:
+    for name in ("runs", "status", "test"):
+        project.stage(name, "provider: mock\n")
+    targets = project.call("lint", "loop", "--json").json["targets"]
+    codes = {one["name"]: [found["code"] for found in one["diagnostics"]] for one in targets}
+    assert codes == {"runs": ["hidden-by-verb"], "status": ["hidden-by-verb"], "test": []}
+    lines = project.call("lint", "loop", "status").lines
+    assert any(".claude/stages/status/stage.yaml:1:1" in line for line in lines)
+    assert any("run the stage as `loop status`, or rename its folder" in line for line in lines)
+
+
 def test_lint_checks_what_the_machine_lacks_unless_it_is_static(project: Project) -> None:
     project.stage("tidy", "provider: codex\n")
     (project.root / ".agentforge/providers").mkdir(parents=True)

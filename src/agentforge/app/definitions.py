@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from agentforge.app.runs.lookup import Runs, existing_project
 from agentforge.app.wiring import known_providers, sources_of
-from agentforge.definition.compiler import ProviderPlaces, compile_to_lint
+from agentforge.definition.compiler import ProviderPlaces, lint
 from agentforge.definition.read.file_keys import pipeline_schema, stage_schema
 from agentforge.definition.read.provider_settings import settings_from_pairs
 from agentforge.definition.report import Report
@@ -85,9 +85,7 @@ class Definitions:
         check: SettingsCheck | None,
     ) -> LintResult:
         known = known_providers or self._known_providers
-        found, compiled = compile_to_lint(
-            self._sources, name, kind, known_providers=known, check_settings=check
-        )
+        found, compiled = lint(self._sources, name, kind, known_providers=known, check_settings=check)
         if compiled is None:
             return LintResult(name, kind, tuple(found))
         plan, used = compiled.plan, compiled.plan.descriptions

@@ -71,17 +71,6 @@ from agentforge.ports.sources import MAX_INPUTS, Sources
 INLINE = "<inline>"
 PipelineSource = str | Mapping[str, Any]
 """A file, a name, YAML text (with a newline), or a mapping."""
-# The commands of the command line: those of agent-pipelines and of agentforge.
-VERBS = frozenset(
-    (
-        *("abort", "answer", "approve", "attach", "cancel", "checks", "clean", "completion"),
-        *("demo", "diff", "doctor", "dry-run", "graph", "help", "history", "hooks", "inbox", "init"),
-        *("lint", "list", "log", "logs", "loop"),
-        *("migrate", "pause", "pipeline", "pipelines", "providers"),
-        *("recover", "reject", "replay", "resume", "rm", "run", "runs"),
-        *("schema", "show", "stages", "status", "steer", "tail", "test", "top", "version"),
-    )
-)
 _NO_OVERRIDES = Overrides()
 # JSON allows these in strings; YAML rejects them or reads them as line breaks.
 _NOT_YAML_SAFE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
@@ -391,29 +380,10 @@ def compile_stage(
 def lint(
     sources: Sources,
     target: str,
-    kind: Literal["pipeline", "stage"] | None = None,
-    *,
-    known_providers: Collection[str] | None = None,
-    verbs: Collection[str] = VERBS,
-) -> list[Diagnostic]:
-    """All diagnostics of a pipeline or stage; empty if there are none.
-
-    Without a kind, the target is a pipeline if one has that name, else a stage. A stage with the same name as
-    one of the `verbs` can't be run by its name alone.
-    """
-    if kind is None:
-        kind = "stage" if find_pipeline(sources, target) is None and is_stage_name(target) else "pipeline"
-    return compile_to_lint(sources, target, kind, known_providers=known_providers, verbs=verbs)[0]
-
-
-def compile_to_lint(
-    sources: Sources,
-    target: str,
     kind: Literal["pipeline", "stage"],
     *,
     known_providers: Collection[str] | None = None,
     check_settings: SettingsCheck | None = None,
-    verbs: Collection[str] = VERBS,
 ) -> tuple[list[Diagnostic], Compiled | None]:
     """All diagnostics of a pipeline or stage, and its plan unless one of them is an error."""
     known: dict[str, Any] = {"known_providers": known_providers, "check_settings": check_settings}
@@ -426,15 +396,7 @@ def compile_to_lint(
         return list(error.diagnostics), None
     except StorageFailed as error:
         return [Diagnostic("unreadable", "error", error.message, SourcePlace(target, 1, 1), error.hint)], None
-    hidden = [_hidden_by_verb(compiled)] if kind == "stage" and target in verbs else []
-    return [*hidden, *compiled.warnings], compiled
-
-
-def _hidden_by_verb(compiled: Compiled) -> Diagnostic:
-    name = compiled.plan.nodes[0].id
-    message = f"`{name}` is also a command, and commands take precedence over stages"
-    hint = f"run the stage as `loop {name}`, or rename its folder"
-    return Diagnostic("hidden-by-verb", "warning", message, SourcePlace(compiled.source.file, 1, 1), hint)
+    return list(compiled.warnings), compiled
 
 
 def _to_yaml(pipeline: Mapping[str, Any], report: Report) -> str:

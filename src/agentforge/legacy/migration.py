@@ -82,10 +82,10 @@ def examine_migration(sources: Sources, runs: PastRuns, known: Collection[str] |
     pipelines, stages = _pipelines(sources), _stages(sources)
     for path in pipelines:
         found.update(pipeline_findings(sources, path))
-        found.update(_refused(lint(sources, path, "pipeline", known_providers=known), path))
+        found.update(_refused(lint(sources, path, "pipeline", known_providers=known)[0], path))
     for name in stages:
         found.update(stage_findings(sources, name))
-        found.update(_refused(lint(sources, name, "stage", known_providers=known), name))
+        found.update(_refused(lint(sources, name, "stage", known_providers=known)[0], name))
     sessions = sorted(runs.sessions())
     for session in sessions:
         found.update(_of_run(runs, session, sources.project))

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 import click
+from msgspec.structs import replace
 
 from agentforge.cli import exit_codes
 from agentforge.cli.invocation import invocation, project_options
 from agentforge.cli.output import echo, echo_wrapped, note, print_json, styled, wrapped
 from agentforge.model.condition import condition_text
-from agentforge.model.diagnostic import listed
+from agentforge.model.diagnostic import Diagnostic, SourcePlace, listed
 from agentforge.views.graph import judged_stages
 from agentforge.views.lines.plan import hook_line, lint_lines
 from agentforge.views.text import counted, one_line
@@ -42,7 +43,7 @@ def lint(kind: str | None, name: str | None, strict: bool, static: bool) -> int:
     from agentforge.cli.controls import open_engine
 
     with open_engine(call := invocation()) as engine:
-        found = _targets(engine.definitions if static else engine, kind, name)
+        found = [_with_hidden(one) for one in _targets(engine.definitions if static else engine, kind, name)]
         unread = engine.definitions.unread() if kind is None else ()
     failed = [linted for linted in found if not linted.passed or (strict and linted.diagnostics)]
     if call.as_json:
@@ -79,6 +80,19 @@ def _targets(
     if name is not None:
         return [linter.lint(name, given)]
     return [linted for linted in linter.lint_all() if linted.kind == given]
+
+
+def _with_hidden(linted: "LintResult") -> "LintResult":
+    """With a warning if a command has the name of the stage."""
+    from agentforge.cli.main import ALIASES, COMMANDS
+
+    plan, name = linted.plan, linted.name
+    if plan is None or linted.kind != "stage" or name not in {*COMMANDS, *ALIASES}:
+        return linted
+    message = f"`{name}` is also a command, and commands take precedence over stages"
+    hint, at = f"run the stage as `loop {name}`, or rename its folder", SourcePlace(plan.source.path, 1, 1)
+    hidden = Diagnostic("hidden-by-verb", "warning", message, at, hint)
+    return replace(linted, diagnostics=(hidden, *linted.diagnostics))
 
 
 def _print(linted: "LintResult", *, passed: bool) -> None:
