@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from agentforge.app.runs.overview import Overview as Overview
     from agentforge.app.runs.removal import OutdatedRuns as OutdatedRuns
     from agentforge.app.runs.replay import CourseComparison as CourseComparison
+    from agentforge.app.runs.runner import EngineOptions as EngineOptions
     from agentforge.app.runs.work import RunChange as RunChange
     from agentforge.app.runs.work import RunWork as RunWork
     from agentforge.app.starter import ProjectSurvey as ProjectSurvey
@@ -115,6 +116,9 @@ if TYPE_CHECKING:
     from agentforge.model.plan import Overrides as Overrides
     from agentforge.model.plan import Plan as Plan
     from agentforge.model.request import Request as Request
+    from agentforge.model.run_options import ResumeOptions as ResumeOptions
+    from agentforge.model.run_options import RunOptions as RunOptions
+    from agentforge.model.run_options import StartOptions as StartOptions
     from agentforge.model.state import RunState as RunState
     from agentforge.model.state import Spending as Spending
     from agentforge.model.state import Waiver as Waiver
@@ -197,6 +201,7 @@ _HOME = {
     "app.runs.lookup": ("Runs", "Tail"),
     "app.runs.overview": ("Overview",),
     "app.runs.removal": ("OutdatedRuns",),
+    "app.runs.runner": ("EngineOptions",),
     "app.runs.work": ("RunChange", "RunWork"),
     "app.starter": ("ProjectSurvey", "StarterFiles", "examine_project", "init_project"),
     "definition.compiler": ("Compiled", "PipelineSource"),
@@ -220,6 +225,7 @@ _HOME = {
     "model.layout": ("AttemptLayout", "IterationLayout", "RunLayout"),
     "model.plan": ("Overrides", "Plan"),
     "model.request": ("Request",),
+    "model.run_options": ("ResumeOptions", "RunOptions", "StartOptions"),
     "model.state": ("RunState", "Spending", "Waiver"),
     "model.status": ("RunStatus",),
     "ports.clock": ("Clock",),

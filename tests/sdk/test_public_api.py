@@ -94,6 +94,7 @@ DATA = (
     ),
     *("AttemptLayout", "IterationLayout", "Destination", "ShellLines", "SourceText"),
     *("DefinitionKind", "OnStop", "ShownStatus"),
+    *("EngineOptions", "ResumeOptions", "RunOptions", "StartOptions"),
 )
 MODULES = ("cassette", "check", "condition", "facts", "hook", "plan", "request", "state", "status")
 PORTS = ("Capabilities", "Clock", "EventLog", "LogReader", "LogWriter", "Provider", "AgentCli", "CliAgent")

@@ -9,7 +9,7 @@ from tests.engine.plans import plan_of, stage, started
 
 from agentforge.adapters.host.clock import SystemClock
 from agentforge.adapters.log.jsonl_log import JsonlLog
-from agentforge.app.runs.resume import Resumption, record_resume
+from agentforge.app.runs.resume import record_resume
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.layout import RunLayout
@@ -41,7 +41,7 @@ def test_a_resume_answers_escalations_that_offer_it_and_nothing_else(
     journal.record(started(plan_of(stage())), Cursor("0", 0, 0))
     journal.record(f.RequestOpened("r-1", kind, "r-1", "why", "May it?", options), AT)
     journal.record(f.SessionPaused("why", ("r-1",)), AT)
-    record_resume(journal, layout, Resumption(f.SessionResumed("ada")))
+    record_resume(journal, layout, f.SessionResumed("ada"))
     (request,) = journal.state.requests
     assert request.is_open is not answered
     assert request.answer == ("resume" if answered else None)
@@ -58,7 +58,7 @@ def test_a_resume_leaves_an_answer_that_was_given_first(tmp_path: Path) -> None:
     state = journal.state
     first = Answer("r-1", "retry", "bob", state.run_id, state.updated_at)
     assert give_answer(layout, first) is None
-    record_resume(journal, layout, Resumption(f.SessionResumed("ada")))
+    record_resume(journal, layout, f.SessionResumed("ada"))
     said = [(request.id, request.answer, request.answered_by) for request in journal.state.requests]
     assert said == [("r-1", "retry", "bob"), ("r-2", "resume", "ada")]
     journal.close()
@@ -74,7 +74,7 @@ def test_what_a_resume_asks_for_counts_after_a_crash_too(
     journal.record(started(plan_of(stage())), Cursor("0", 0, 0))
     if not is_crashed:
         journal.record(f.SessionPaused("lunch"), AT)
-    record_resume(journal, layout, Resumption(f.SessionResumed("ada", "be brief", **{option: True})))
+    record_resume(journal, layout, f.SessionResumed("ada", "be brief", **{option: True}))
     assert getattr(journal.state.settings, option)
     assert journal.state.note_texts == ("be brief",)
     journal.close()

@@ -25,6 +25,7 @@ SMALL = {
     "adapters.host.shutdown": "a facility of the machine",
     "adapters.host.tmux_child": "a program of its own",
     "app.graph_file": "a function of the public API",
+    "app.runs.follower": "the subscriptions of an engine",
     "app.runs.overview": "a class of the public API",
     "cli.repaired_runs": "loaded only by commands that look at runs",
     "definition.root_files": "a rule of its own",

@@ -2,19 +2,8 @@
 
 import os
 import pwd
-from typing import Any
 
-import click
-import pytest
 from tests.surface.terminal import WRITE_RESULT, Project
-
-from agentforge.cli.background import in_background
-from agentforge.cli.commands.loop import loop
-from agentforge.cli.commands.pipeline import pipeline
-from agentforge.cli.commands.resume import background_flags, refuse_resume_options, resume
-from agentforge.cli.invocation import Invocation
-from agentforge.cli.main import app
-from agentforge.cli.run_options import RunOptions, skipped_checks
 
 CHECKED = '    checks: [{name: test, run: "exit 1"}]\n'
 
@@ -54,39 +43,3 @@ def test_resume_that_is_refused_does_not_say_that_it_resumes(project: Project) -
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith("Error: the pipeline has no check 'nope'\n")
     assert project.events("auth") == before
-
-
-SKIPPED = dict.fromkeys(("test", "-v"), "--the server\nis down")
-OPTIONS = {"provider": None, "model": None, "context": None, "inputs": (), "commands": (), "settings": ()}
-RESUMED = {"force": False, "recompile": False, "record": False, "accept_damage": False, "approve": False}
-RESUMED |= {"restart_stage": False, "context": None, "provider": None, "detach": False}
-
-
-def understood(command: click.Command, line: list[str]) -> dict[str, str]:
-    """The checks that the process in the background is told to skip."""
-    assert line[0] == command.name
-    return skipped_checks(command.make_context(line[0], line[1:], **app.context_settings).params)
-
-
-@pytest.mark.parametrize(
-    ("command", "what"), [(pipeline, {"pipeline": "p.yaml"}), (loop, {"stage": "tidy", "count": 2})]
-)
-def test_run_in_the_background_skips_the_same_checks(command: click.Command, what: dict[str, Any]) -> None:
-    given = RunOptions("auth", OPTIONS, skip_checks=SKIPPED, **what)
-    assert understood(command, given.arguments("/project", "auth", None)) == SKIPPED
-
-
-def test_run_that_is_resumed_in_the_background_skips_the_same_checks() -> None:
-    line = in_background("resume", Invocation(), "auth", background_flags(**RESUMED, skip_checks=SKIPPED))
-    assert understood(resume, line) == SKIPPED
-
-
-@pytest.mark.parametrize(
-    ("given", "option"), [({"skip_checks": SKIPPED}, "--skip-check"), ({"approve": True}, "--yes")]
-)
-def test_stage_of_a_running_run_is_not_restarted_with_options_of_a_resume(
-    given: dict[str, Any], option: str
-) -> None:
-    refuse_resume_options("auth", {**RESUMED, "skip_checks": {}})
-    with pytest.raises(click.UsageError, match=f"{option} can't be used while session 'auth' is running"):
-        refuse_resume_options("auth", {**RESUMED, "skip_checks": {}, **given})

@@ -5,10 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 from tests.surface.terminal import WRITE_RESULT, Project
-
-from agentforge.cli.run_options import RunOptions
 
 WRITES = f'echo "$MOCK_ITERATION" >> made.txt; echo working; {WRITE_RESULT}'
 
@@ -141,10 +138,3 @@ def test_pipelines_and_loops_are_recorded_in_the_foreground_too(
     assert project.call(*form, "--foreground", "--record", env=env).code == 0
     assert len((project.run_dir("auth") / "cassette.jsonl").read_text().splitlines()) == 2
     assert project.call("replay", "auth").code == 0
-
-
-def test_a_run_in_the_background_is_recorded_with_record() -> None:
-    options = {"provider": None, "model": None, "context": None, "inputs": (), "commands": (), "settings": ()}
-    options_of_run = RunOptions("auth", options, pipeline="p.yaml", record=True)
-    assert "--record" in options_of_run.arguments("/project", "auth", None)
-    assert "--record" not in replace(options_of_run, record=False).arguments("/project", "auth", None)

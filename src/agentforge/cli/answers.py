@@ -45,6 +45,6 @@ def _detach(call: Invocation, reply: TargetAnswer, *, trusted: bool) -> int:
             engine.trust(session)
         background.refuse(session, force=False)
         await reply.give(engine, drive=False)
-        return Detached(session, lambda _: in_background("recover", call, session))
+        return Detached(session, in_background("recover", call, session))
 
     return show_detached(call, detach(call, prepare))

@@ -17,12 +17,15 @@ if TYPE_CHECKING:
     from agentforge.model.facts import TmuxSessionCleaned
 
 
+Arguments = Callable[["TmuxSessionCleaned | None"], list[str]]
+"""The arguments of the other process, given what was cleaned up before."""
+
+
 class Detached(Struct, frozen=True):
     """A run to start in the background."""
 
     session: str
-    arguments: "Callable[[TmuxSessionCleaned | None], list[str]]"
-    """The arguments of the other process, given what was cleaned up before."""
+    arguments: Arguments
     force: bool = False
 
 
@@ -75,19 +78,16 @@ def detach(call: Invocation, prepare: Prepare) -> Launched:
 
 
 def in_background(
-    command: str,
-    call: Invocation,
-    session: str,
-    flags: Sequence[str] = (),
-    cleaned: "TmuxSessionCleaned | None" = None,
-) -> list[str]:
-    """The arguments of a command on one session in the background."""
-    line = [command, "-C", call.root, f"--background={session}", *flags]
-    return [*line, *cleaned_argument(cleaned), "--", session]
+    command: str, call: Invocation, session: str, flags: Sequence[str] = (), words: Sequence[str] = ()
+) -> Arguments:
+    """A command in the background, on the session if there are no other `words`."""
 
+    def arguments(cleaned: "TmuxSessionCleaned | None") -> list[str]:
+        note = [] if cleaned is None else [f"--cleaned-tmux={cleaned.name}:{cleaned.pid or ''}"]
+        line = [command, "-C", call.root, f"--background={session}", *flags, *note]
+        return [*line, "--", *(words or [session])]
 
-def cleaned_argument(cleaned: "TmuxSessionCleaned | None") -> list[str]:
-    return [] if cleaned is None else [f"--cleaned-tmux={cleaned.name}:{cleaned.pid or ''}"]
+    return arguments
 
 
 def show_detached(call: Invocation, launched: Launched) -> int:

@@ -141,12 +141,6 @@ def options_of(*options: Callable[[Decorated], Decorated]) -> Callable[[Decorate
     return decorate
 
 
-record_option = click.option(
-    "--record", is_flag=True, help="Record the agents' work as a cassette, for `replay`."
-)
-yes_option = click.option(
-    "--yes", "approve", is_flag=True, help="Approve the results of stages without asking; not checkpoints."
-)
 json_option = click.option(
     "--json", "as_json", is_flag=True, callback=_keep, expose_value=False, help="Print JSON."
 )

@@ -22,18 +22,6 @@ from agentforge.version import __version__
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-PLAIN = frozenset(
-    {
-        *("--force", "--resume", "--recompile", "--record", "--foreground", "--no-tmux", "--tmux"),
-        *("--trust", "--trust-project", "--yes"),
-    }
-)
-VALUED = frozenset(
-    {
-        *("--provider", "--model", "--provider-config", "--context", "--input", "-i", "--command"),
-        *("--skip-check", "--reason"),
-    }
-)
 OURS = frozenset({"-C", "--project", "--log-level", "--log-format"})
 """Options of the program itself that take a value; they may stay where they are."""
 GROUPS: dict[str, dict[str, str]] = {
@@ -110,14 +98,30 @@ def move_flags_behind_command(arguments: Sequence[str], is_command: Callable[[st
     rest = list(arguments)
     while rest and rest[0].startswith("-") and rest[0] not in ("-", "--"):
         name, equals, _ = rest[0].partition("=")
-        taken = 1 if equals or name not in VALUED | OURS else 2
-        (moved if name in PLAIN | VALUED else kept).extend(rest[:taken])
+        is_ours = name in OURS
+        option = None if is_ours else _options_of_stages().get(name)
+        taken = 2 if not equals and (is_ours or (option and not option.is_flag)) else 1
+        (moved if option else kept).extend(rest[:taken])
         rest = rest[taken:]
     if not moved or not rest:
         return list(arguments)
     if "--resume" in moved and not is_command(rest[0]):
         return [*kept, "resume", *(flag for flag in moved if flag != "--resume"), *rest]
     return [*kept, rest[0], *moved, *rest[1:]]
+
+
+def _options_of_stages() -> dict[str, click.Option]:
+    """By their names; without those that the program itself has."""
+    from agentforge.cli.commands.loop import loop
+
+    own = {param.name for param in app.params} - {"trust_project"}
+    options = (param for param in loop.params if isinstance(param, click.Option) and not param.hidden)
+    return {
+        name: option
+        for option in options
+        if option.name not in own
+        for name in (*option.opts, *option.secondary_opts)
+    }
 
 
 class Commands(click.Group):

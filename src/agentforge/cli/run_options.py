@@ -1,87 +1,59 @@
-"""The options of a start: what to run, and the overrides of the definition."""
+"""The options of starting and resuming, made of the rows of `model/run_options.py`, and what they say."""
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 import click
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agentforge.cli.background import cleaned_argument
-from agentforge.cli.invocation import options_of
+from agentforge.cli.invocation import Decorated, options_of
 from agentforge.cli.output import note
 from agentforge.model.plan import Overrides
+from agentforge.model.run_options import Argument, Options, OverrideOptions, arguments_of, overrides_of
 
 if TYPE_CHECKING:
     from agentforge import Compiled, Engine
-    from agentforge.model.facts import TmuxSessionCleaned
 
 
-override_options = options_of(
-    click.option(
-        "-i", "--input", "inputs", multiple=True, metavar="PATH", help="Input file, folder or glob."
-    ),
-    click.option("--provider", metavar="NAME", help="Provider to use (overrides the definition)."),
-    click.option("--model", metavar="NAME", help="Model to use (overrides the definition)."),
-    click.option(
-        "--provider-config",
-        "settings",
-        multiple=True,
-        metavar="KEY=VALUE",
-        help="Provider setting (overrides the definition). The value is YAML; a.b=1 sets b within a.",
-    ),
-    click.option("--context", metavar="TEXT", help="Text for ${CONTEXT} in every prompt."),
-    click.option(
-        "--command", "commands", multiple=True, metavar="KEY=CMD", help="Command for agents and checks."
-    ),
-)
+def options_for(kind: type[Any]) -> Callable[[Decorated], Decorated]:
+    """The options that have a help text. Pairs such as KEY=CMD and lists can be given several times."""
+    found = []
+    for name, row in arguments_of(kind).items():
+        if row.help:
+            found.append(_option(name, row, kind.__annotations__[name].__origin__))
+        if name == "skip_checks":
+            why = "Why the checks are skipped; recorded in the log."
+            found.append(click.option("--reason", metavar="TEXT", help=why))
+    return options_of(*found)
 
 
-skip_check_options = options_of(
-    click.option(
-        "--skip-check",
-        "skipped",
-        multiple=True,
-        metavar="NAME",
-        help="Skip this check; requires --reason.",
-    ),
-    click.option("--reason", metavar="TEXT", help="Why the checks are skipped; recorded in the log."),
-)
+def _option(name: str, row: Argument, type: Any) -> Callable[[Decorated], Decorated]:
+    flags = row.flags or (f"--{name.replace('_', '-')}",)
+    if type is bool:
+        return click.option(*flags, name, is_flag=True, help=row.help)
+    if row.default is not None:
+        return click.option(*flags, name, multiple=True, metavar=row.metavar, help=row.help)
+    return click.option(*flags, name, type=get_args(type)[0], metavar=row.metavar, help=row.help)
 
 
-def skipped_checks(options: dict[str, Any]) -> dict[str, str]:
-    """Take the options of `skip_check_options` out of others: the reason for each check."""
-    names, reason = options.pop("skipped"), options.pop("reason")
+def taken(kind: type[Options], options: dict[str, Any]) -> Options:
+    """Take the options of `options_for(kind)` out of others, as arguments of `Engine`."""
+    found = {name: options.pop(name) for name in arguments_of(kind) if name in options}
+    for name, read in (("provider_config", _settings), ("commands", _commands)):
+        if name in found:
+            found[name] = read(found[name])
+    if "skip_checks" in found:
+        found["skip_checks"] = _reasons(found["skip_checks"], options.pop("reason"))
+    return cast(Options, found)
+
+
+def _reasons(names: Sequence[str], reason: str | None) -> dict[str, str]:
     if names and not (reason or "").strip():
         raise click.UsageError("--skip-check needs --reason TEXT: the log records why a check was skipped")
     if reason is not None and not names:
         raise click.UsageError("--reason says why checks are skipped: use it with --skip-check NAME")
-    return dict.fromkeys(names, reason)
-
-
-def skipped_arguments(skipped: Mapping[str, str]) -> list[str]:
-    """As command-line arguments: one reason applies to all."""
-    reasons = [f"--reason={reason}" for reason in dict.fromkeys(skipped.values())]
-    return [*(f"--skip-check={name}" for name in skipped), *reasons]
-
-
-def overrides_from(options: dict[str, Any]) -> Overrides:
-    return Overrides(
-        options["provider"],
-        options["model"],
-        options["context"],
-        tuple(options["inputs"]),
-        _commands(options["commands"]),
-        config=_settings(options["settings"]),
-    )
-
-
-def to_arguments(options: dict[str, Any]) -> list[str]:
-    """The options as command-line arguments, for another process of this program."""
-    found = [f"--{name}={options[name]}" for name in ("provider", "model", "context") if options[name]]
-    found += [f"--input={value}" for value in options["inputs"]]
-    found += [f"--provider-config={value}" for value in options["settings"]]
-    return found + [f"--command={value}" for value in options["commands"]]
+    return dict.fromkeys(names, reason or "")
 
 
 def _settings(pairs: tuple[str, ...]) -> dict[str, Any]:
@@ -104,64 +76,64 @@ def _commands(pairs: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-class RunOptions(Struct, frozen=True):
+def options_given(context: click.Context) -> dict[str, str]:
+    """The options of this call, without those that all commands have: how each is spelled, by its name."""
+    return {
+        name: option.opts[-1]
+        for option in context.command.params
+        if isinstance(option, click.Option) and not option.hidden
+        if (name := option.name) is not None and context.params.get(name)
+    }
+
+
+def repeated(context: click.Context, *, trusted: bool) -> list[str]:
+    """These options for the same command in the background. `trusted`: the person was asked since."""
+    found = ["--trust"] if trusted else []
+    for name, flag in options_given(context).items():
+        value = context.params[name]
+        if name in ("foreground", "detach", "trust"):
+            continue
+        if value is True:
+            found.append(flag)
+        else:
+            found += [f"{flag}={each}" for each in (value if isinstance(value, tuple) else (value,))]
+    return found
+
+
+class Definition(Struct, frozen=True):
+    """A pipeline or a stage to run, as the command line names it."""
+
     session: str | None
-    options: dict[str, Any]
-    """Those of `override_options`."""
+    overrides: Overrides
     pipeline: str | None = None
     stage: str | None = None
     count: int | None = None
     """How often to run the pipeline, or the maximum iterations of the stage."""
-    force: bool = False
-    recompile: bool = False
-    is_resumed: bool = False
-    record: bool = False
-    trust: bool = False
-    approve: bool = False
-    skip_checks: dict[str, str] = {}
 
     def compiled(self, engine: "Engine") -> "Compiled":
-        overrides = overrides_from(self.options)
         if self.stage is not None:
-            return engine.compile(
-                stage=self.stage, session=self.session, max_iterations=self.count, overrides=overrides
+            compiled = engine.compile(
+                stage=self.stage, session=self.session, max_iterations=self.count, overrides=self.overrides
             )
-        return engine.compile(
-            self.pipeline, session=self.session, passes=self.count or 1, overrides=overrides
-        )
+        else:
+            compiled = engine.compile(
+                self.pipeline, session=self.session, passes=self.count or 1, overrides=self.overrides
+            )
+        show_warnings(compiled)
+        return compiled
 
-    def recompiled(self, engine: "Engine") -> "Compiled | bool":
-        """The new plan of a resumed run, or False if it keeps its own."""
-        if not self.recompile or self.session is None:
-            return False
+    def recompiled(self, engine: "Engine", session: str) -> "Compiled":
+        """The new plan of a resumed run."""
         # The context given to a resumed run is added to its own, not put in its place.
-        overrides = overrides_from({**self.options, "context": None})
+        overrides = replace(self.overrides, context=None)
         if self.stage is not None:
-            return engine.recompile(self.session, overrides=replace(overrides, max_iterations=self.count))
-        return engine.recompile(self.session, self.pipeline, overrides=overrides, passes=self.count)
-
-    def arguments(self, project: str, session: str, cleaned: "TmuxSessionCleaned | None") -> list[str]:
-        """The arguments of the same call in the background."""
-        flags = {
-            "--force": self.force,
-            "--resume": self.is_resumed,
-            "--recompile": self.recompile,
-            "--record": self.record,
-            "--trust": self.trust,
-            "--yes": self.approve,
-        }
-        line = ["pipeline" if self.stage is None else "loop", "-C", project, f"--background={session}"]
-        line.append("--foreground")
-        line += [flag for flag, given in flags.items() if given]
-        line += [*skipped_arguments(self.skip_checks), *cleaned_argument(cleaned)]
-        count = [] if self.count is None else [str(self.count)]
-        return [*line, *to_arguments(self.options), "--", self.stage or self.pipeline or "", session, *count]
+            return engine.recompile(session, overrides=replace(overrides, max_iterations=self.count))
+        return engine.recompile(session, self.pipeline, overrides=overrides, passes=self.count)
 
 
-def compile_and_warn(compile: "Callable[[Engine], Compiled]", engine: "Engine") -> "Compiled":
-    compiled = compile(engine)
-    show_warnings(compiled)
-    return compiled
+def definition_of(options: dict[str, Any], session: str | None, **what: Any) -> Definition:
+    """Takes the overrides out of the options. `what`: the pipeline or the stage, and the count."""
+    return Definition(session, overrides_of(taken(OverrideOptions, options)), **what)
 
 
 def show_warnings(compiled: "Compiled") -> None:

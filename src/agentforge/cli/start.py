@@ -1,25 +1,34 @@
 """Start and resume runs, attached to the terminal or in the background: shared by several commands."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
-from msgspec.structs import replace
+from msgspec import Struct
 
 from agentforge.cli import exit_codes
-from agentforge.cli.background import Detached, cleaned_option, detach, in_background, show_detached
-from agentforge.cli.invocation import Invocation, invocation, options_of, record_option, yes_option
+from agentforge.cli.background import (
+    Arguments,
+    Detached,
+    cleaned_option,
+    detach,
+    in_background,
+    show_detached,
+)
+from agentforge.cli.invocation import Invocation, invocation, options_of
 from agentforge.cli.output import echo, echo_wrapped, ignore_closed_stdout, note, with_program
 from agentforge.cli.run_options import (
-    RunOptions,
-    compile_and_warn,
+    Definition,
+    options_for,
+    options_given,
+    repeated,
     show_warnings,
-    skip_check_options,
-    skipped_checks,
+    taken,
 )
 from agentforge.cli.trust import ask_for_trust, trust_existing, trust_option
 from agentforge.model.errors import LogCorrupt
+from agentforge.model.run_options import OverrideOptions, ResumeOptions, StartOptions
 from agentforge.model.status import FINAL
 from agentforge.views.lines.requests import request_lines
 from agentforge.views.stage_progress import current_step
@@ -27,31 +36,23 @@ from agentforge.views.status import resume_command_of
 
 if TYPE_CHECKING:
     from agentforge import Background, Compiled, Engine, RunInfo, RunResult
-    from agentforge.model.facts import AnyFact
 
 
-def start_attached(given: RunOptions, notes: "Sequence[AnyFact]" = ()) -> int:
+def start_attached(what: Definition, how: StartOptions, *, trust: bool) -> int:
     """Start a run and stay attached to it."""
     from agentforge.cli.attached import drive_and_ask
     from agentforge.cli.log_output import current_session
 
     call = invocation()
-    trusted = _is_trusted(call, given)
+    trusted = _is_trusted(call, what.session, how, given=trust)
 
     async def work(engine: "Engine") -> "RunResult":
-        compiled = compile_and_warn(given.compiled, engine)
+        compiled = what.compiled(engine)
         current_session.set(compiled.plan.session.name)
         if trusted:
             trust_existing(engine, compiled.plan.session.name)
         _announce_agents(call, engine, compiled)
-        return await engine.start(
-            compiled,
-            force=given.force,
-            notes=notes,
-            record=given.record,
-            approve=given.approve,
-            skip_checks=given.skip_checks,
-        )
+        return await engine.start(compiled, **how)
 
     return drive_and_ask(call, work) or exit_codes.COMPLETED
 
@@ -64,19 +65,18 @@ def _announce_agents(call: Invocation, engine: "Engine", compiled: "Compiled") -
             echo_wrapped(line)
 
 
-def _is_trusted(call: Invocation, given: RunOptions) -> bool:
-    """Whether the person trusts the run that is resumed, or that has the name of the new one."""
-    name = given.session
-    if name is None or not (given.force or given.is_resumed) or name not in call.runs.sessions():
-        return given.trust
+def _is_trusted(call: Invocation, session: str | None, how: StartOptions, *, given: bool) -> bool:
+    """Whether the person trusts the run that has the name of the new one."""
+    if session is None or not how.get("force") or session not in call.runs.sessions():
+        return given
     # A log that can't be read names nothing to execute: --force archives the run.
     with suppress(LogCorrupt):
-        return ask_for_trust(call, name, given=given.trust)
-    return given.trust
+        return ask_for_trust(call, session, given=given)
+    return given
 
 
 start_options = options_of(
-    click.option("--force", is_flag=True, help="Stop and archive any run with this name, then start over."),
+    options_for(StartOptions),
     click.option("--resume", "is_resumed", is_flag=True, help="Resume the session instead of starting it."),
     click.option("--recompile", is_flag=True, help="With --resume: recompile the definition first."),
     click.option(
@@ -87,181 +87,125 @@ start_options = options_of(
         help="Stay attached, or run in the background.  [default: --tmux]",
     ),
     trust_option,
-    record_option,
-    yes_option,
-    skip_check_options,
     cleaned_option,
+    options_for(OverrideOptions),
 )
 
 
-def start_or_resume(options: dict[str, Any], **what: Any) -> int:
+def start_or_resume(options: dict[str, Any], what: Definition) -> int:
+    """`options`: those of `start_options`."""
     from agentforge.model.session_name import session_name
 
-    if what["session"] is not None:
-        session_name(what["session"])
-    foreground, notes = options.pop("foreground"), options.pop("notes")
-    names = ("force", "recompile", "is_resumed", "record", "trust", "approve")
-    how = {name: options.pop(name) for name in names}
-    skipped = skipped_checks(options)
-    given = RunOptions(options=options, skip_checks=skipped, **what, **how)
-    if given.is_resumed:
-        _refuse_ignored_options(given)
-    if not foreground:
-        return _start_in_background(invocation(), given)
-    if given.is_resumed:
-        return resume_attached(
-            invocation(),
-            what["session"],
-            context=options["context"],
-            force=given.force,
-            recompile=given.recompiled,
-            notes=notes,
-            record=given.record,
-            trust=given.trust,
-            approve=given.approve,
-            skip_checks=given.skip_checks,
+    call, context = invocation(), click.get_current_context()
+    session, trust = what.session, options["trust"]
+    if session is not None:
+        session_name(session)
+
+    def again(session: str, trusted: bool) -> Arguments:
+        flags = ["--foreground", *repeated(context, trusted=trusted)]
+        count = [] if what.count is None else [str(what.count)]
+        words = [what.stage or what.pipeline or "", session, *count]
+        return in_background(str(context.command.name), call, session, flags, words)
+
+    if session is not None and options["is_resumed"]:
+        recompile = options["recompile"]
+        if not recompile:
+            _refuse_ignored_options(call, session, what, options_given(context))
+        resumption = Resumption(
+            session,
+            taken(ResumeOptions, options),
+            what.overrides.context,
+            lambda engine: what.recompiled(engine, session) if recompile else False,
+            again,
+            trust=trust,
         )
-    return start_attached(given, notes)
-
-
-async def _validate(call: Invocation, engine: "Engine", given: RunOptions, background: "Background") -> str:
-    """Report errors while the terminal is still attached. Returns the session."""
-    if given.is_resumed and given.session is not None:
-        background.refuse(given.session, force=given.force)
-        engine.validate_resume(
-            given.session,
-            force=given.force,
-            recompile=given.recompiled(engine),
-            approve=given.approve,
-            skip_checks=given.skip_checks,
-        )
-        return given.session
-    compiled = compile_and_warn(given.compiled, engine)
-    session = compiled.plan.session.name
-    background.refuse(session, force=given.force)
-    await engine.validate_start(
-        compiled, force=given.force, approve=given.approve, skip_checks=given.skip_checks
-    )
-    _announce_agents(call, engine, compiled)
-    return session
-
-
-def _refuse_ignored_options(given: RunOptions) -> None:
-    """Reject options that would change the plan: they need --recompile on a resume."""
-    plan = invocation().runs.info(given.session or "").plan
-    if given.recompile:
-        return
-    names = {
-        "provider": "--provider",
-        "model": "--model",
-        "settings": "--provider-config",
-        "inputs": "--input",
-        "commands": "--command",
-    }
-    for name, option in names.items():
-        if given.options[name]:
-            raise click.UsageError(f"a resumed run keeps its plan: use --recompile with {option}")
-    kept = plan.only_stage.termination.max if plan.mode == "loop" else plan.passes
-    if given.count not in (None, kept):
-        note(f"The run keeps its plan ({kept}, not {given.count}): use --recompile to change it.")
-
-
-def _start_in_background(call: Invocation, given: RunOptions) -> int:
-    """Start the run in tmux, after validating it here."""
-    given = replace(given, trust=_is_trusted(call, given))
+        return resume(call, resumption, is_detached=not options["foreground"])
+    how = taken(StartOptions, options)
+    if options["foreground"]:
+        return start_attached(what, how, trust=trust)
+    trusted = _is_trusted(call, session, how, given=trust)
 
     async def prepare(engine: "Engine", background: "Background") -> Detached:
-        if given.trust and given.session is not None:
-            trust_existing(engine, given.session)
-        session = await _validate(call, engine, given, background)
-        return Detached(session, lambda cleaned: given.arguments(call.root, session, cleaned), given.force)
+        if trusted and session is not None:
+            trust_existing(engine, session)
+        compiled, force = what.compiled(engine), how.get("force", False)
+        name = compiled.plan.session.name
+        background.refuse(name, force=force)
+        await engine.validate_start(compiled, **how)
+        _announce_agents(call, engine, compiled)
+        return Detached(name, again(name, trusted), force)
 
     return show_detached(call, detach(call, prepare))
 
 
-def resume_attached(
-    call: Invocation,
-    session: str,
-    *,
-    context: str | None,
-    force: bool,
-    recompile: "Callable[[Engine], Compiled | bool]",
-    accept_damage: bool = False,
-    notes: "Sequence[AnyFact]" = (),
-    record: bool = False,
-    trust: bool = False,
-    approve: bool = False,
-    restart_stage: bool = False,
-    provider: str | None = None,
-    skip_checks: Mapping[str, str] | None = None,
-) -> int:
+def _refuse_ignored_options(
+    call: Invocation, session: str, what: Definition, given: Mapping[str, str]
+) -> None:
+    """Reject options that would change the plan: they need --recompile on a resume."""
+    plan = call.runs.info(session).plan
+    for name, flag in given.items():
+        if name in OverrideOptions.__annotations__ and name != "context":
+            raise click.UsageError(f"a resumed run keeps its plan: use --recompile with {flag}")
+    kept = plan.only_stage.termination.max if plan.mode == "loop" else plan.passes
+    if what.count not in (None, kept):
+        note(f"The run keeps its plan ({kept}, not {what.count}): use --recompile to change it.")
+
+
+class Resumption(Struct, frozen=True):
+    """A run to resume, as the command line says it."""
+
+    session: str
+    how: ResumeOptions
+    context: str | None
+    recompile: "Callable[[Engine], Compiled | bool]"
+    again: Callable[[str, bool], Arguments]
+    """The arguments of the same call in the background, for a session that the person trusts or not."""
+    trust: bool = False
+
+
+def resume(call: Invocation, what: Resumption, *, is_detached: bool) -> int:
+    """Resume a run here or, after validating it here, in tmux."""
+    session, how = what.session, what.how
+    trusted = ask_for_trust(call, session, given=what.trust)
+    if not is_detached:
+        return _resume_attached(call, what, trusted=trusted)
+
+    async def prepare(engine: "Engine", background: "Background") -> Detached:
+        force = how.get("force", False)
+        if trusted:
+            engine.trust(session)
+        background.refuse(session, force=force)
+        engine.validate_resume(session, recompile=what.recompile(engine), **how)
+        return Detached(session, what.again(session, trusted), force)
+
+    return show_detached(call, detach(call, prepare))
+
+
+def _resume_attached(call: Invocation, what: Resumption, *, trusted: bool) -> int:
     from agentforge.cli.attached import drive_and_ask
     from agentforge.cli.log_output import current_session
 
-    trusted = ask_for_trust(call, session, given=trust)
+    session, how = what.session, what.how
     info = call.runs.info(session)
     asks_only = resume_command_of(session, info.state, info.status) is None
-    is_continued = info.state.status not in FINAL and (not asks_only or restart_stage or approve)
+    is_answered = not asks_only or how.get("restart_stage") or how.get("approve")
+    is_continued = info.state.status not in FINAL and is_answered
 
     async def work(engine: "Engine") -> "RunResult":
         current_session.set(session)
         if trusted:
             engine.trust(session)
-        compiled = recompile(engine)
+        compiled = what.recompile(engine)
         if is_continued or not isinstance(compiled, bool):
-            engine.validate_resume(
-                session,
-                force=force,
-                recompile=compiled,
-                restart_stage=restart_stage,
-                provider=provider,
-                approve=approve,
-                skip_checks=skip_checks,
-            )
+            engine.validate_resume(session, recompile=compiled, **how)
         if is_continued and not call.as_json:
             echo(f"Resuming session '{info.session}' from {_place(info)}")
             _print_open_requests(call, info)
         if not isinstance(compiled, bool):
             show_warnings(compiled)
-        return await engine.resume(
-            session,
-            context,
-            force=force,
-            accept_damage=accept_damage,
-            recompile=compiled,
-            notes=notes,
-            record=record,
-            approve=approve,
-            restart_stage=restart_stage,
-            provider=provider,
-            skip_checks=skip_checks,
-        )
+        return await engine.resume(session, what.context, recompile=compiled, **how)
 
     return drive_and_ask(call, work) or exit_codes.COMPLETED
-
-
-def resume_detached(
-    call: Invocation,
-    session: str,
-    flags: Sequence[str],
-    *,
-    force: bool,
-    recompile: "Callable[[Engine], Compiled | bool]",
-    trust: bool,
-    **how: Any,
-) -> int:
-    """Resume the run in tmux, after validating it here."""
-    trusted = ask_for_trust(call, session, given=trust)
-
-    async def prepare(engine: "Engine", background: "Background") -> Detached:
-        if trusted:
-            engine.trust(session)
-        background.refuse(session, force=force)
-        engine.validate_resume(session, force=force, recompile=recompile(engine), **how)
-        more = [*flags, *(["--trust"] if trusted else [])]
-        return Detached(session, lambda cleaned: in_background("resume", call, session, more, cleaned), force)
-
-    return show_detached(call, detach(call, prepare))
 
 
 def _print_open_requests(call: Invocation, info: "RunInfo") -> None:

@@ -5,13 +5,12 @@ environment.
 """
 
 import os
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 from msgspec.structs import replace
 
-from agentforge.adapters.host.clock import SystemClock
 from agentforge.app.definitions import DefinitionKind, Definitions, LintResult
 from agentforge.app.hooks import HookRegistry
 from agentforge.app.providers.offers import find_offers, refuse_untrusted
@@ -24,78 +23,56 @@ from agentforge.app.results import OpenRequest, RunInfo, RunResult, RunRow
 from agentforge.app.runs import controls
 from agentforge.app.runs.answers import Response, open_requests, respond
 from agentforge.app.runs.context import RunContext
-from agentforge.app.runs.follower import Follower
 from agentforge.app.runs.leases import Leases
 from agentforge.app.runs.lookup import Runs, Tail
 from agentforge.app.runs.recompile import recompiled
 from agentforge.app.runs.removal import OutdatedRuns, outdated_runs, remove_run
 from agentforge.app.runs.replay import CourseComparison, compare_course, compiled_for_replay
-from agentforge.app.runs.resume import Resumption, recover_run, resume_run, validate_resume
-from agentforge.app.runs.runner import Runner
+from agentforge.app.runs.resume import recover_run, resume_run, validate_resume
+from agentforge.app.runs.runner import STOP_GRACE, EngineOptions, Runner
 from agentforge.app.runs.start import run_settings, start_run, validate_start
 from agentforge.app.runs.trust import Trust
 from agentforge.app.runs.work import RunWork
 from agentforge.app.wiring import local_processes
 from agentforge.definition.compiler import Compiled, PipelineSource, compile_pipeline, compile_stage
 from agentforge.definition.settings_check import SettingsCheck
-from agentforge.model import facts as f
 from agentforge.model.errors import InvalidRequest
 from agentforge.model.event import Event
-from agentforge.model.hook import OnFailure
 from agentforge.model.plan import Overrides, Plan
-from agentforge.ports.clock import Clock
+from agentforge.model.run_options import (
+    ResumeOptions,
+    RunOptions,
+    StartOptions,
+    completed,
+    overrides_of,
+)
 from agentforge.ports.event_log import Head
 from agentforge.ports.provider import Provider
 from agentforge.runtime.iteration_files import light_iterations, write_iteration_files
-from agentforge.runtime.supervision import SupervisorLimits
 from agentforge.sdk.hooks import HookDecorators
 from agentforge.views.lines.agents import agents_line
 from agentforge.views.lines.dry_run import preview, readiness_lines
 
 
 class Engine(HookDecorators):
-    STOP_GRACE: ClassVar[float] = 30.0
-    """The default of `stop_grace`: seconds for an agent to finish its iteration when the run is stopped."""
+    STOP_GRACE: ClassVar[float] = STOP_GRACE
+    """The default of `stop_grace`."""
 
-    def __init__(
-        self,
-        workdir: str | os.PathLike[str] = ".",
-        *,
-        providers: Mapping[str, Provider] | None = None,
-        environ: Mapping[str, str] | None = None,
-        limits: SupervisorLimits | None = None,
-        stop_grace: float = STOP_GRACE,
-        clock: Clock | None = None,
-        sandboxed: bool = False,
-        hook_errors: OnFailure = "continue",
-    ) -> None:
-        """`workdir` is the project's folder. `sandboxed`: the whole process is isolated, so providers that
-        require a sandbox can run without one. `hook_errors`: what a run does after an exception in a hook of
-        this program."""
+    def __init__(self, workdir: str | os.PathLike[str] = ".", **options: Unpack[EngineOptions]) -> None:
+        """`workdir` is the project's folder."""
+        options = completed(EngineOptions, options)
+        environ = options["environ"]
         self.environ = dict(os.environ if environ is None else environ)
         self.runs = runs = Runs(workdir, self.environ)
         self.project = runs.project
         self.definitions = Definitions(self.project, self.environ)
-        self._registry = Registry(lambda: find_offers(self.project, self.environ), providers)
-        self._hooks = HookRegistry(hook_errors)
-        self._clock = clock = clock or SystemClock()
-        processes = local_processes()
-        self._follower = Follower(runs)
-        trust = Trust(runs)
-        leases = Leases(runs, processes, clock, trust)
-        self._runner = Runner(
-            runs,
-            leases,
-            self._registry,
-            self._follower,
-            processes=processes,
-            clock=clock,
-            limits=limits or SupervisorLimits(),
-            stop_grace=stop_grace,
-            sandboxed=sandboxed,
-            hooks=self._hooks,
-        )
-        self._context = RunContext(runs, leases, trust, self._runner, processes, clock)
+        self._registry = Registry(lambda: find_offers(self.project, self.environ), options["providers"])
+        self._clock = options["clock"]
+        self._hooks = HookRegistry(options["hook_errors"])
+        processes, trust = local_processes(), Trust(runs)
+        leases = Leases(runs, processes, options["clock"], trust)
+        self._runner = Runner(runs, leases, self._registry, self._hooks, processes=processes, options=options)
+        self._context = RunContext(runs, leases, trust, self._runner, processes, options["clock"])
 
     async def __aenter__(self) -> "Engine":
         return self
@@ -111,39 +88,20 @@ class Engine(HookDecorators):
         *,
         stage: str | None = None,
         session: str | None = None,
-        max_iterations: int | None = None,
-        context: str | None = None,
-        provider: str | None = None,
-        model: str | None = None,
-        provider_config: Mapping[str, Any] | None = None,
-        inputs: Sequence[str] = (),
-        commands: Mapping[str, str] | None = None,
         passes: int = 1,
-        force: bool = False,
-        record: bool = False,
-        approve: bool = False,
-        skip_checks: Mapping[str, str] | None = None,
+        **how: Unpack[RunOptions],
     ) -> RunResult:
         """Run a pipeline (a file, a name, YAML text or a mapping) or a single stage until it ends or pauses.
-        `provider`, `model` and `provider_config` override the definition. `passes`: how often to run the
-        whole pipeline. `record`: record the agents' work as a cassette, `cassette.jsonl`. `approve`: give the
-        approvals of stages without asking; checkpoints are still asked. `skip_checks`: reasons, by the names
-        of checks that don't count; only for persons.
+        `passes`: how often to run the whole pipeline. `how`: what overrides the definition, and all of
+        `start`.
 
         Cancelling the task is a graceful stop: the agent may finish its iteration, then the run is paused.
         """
-        overrides = Overrides(provider, model, context, tuple(inputs), dict(commands or {}))
+        how = completed(RunOptions, how)
         compiled = self.compile(
-            pipeline,
-            stage=stage,
-            session=session,
-            max_iterations=max_iterations,
-            overrides=replace(overrides, config=dict(provider_config or {})),
-            passes=passes,
+            pipeline, stage=stage, session=session, overrides=overrides_of(how), passes=passes
         )
-        return await self.start(
-            compiled, force=force, record=record, approve=approve, skip_checks=skip_checks
-        )
+        return await start_run(self._context, compiled, how)
 
     def compile(
         self,
@@ -190,28 +148,14 @@ class Engine(HookDecorators):
         return recompiled(self.compile, plan, pipeline, overrides, passes)
 
     async def start(
-        self,
-        compiled: Compiled,
-        *,
-        force: bool = False,
-        notes: Sequence[f.AnyFact] = (),
-        record: bool = False,
-        replay: Replay | None = None,
-        approve: bool = False,
-        skip_checks: Mapping[str, str] | None = None,
+        self, compiled: Compiled, *, replay: Replay | None = None, **how: Unpack[StartOptions]
     ) -> RunResult:
-        """Run a compiled pipeline. `force` stops and archives an existing run with the name. `notes` are
-        facts about the start, for the log. `replay` is played back instead of calling providers."""
-        return await start_run(
-            self._context,
-            compiled,
-            force=force,
-            notes=notes,
-            record=record,
-            replay=replay,
-            approve=approve,
-            skip_checks=skip_checks or {},
-        )
+        """Run a compiled pipeline. `replay` is played back instead of calling providers. `force` stops and
+        archives an existing run with the name. `record`: record the agents' work as a cassette,
+        `cassette.jsonl`. `approve`: give the approvals of stages without asking; checkpoints are still asked.
+        `skip_checks`: reasons, by the names of checks that don't count; only for persons. `notes` are facts
+        about the start, for the log."""
+        return await start_run(self._context, compiled, completed(StartOptions, how), replay)
 
     def trust(self, session: str) -> None:
         """Allow this user's engines to drive a run that was not started here, such as one that came with a
@@ -234,80 +178,35 @@ class Engine(HookDecorators):
         session: str,
         context: str | None = None,
         *,
-        force: bool = False,
-        accept_damage: bool = False,
         recompile: Compiled | bool = False,
-        notes: Sequence[f.AnyFact] = (),
-        by: str = "person",
-        record: bool = False,
-        restart_stage: bool = False,
-        provider: str | None = None,
-        approve: bool = False,
-        skip_checks: Mapping[str, str] | None = None,
+        **how: Unpack[ResumeOptions],
     ) -> RunResult:
         """Resume a paused, failed or interrupted run. Resets failure counters. A run that waits for nothing
         but approvals and agents' questions is refused: answer them.
         `record`: record the agents' work from now on; a recorded run stays recorded. `restart_stage`: start
         the current stage over as its next visit; inside a parallel block, that of the `provider`. `approve`:
-        give the approvals of stages without asking from now on. `skip_checks`: as in `run`.
+        give the approvals of stages without asking from now on. `skip_checks`: as in `start`.
 
         The run keeps the plan that it was started with unless `recompile` is given: True compiles its
         current definition; the result of `recompile()` can be another pipeline.
         """
+        how = completed(ResumeOptions, how)
         return await resume_run(
-            self._context,
-            session,
-            Resumption(
-                f.SessionResumed(by, context, record, approve),
-                f.RestartRequested("requested", by, provider) if restart_stage else None,
-                force=force,
-                accept_damage=accept_damage,
-                notes=notes,
-                skip_checks=skip_checks or {},
-            ),
-            self._recompilation(session, recompile),
+            self._context, session, how, self._recompilation(session, recompile), text=context
         )
 
     async def validate_start(
-        self,
-        compiled: Compiled,
-        *,
-        force: bool = False,
-        replay: Replay | None = None,
-        approve: bool = False,
-        skip_checks: Mapping[str, str] | None = None,
+        self, compiled: Compiled, *, replay: Replay | None = None, **how: Unpack[StartOptions]
     ) -> None:
         """Raise the errors of `start` without starting anything."""
-        await validate_start(
-            self._context,
-            compiled,
-            force=force,
-            replay=replay,
-            approve=approve,
-            skip_checks=skip_checks or {},
-        )
+        await validate_start(self._context, compiled, completed(StartOptions, how), replay)
 
     def validate_resume(
-        self,
-        session: str,
-        *,
-        force: bool = False,
-        accept_damage: bool = False,
-        recompile: Compiled | bool = False,
-        restart_stage: bool = False,
-        provider: str | None = None,
-        approve: bool = False,
-        skip_checks: Mapping[str, str] | None = None,
+        self, session: str, *, recompile: Compiled | bool = False, **how: Unpack[ResumeOptions]
     ) -> None:
         """Raise the errors of `resume` that can be found without opening the run. Warns about nodes that it
         would skip because of a recompilation."""
-        how = Resumption(
-            f.SessionResumed("person", approve=approve),
-            f.RestartRequested("requested", "person", provider) if restart_stage else None,
-            force=force,
-            accept_damage=accept_damage,
-            skip_checks=skip_checks or {},
-        )
+        how = completed(ResumeOptions, how)
         validate_resume(self._context, session, how, self._recompilation(session, recompile))
 
     async def recover(self, session: str, *, accept_damage: bool = False) -> RunResult | None:
@@ -492,7 +391,7 @@ class Engine(HookDecorators):
 
     def subscribe(self, session: str | None = None) -> AsyncIterator[Event]:
         """Events as they become durable: of one run until it stops, or of all runs of this engine."""
-        return self._follower.follow(session)
+        return self._runner.follower.follow(session)
 
     # -- providers
 
@@ -511,7 +410,7 @@ class Engine(HookDecorators):
 
     async def close(self) -> None:
         """End the subscriptions, shut down the providers, and wait for notifications that are being sent."""
-        self._follower.close()
+        self._runner.follower.close()
         await self._registry.close()
         await self._runner.close()
 

@@ -2,30 +2,47 @@
 
 import asyncio
 import os
-from collections.abc import Iterator, Sequence
-from datetime import datetime
-from typing import Any
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, cast
 
-from agentforge.app.definitions import DefinitionKind, Definitions, LintResult
-from agentforge.app.providers.readiness import ProviderInfo, Readiness
-from agentforge.app.recording import Recording
-from agentforge.app.results import OpenRequest, RunInfo, RunResult, RunRow
-from agentforge.app.runs.lookup import Runs, Tail
-from agentforge.app.runs.removal import OutdatedRuns
-from agentforge.app.runs.replay import CourseComparison
-from agentforge.app.runs.work import RunWork
-from agentforge.definition.compiler import Compiled, PipelineSource
+from agentforge.app.definitions import Definitions
+from agentforge.app.runs.lookup import Runs
+from agentforge.app.runs.runner import EngineOptions
 from agentforge.model.event import Event
-from agentforge.ports.event_log import Head
-from agentforge.ports.provider import Provider
 from agentforge.sdk.engine import Engine
 from agentforge.sdk.hooks import HookDecorators
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _blocking(
+    method: Callable[Concatenate[Engine, P], Coroutine[Any, Any, R]],
+) -> "Callable[Concatenate[SyncEngine, P], R]":
+    """A method of `Engine`, with its arguments and their types, that waits for the result."""
+
+    @wraps(method)
+    def call(self: "SyncEngine", /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self._runner.run(method(self.engine, *args, **kwargs))
+
+    return call
+
+
+def _same(method: Callable[Concatenate[Engine, P], R]) -> "Callable[Concatenate[SyncEngine, P], R]":
+    """A method of `Engine` that doesn't wait anyway."""
+
+    @wraps(method)
+    def call(self: "SyncEngine", /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return method(self.engine, *args, **kwargs)
+
+    return call
 
 
 class SyncEngine(HookDecorators):
     """Wraps an Engine and its event loop; use it as a context manager."""
 
-    def __init__(self, workdir: str | os.PathLike[str] = ".", **options: Any) -> None:
+    def __init__(self, workdir: str | os.PathLike[str] = ".", **options: Unpack[EngineOptions]) -> None:
         self._runner = asyncio.Runner()
         self.engine = Engine(workdir, **options)
         self._hooks = self.engine._hooks
@@ -36,77 +53,6 @@ class SyncEngine(HookDecorators):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def run(self, pipeline: PipelineSource | None = None, **options: Any) -> RunResult:
-        return self._runner.run(self.engine.run(pipeline, **options))
-
-    def start(self, compiled: Compiled, **options: Any) -> RunResult:
-        return self._runner.run(self.engine.start(compiled, **options))
-
-    def validate_start(self, compiled: Compiled, **options: Any) -> None:
-        self._runner.run(self.engine.validate_start(compiled, **options))
-
-    def replay(self, source: str, pipeline: PipelineSource | None = None, **options: Any) -> RunResult:
-        return self._runner.run(self.engine.replay(source, pipeline, **options))
-
-    def resume(self, session: str, context: str | None = None, **options: Any) -> RunResult:
-        return self._runner.run(self.engine.resume(session, context, **options))
-
-    def recover(self, session: str, **options: Any) -> RunResult | None:
-        return self._runner.run(self.engine.recover(session, **options))
-
-    def answer(self, session: str, answer: str, **options: Any) -> RunResult | None:
-        return self._runner.run(self.engine.answer(session, answer, **options))
-
-    def steer(self, session: str, text: str, **options: Any) -> None:
-        self._runner.run(self.engine.steer(session, text, **options))
-
-    def restart_stage(self, session: str, reason: str = "requested", **options: Any) -> RunResult | None:
-        return self._runner.run(self.engine.restart_stage(session, reason, **options))
-
-    def pause(self, session: str, reason: str = "requested", *, now: bool = False) -> None:
-        self._runner.run(self.engine.pause(session, reason, now=now))
-
-    def cancel(self, session: str, reason: str = "requested") -> RunResult | None:
-        return self._runner.run(self.engine.cancel(session, reason))
-
-    def register_provider(self, name: str, provider: Provider) -> None:
-        self._runner.run(self.engine.register_provider(name, provider))
-
-    def unregister_provider(self, name: str) -> None:
-        self._runner.run(self.engine.unregister_provider(name))
-
-    def providers(self) -> Sequence[ProviderInfo]:
-        return self._runner.run(self.engine.providers())
-
-    def lint(self, name: str, kind: DefinitionKind) -> LintResult:
-        return self._runner.run(self.engine.lint(name, kind))
-
-    def lint_all(self) -> Sequence[LintResult]:
-        return self._runner.run(self.engine.lint_all())
-
-    def agents(self, compiled: Compiled) -> str:
-        return self.engine.agents(compiled)
-
-    def readiness(self, compiled: Compiled) -> Readiness:
-        return self._runner.run(self.engine.readiness(compiled))
-
-    def dry_run(self, compiled: Compiled) -> Sequence[str]:
-        return self._runner.run(self.engine.dry_run(compiled))
-
-    def subscribe(self, session: str) -> Iterator[Event]:
-        """Events of one run as they become durable, until it stops."""
-        events = self.engine.subscribe(session)
-        try:
-            while True:
-                try:
-                    yield self._runner.run(_next(events))
-                except StopAsyncIteration:
-                    return
-        finally:
-            self._runner.run(_close(events))
-
-    # -- calls that are synchronous anyway
-
     @property
     def runs(self) -> Runs:
         return self.engine.runs
@@ -115,75 +61,60 @@ class SyncEngine(HookDecorators):
     def definitions(self) -> Definitions:
         return self.engine.definitions
 
-    def compile(self, pipeline: PipelineSource | None = None, **options: Any) -> Compiled:
-        return self.engine.compile(pipeline, **options)
+    run = _blocking(Engine.run)
+    start = _blocking(Engine.start)
+    validate_start = _blocking(Engine.validate_start)
+    replay = _blocking(Engine.replay)
+    resume = _blocking(Engine.resume)
+    recover = _blocking(Engine.recover)
+    answer = _blocking(Engine.answer)
+    steer = _blocking(Engine.steer)
+    restart_stage = _blocking(Engine.restart_stage)
+    pause = _blocking(Engine.pause)
+    cancel = _blocking(Engine.cancel)
+    register_provider = _blocking(Engine.register_provider)
+    unregister_provider = _blocking(Engine.unregister_provider)
+    providers = _blocking(Engine.providers)
+    lint = _blocking(Engine.lint)
+    lint_all = _blocking(Engine.lint_all)
+    readiness = _blocking(Engine.readiness)
+    dry_run = _blocking(Engine.dry_run)
 
-    def recompile(self, session: str, pipeline: PipelineSource | None = None, **options: Any) -> Compiled:
-        return self.engine.recompile(session, pipeline, **options)
+    agents = _same(Engine.agents)
+    compile = _same(Engine.compile)
+    recompile = _same(Engine.recompile)
+    validate_resume = _same(Engine.validate_resume)
+    compile_replay = _same(Engine.compile_replay)
+    rehearse = _same(Engine.rehearse)
+    tail = _same(Engine.tail)
+    tidy = _same(Engine.tidy)
+    trust = _same(Engine.trust)
+    refuse_untrusted = _same(Engine.refuse_untrusted)
+    refuse_missing_hooks = _same(Engine.refuse_missing_hooks)
+    remove = _same(Engine.remove)
+    outdated = _same(Engine.outdated)
+    interrupt = _same(Engine.interrupt)
+    """May be called from another thread or a signal handler."""
+    requests = _same(Engine.requests)
+    status = _same(Engine.status)
+    list = _same(Engine.list)
+    inspect = _same(Engine.inspect)
+    work = _same(Engine.work)
+    events = _same(Engine.events)
 
-    def validate_resume(self, session: str, **options: Any) -> None:
-        self.engine.validate_resume(session, **options)
+    def subscribe(self, session: str) -> Iterator[Event]:
+        """Events of one run as they become durable, until it stops."""
+        events = cast(AsyncGenerator[Event, None], self.engine.subscribe(session))
 
-    def compile_replay(
-        self, recording: Recording, pipeline: PipelineSource | None = None, **options: Any
-    ) -> Compiled:
-        return self.engine.compile_replay(recording, pipeline, **options)
+        async def following() -> Event | None:
+            return await anext(events, None)
 
-    def rehearse(self, source: str, pipeline: PipelineSource | None = None) -> CourseComparison:
-        return self.engine.rehearse(source, pipeline)
-
-    def tail(self, session: str, after: Head | None = None) -> Tail:
-        return self.engine.tail(session, after)
-
-    def tidy(self, session: str | None = None) -> None:
-        self.engine.tidy(session)
-
-    def trust(self, session: str) -> None:
-        self.engine.trust(session)
-
-    def refuse_untrusted(self, session: str) -> None:
-        self.engine.refuse_untrusted(session)
-
-    def refuse_missing_hooks(self, session: str) -> None:
-        self.engine.refuse_missing_hooks(session)
-
-    def remove(self, session: str, *, ended_before: datetime | None = None) -> bool:
-        return self.engine.remove(session, ended_before=ended_before)
-
-    def outdated(self, before: datetime) -> OutdatedRuns:
-        return self.engine.outdated(before)
-
-    def interrupt(self, reason: str = "signal_interrupt", *, now: bool = False) -> bool:
-        """May be called from another thread or a signal handler."""
-        return self.engine.interrupt(reason, now=now)
-
-    def requests(self, session: str | None = None) -> Sequence[OpenRequest]:
-        return self.engine.requests(session)
-
-    def status(self, session: str) -> RunInfo:
-        return self.engine.status(session)
-
-    def list(self, count: int = 10) -> Sequence[RunRow]:
-        return self.engine.list(count)
-
-    def inspect(self, session: str) -> RunInfo:
-        return self.engine.inspect(session)
-
-    def work(self, session: str) -> RunWork:
-        return self.engine.work(session)
-
-    def events(self, session: str) -> Iterator[Event]:
-        return self.engine.events(session)
+        try:
+            while (event := self._runner.run(following())) is not None:
+                yield event
+        finally:
+            self._runner.run(events.aclose())
 
     def close(self) -> None:
         self._runner.run(self.engine.close())
         self._runner.close()
-
-
-async def _next(events: Any) -> Event:
-    event: Event = await anext(events)
-    return event
-
-
-async def _close(events: Any) -> None:
-    await events.aclose()

@@ -148,8 +148,8 @@ BUGS = (
         "agentforge.app.runs.start",
         "a replay doesn't approve without asking",
         "run_settings",
-        "RunSettings(delay=0.0, plateau_test=replay.recording.cassette.header.plateau_test, record=record, replay=replay.speed, replay_commands=replay.allow_commands, approve=approve)",
-        "RunSettings(delay=0.0, plateau_test=replay.recording.cassette.header.plateau_test, record=record, replay=replay.speed, replay_commands=replay.allow_commands)",
+        "RunSettings(delay=0.0, plateau_test=replay.recording.cassette.header.plateau_test, record=how['record'], replay=replay.speed, replay_commands=replay.allow_commands, approve=how['approve'])",
+        "RunSettings(delay=0.0, plateau_test=replay.recording.cassette.header.plateau_test, record=how['record'], replay=replay.speed, replay_commands=replay.allow_commands)",
         ("tests/sdk/test_recorded_answers.py",),
     ),
     Bug(

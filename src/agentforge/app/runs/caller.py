@@ -54,6 +54,10 @@ class Caller(Struct, frozen=True):
                     hint="ask a person to run the command",
                 )
 
+    def refuse_decisions(self, how: Mapping[str, object]) -> None:
+        """The same for the arguments of a call, of which only some decide for a person."""
+        self.refuse_agent(**{name: how[name] for name in DECISIONS if name in how})
+
     def refuse_own_agent(self, state: RunState, verb: str) -> None:
         """Not even what other agents may do to the run."""
         if any(mark.startswith(f"{state.run_id}/") for mark in self._marks()):

@@ -7,10 +7,10 @@ from msgspec.structs import replace
 from agentforge.app.redaction import references, stored_text
 from agentforge.app.results import RunResult
 from agentforge.app.runs.context import RunContext, reopen
-from agentforge.app.runs.resume import Resumption, refuse_long_note, resume_run
+from agentforge.app.runs.resume import refuse_long_note, resume_run
 from agentforge.engine.legal import refuse_cancel, refuse_note, refuse_pause, refuse_restart
-from agentforge.model import facts as f
 from agentforge.model.errors import InvalidRequest, RunActive
+from agentforge.model.run_options import ResumeOptions, completed
 from agentforge.runtime.controls import Control, ControlAction, send_control, visit_name
 
 
@@ -59,9 +59,9 @@ async def restart_stage(
         _send_restart(context, session, reason, provider=provider, by=by)
         return None
     hidden = stored_text(reason, context.runs.environ, "the reason")
-    restart = f.RestartRequested(hidden, by, provider)
+    how = completed(ResumeOptions, ResumeOptions(restart_stage=True, provider=provider, by=by))
     try:
-        return await resume_run(context, session, Resumption(f.SessionResumed(by), restart=restart))
+        return await resume_run(context, session, how, reason=hidden)
     except RunActive:
         # Another engine has continued it in the meantime.
         _send_restart(context, session, reason, provider=provider, by=by)

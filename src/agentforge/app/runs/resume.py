@@ -5,10 +5,9 @@ A run keeps the plan that it started with unless it is recompiled.
 
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Literal
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.app.redaction import references_of_answers, stored
@@ -28,6 +27,7 @@ from agentforge.model import facts as f
 from agentforge.model.errors import IllegalMove, InvalidRequest, RunActive
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import NestedNode, Plan
+from agentforge.model.run_options import ResumeOptions
 from agentforge.model.secrets import NO_SECRETS, SecretReferences
 from agentforge.model.state import MAX_NOTES_BYTES, RunState
 from agentforge.model.status import RunStatus
@@ -43,30 +43,23 @@ from agentforge.views.text import one_line
 log = logging.getLogger("agentforge.run")
 
 
-class Resumption(Struct, frozen=True):
-    """How a person continues a run."""
-
-    resumed: f.SessionResumed
-    restart: f.RestartRequested | None = None
-    """Start a stage over."""
-    force: bool = False
-    accept_damage: bool = False
-    notes: Sequence[f.AnyFact] = ()
-    skip_checks: Mapping[str, str] = {}
-    """Reasons, by the names of checks."""
-
-
 async def resume_run(
     context: RunContext,
     session: str,
-    how: Resumption,
+    how: ResumeOptions,
     recompile: Callable[[], Compiled | None] = lambda: None,
+    *,
+    text: str | None = None,
+    reason: str = "requested",
 ) -> RunResult:
-    _refuse_agent(context, how)
+    """`text`: what the person says to the agents. `reason`: why the stage is started over."""
+    context.caller.refuse_agent(steer=text)
+    context.caller.refuse_decisions(how)
     context.trust.refuse_untrusted(session)
     environ = context.runs.environ
-    how = replace(how, resumed=_stored(how.resumed, environ))
-    context.leases.refuse_other_engine(session, force=how.force)
+    resumed = _resumed(how, text, environ)
+    restart = f.RestartRequested(reason, how["by"], how["provider"]) if how["restart_stage"] else None
+    context.leases.refuse_other_engine(session, force=how["force"])
     _import_shell_run(context, session)
     compiled = recompile()
     if compiled is not None:
@@ -74,10 +67,10 @@ async def resume_run(
         before, settings = info.plan, info.state.settings
         plan = await context.runner.make_ready(compiled.plan, settings, is_new=True)
         compiled = without_secrets(replace(compiled, plan=plan), environ, before.pipeline.secrets)
-    if how.force:
+    if how["force"]:
         await stop_owner(context.runs, session, context.processes)
     journal = await reopen_to_work(
-        context, session, accept_damage=how.accept_damage, is_recompiled=compiled is not None
+        context, session, accept_damage=how["accept_damage"], is_recompiled=compiled is not None
     )
     layout = context.runs.layout(session)
     with context.leases.released_on_error(journal):
@@ -88,45 +81,33 @@ async def resume_run(
             _refuse_unanswered(journal.state, how)
         else:
             _change_plan(journal, layout, compiled)
-        waived = waivers(context, journal.plan, how.skip_checks)
+        waived = waivers(context, journal.plan, how["skip_checks"])
         facts = (f.CheckWaived(each.check, each.reason, each.by) for each in waived)
-        for note in (*how.notes, *facts):
+        for note in (*how["notes"], *facts):
             journal.record(note, journal.state.cursor)
         if context.caller.is_agent:
-            how = replace(how, resumed=replace(how.resumed, by="agent"))
+            resumed = replace(resumed, by="agent")
         # An answer counts as soon as its file exists; what it is based on must not be lost then.
         await journal.sync()
-        record_resume(journal, layout, how, references_of_answers(environ))
+        record_resume(journal, layout, resumed, restart, references_of_answers(environ))
     return await context.runner.drive(journal)
 
 
-def _refuse_agent(context: RunContext, how: Resumption) -> None:
-    context.caller.refuse_agent(
-        force=how.force,
-        approve=how.resumed.approve,
-        accept_damage=how.accept_damage,
-        skip_checks=how.skip_checks,
-        restart_stage=how.restart,
-        steer=how.resumed.context,
-    )
-
-
-def _stored(resumed: f.SessionResumed, environ: Mapping[str, str]) -> f.SessionResumed:
-    if not resumed.context:
+def _resumed(how: ResumeOptions, text: str | None, environ: Mapping[str, str]) -> f.SessionResumed:
+    resumed = f.SessionResumed(how["by"], text, how["record"], how["approve"])
+    if not text:
         return resumed
-    refuse_long_note(resumed.context, "the context")
-    context = stored(resumed.context, environ, "the context")
+    refuse_long_note(text, "the context")
+    context = stored(text, environ, "the context")
     return replace(resumed, context=context.text, secrets=context.secrets)
 
 
-def _refuse_unanswered(state: RunState, how: Resumption) -> None:
+def _refuse_unanswered(state: RunState, how: ResumeOptions) -> None:
     """Raise IllegalMove, with the command to use instead, if the run waits for nothing but approvals."""
     waiting = state.open_requests
-    if not state.waits or not waiting or len(waiting) < len(state.requests) or how.restart:
+    if not state.waits or not waiting or len(waiting) < len(state.requests) or how["restart_stage"]:
         return
-    if any(
-        request.resumes_with or (how.resumed.approve and request.kind == "approval") for request in waiting
-    ):
+    if any(request.resumes_with or (how["approve"] and request.kind == "approval") for request in waiting):
         return
     command = answer_command(state.session, waiting[0], "agentforge", only=len(waiting) == 1)
     raise IllegalMove(
@@ -138,26 +119,26 @@ def _refuse_unanswered(state: RunState, how: Resumption) -> None:
 def validate_resume(
     context: RunContext,
     session: str,
-    how: Resumption,
+    how: ResumeOptions,
     recompile: Callable[[], Compiled | None] = lambda: None,
 ) -> None:
     """Raise the errors of `resume` that can be found without opening the run."""
-    _refuse_agent(context, how)
+    context.caller.refuse_decisions(how)
     info = context.runs.info(session)
     context.caller.refuse_resume(info.state)
     context.trust.refuse_untrusted(session)
-    if not how.force:
+    if not how["force"]:
         context.leases.refuse_other_engine(session, force=False)
-    if info.status == "running" and not how.force:
+    if info.status == "running" and not how["force"]:
         raise active(context.runs, session)
     refuse_resume(info.state, info.plan)
-    if how.restart is not None:
-        refuse_restart(info.state, how.restart.provider)
+    if how["restart_stage"]:
+        refuse_restart(info.state, how["provider"])
     if (compiled := recompile()) is not None:
         _warn_if_skipped(_plan_changed(compiled.plan, info.plan, info.state))
-        waivers(context, compiled.plan, how.skip_checks)
+        waivers(context, compiled.plan, how["skip_checks"])
         return
-    waivers(context, info.plan, how.skip_checks)
+    waivers(context, info.plan, how["skip_checks"])
     context.runner.hooks.refuse_missing(info.plan, info.state.settings)
     if not is_answered(info.plan, info.state, context.runs.layout(session), context.clock.now()):
         _refuse_unanswered(info.state, how)
@@ -226,12 +207,16 @@ def refuse_long_note(text: str, what: str) -> None:
 
 
 def record_resume(
-    journal: Journal, layout: RunLayout, how: Resumption, secrets: SecretReferences = NO_SECRETS
+    journal: Journal,
+    layout: RunLayout,
+    resumed: f.SessionResumed,
+    restart: f.RestartRequested | None = None,
+    secrets: SecretReferences = NO_SECRETS,
 ) -> None:
     """Answer the requests that a resume answers, and record that the run continues, as recovered if its
     engine died. Other requests stay open."""
     drop_pauses(layout)
-    resumed, run_id = how.resumed, journal.state.run_id
+    run_id = journal.state.run_id
     for request in journal.state.open_requests:
         if (answer := request.resumes_with) is None:
             continue
@@ -240,8 +225,8 @@ def record_resume(
             journal.record(f.RequestAnswered(request.id, answer, resumed.by), request.at)
     # Another answer may have been first; the first one counts.
     record_answers(journal, layout, secrets)
-    if how.restart is not None:
-        journal.record(how.restart, journal.state.cursor)
+    if restart is not None:
+        journal.record(restart, journal.state.cursor)
     is_running = journal.state.status is RunStatus.RUNNING
     journal.record(_as_recovered(resumed) if is_running else resumed, journal.state.cursor)
 

@@ -2,13 +2,15 @@
 
 import asyncio
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import suppress
+from typing import Annotated, TypedDict
 
 from msgspec.structs import replace
 
 from agentforge.adapters.beads import Beads
 from agentforge.adapters.environment import secrets_in
+from agentforge.adapters.host.clock import SystemClock
 from agentforge.adapters.httpx_webhooks import HttpxWebhooks
 from agentforge.adapters.providers.mock import is_mock_mode
 from agentforge.adapters.providers.replay import load_cassette
@@ -30,8 +32,10 @@ from agentforge.app.wiring import checked_trees, sandboxes, trees_of
 from agentforge.definition.precedence import JUDGE_PROVIDER
 from agentforge.model.cassette import Cassette
 from agentforge.model.errors import LogConflict, StorageFailed
+from agentforge.model.hook import OnFailure
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import Plan
+from agentforge.model.run_options import Argument
 from agentforge.model.state import RunSettings
 from agentforge.model.status import RunStatus
 from agentforge.ports.clock import Clock
@@ -63,20 +67,34 @@ from agentforge.system.tools import resolve_tools
 log = logging.getLogger("agentforge.run")
 
 
+STOP_GRACE = 30.0
+
+
+class EngineOptions(TypedDict, total=False):
+    """Of `Engine` and `SyncEngine`."""
+
+    providers: Annotated[Mapping[str, Provider] | None, Argument(None)]
+    environ: Annotated[Mapping[str, str] | None, Argument(None)]
+    limits: Annotated[SupervisorLimits, Argument(SupervisorLimits())]
+    stop_grace: Annotated[float, Argument(STOP_GRACE)]
+    """Seconds for an agent to finish its iteration when the run is stopped."""
+    clock: Annotated[Clock, Argument(SystemClock())]
+    sandboxed: Annotated[bool, Argument(False)]
+    """The whole process is isolated, so providers that require a sandbox can run without one."""
+    hook_errors: Annotated[OnFailure, Argument("continue")]
+    """What a run does after an exception in a hook of this program."""
+
+
 class Runner:
     def __init__(
         self,
         runs: Runs,
         leases: Leases,
         registry: Registry,
-        follower: Follower,
+        hooks: HookRegistry,
         *,
         processes: Processes,
-        clock: Clock,
-        limits: SupervisorLimits,
-        stop_grace: float,
-        sandboxed: bool = False,
-        hooks: HookRegistry,
+        options: EngineOptions,
     ) -> None:
         self._runs = runs
         self._environ = runs.environ
@@ -84,13 +102,10 @@ class Runner:
         self._placeholders = Placeholders(runs.project)
         self._leases = leases
         self._registry = registry
-        self._follower = follower
-        self._processes = processes
-        self._clock = clock
-        self._limits = limits
-        self._stop_grace = stop_grace
-        self._sandboxed = sandboxed
+        self.follower = Follower(runs)
         self.hooks = hooks
+        self._processes = processes
+        self._options = options
         self._sender = Sender()
         self._drivers: dict[str, Driver] = {}
         self._released: dict[str, asyncio.Event] = {}
@@ -130,7 +145,7 @@ class Runner:
             plan,
             RunProviders(self._registry, plan, self._environ),
             self._sandboxes,
-            sandboxed=self._sandboxed,
+            sandboxed=self._options["sandboxed"],
             chooses_judge=is_new and not self._environ.get(JUDGE_PROVIDER),
             queue=queue,
         )
@@ -160,8 +175,8 @@ class Runner:
         self._drivers[session] = driver
         self._registry.hold(session, _needed(journal))
         released = self._released[session] = asyncio.Event()
-        self._follower.begin(session, journal.opened_at)
-        journal.observe(self._follower.notify)
+        self.follower.begin(session, journal.opened_at)
+        journal.observe(self.follower.notify)
         notifier = self._notifier(journal)
         task = asyncio.create_task(driver.drive())
         is_written = False
@@ -171,7 +186,7 @@ class Runner:
             is_written = True
             self._write_last_files(journal, layout)
         except asyncio.CancelledError:
-            driver.ask_to_pause("cancelled_by_caller", grace=self._stop_grace)
+            driver.ask_to_pause("cancelled_by_caller", grace=self._options["stop_grace"])
             await task
             is_written = True
             self._write_last_files(journal, layout)
@@ -198,7 +213,7 @@ class Runner:
 
     def interrupt(self, reason: str, *, now: bool) -> bool:
         for driver in self._drivers.values():
-            driver.ask_to_pause(reason, grace=self._stop_grace, now=now)
+            driver.ask_to_pause(reason, grace=self._options["stop_grace"], now=now)
         return bool(self._drivers)
 
     async def wait_until_released(self, session: str, seconds: float = 1.0) -> None:
@@ -234,7 +249,7 @@ class Runner:
 
         return Supervised(
             self._processes,
-            self._limits,
+            self._options["limits"],
             self._runs.project,
             layout.log,
             secrets=secrets_in(self._environ),
@@ -243,6 +258,7 @@ class Runner:
 
     def _performers(self, journal: Journal, layout: RunLayout, supervised: Supervised) -> Performers:
         plan, settings, project = journal.plan, journal.state.settings, self._runs.project
+        clock = self._options["clock"]
         context = self._context(journal, layout)
         played = played_provider(settings, layout, self._environ)
         providers = RunProviders(self._registry, plan, self._environ)
@@ -272,18 +288,16 @@ class Runner:
         return Performers(
             {"prepare": preparer, "manifest": ManifestPerformer(context, journal)},
             {
-                "agent": AgentPerformer(
-                    context, calls, preparer, self._clock, TreeRecord(trees, self._clock)
-                ),
+                "agent": AgentPerformer(context, calls, preparer, clock, TreeRecord(trees, clock)),
                 "judge": JudgePerformer(context, calls, history),
-                "queue": QueuePerformer(context, queue, load, self._clock),
+                "queue": QueuePerformer(context, queue, load, clock),
                 "check": CheckPerformer(
                     context, scripts, checked_trees(project, layout, plan, trees, context.redactor)
                 ),
                 "hook": HookPerformer(
                     context,
                     history,
-                    self._clock,
+                    clock,
                     scripts=scripts,
                     webhooks=HttpxWebhooks(),
                     calls=self.hooks.calls(journal, layout, lambda: self._runs.events(journal.session)),

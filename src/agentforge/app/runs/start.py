@@ -3,7 +3,7 @@
 import logging
 import os
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 
 import msgspec
@@ -25,6 +25,7 @@ from agentforge.model.cursor import Cursor
 from agentforge.model.errors import LogCorrupt, RunActive
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import Plan
+from agentforge.model.run_options import StartOptions, completed
 from agentforge.model.secrets import references_in
 from agentforge.model.state import RunSettings, Waiver
 from agentforge.runtime.left_agents import end_left, end_leftovers, left_supervisors, pids_of
@@ -35,36 +36,29 @@ log = logging.getLogger("agentforge.run")
 
 
 async def start_run(
-    context: RunContext,
-    compiled: Compiled,
-    *,
-    force: bool,
-    notes: Sequence[f.AnyFact],
-    record: bool,
-    replay: Replay | None,
-    approve: bool,
-    skip_checks: Mapping[str, str],
+    context: RunContext, compiled: Compiled, how: StartOptions, replay: Replay | None = None
 ) -> RunResult:
-    _refuse_agent(context, replay, force=force, approve=approve, skip_checks=skip_checks)
+    _refuse_agent(context, how, replay)
     session, leases = compiled.plan.session.name, context.leases
     environ = context.runs.environ
     compiled = without_secrets(compiled, environ)
-    settings = run_settings(environ, record=record, replay=replay, approve=approve)
+    settings = run_settings(environ, how, replay)
     if replay is not None:
         refuse_unsafe_replay(replay, compiled.plan, context.runs.project, environ)
     if environ.get("AGENT_PIPELINES_LEGACY") == "1":
         log.warning("AGENT_PIPELINES_LEGACY has no effect: every run has a log")
     plan = await context.runner.make_ready(compiled.plan, settings, is_new=True)
     compiled = replace(compiled, plan=plan)
-    waived = (
-        waivers(context, plan, skip_checks) if replay is None else replay.recording.cassette.header.waivers
-    )
-    leases.refuse_other_engine(session, force=force)
-    if not force:
+    if replay is None:
+        waived = waivers(context, plan, how["skip_checks"])
+    else:
+        waived = replay.recording.cassette.header.waivers
+    leases.refuse_other_engine(session, force=how["force"])
+    if not how["force"]:
         _refuse_left_agents(context, session)
     await leases.clean()
     leases.warn_about_others(session)
-    if await _free_name(context, session, force=force):
+    if await _free_name(context, session, force=how["force"]):
         await leases.release_tasks(session)
     journal = leases.open_new(session)
     with leases.released_on_error(journal):
@@ -75,7 +69,7 @@ async def start_run(
         started = _session_started(compiled, settings, waived)
         context.trust.started(session, started.run_id)
         journal.record(started, Cursor("0", 0, 0))
-        for note in notes:
+        for note in how["notes"]:
             journal.record(note, journal.state.cursor)
     return await context.runner.drive(journal)
 
@@ -94,24 +88,18 @@ def without_secrets(compiled: Compiled, environ: Mapping[str, str], before: Coll
 
 
 async def validate_start(
-    context: RunContext,
-    compiled: Compiled,
-    *,
-    force: bool,
-    replay: Replay | None,
-    approve: bool,
-    skip_checks: Mapping[str, str],
+    context: RunContext, compiled: Compiled, how: StartOptions, replay: Replay | None = None
 ) -> None:
     """Raise the errors of `start` without starting anything."""
-    _refuse_agent(context, replay, force=force, approve=approve, skip_checks=skip_checks)
+    _refuse_agent(context, how, replay)
     session = compiled.plan.session.name
     if replay is not None:
         refuse_unsafe_replay(replay, compiled.plan, context.runs.project, context.runs.environ)
-    settings = run_settings(context.runs.environ, replay=replay)
+    settings = run_settings(context.runs.environ, how, replay)
     await context.runner.make_ready(compiled.plan, settings, is_new=True)
-    waivers(context, compiled.plan, skip_checks)
+    waivers(context, compiled.plan, how["skip_checks"])
     context.leases.warn_about_others(session)
-    if not force:
+    if not how["force"]:
         context.leases.refuse_other_engine(session, force=False)
         _refuse_left_agents(context, session)
         context.leases.refuse_taken(session)
@@ -119,29 +107,30 @@ async def validate_start(
         _refuse_untrusted(context, session)
 
 
-def _refuse_agent(context: RunContext, replay: Replay | None, **decided: object) -> None:
+def _refuse_agent(context: RunContext, how: StartOptions, replay: Replay | None) -> None:
+    context.caller.refuse_decisions(how)
     if replay is not None:
-        decided |= {"allow_commands": replay.allow_commands, "overwrite": replay.overwrite}
-    context.caller.refuse_agent(**decided)
+        context.caller.refuse_agent(allow_commands=replay.allow_commands, overwrite=replay.overwrite)
 
 
 def run_settings(
-    environ: Mapping[str, str], *, record: bool = False, replay: Replay | None = None, approve: bool = False
+    environ: Mapping[str, str], how: StartOptions | None = None, replay: Replay | None = None
 ) -> RunSettings:
     """The settings of a new run, from the environment and the caller."""
+    how = how or completed(StartOptions, StartOptions())
     if replay is not None:
         return RunSettings(
             delay=0.0,
             plateau_test=replay.recording.cassette.header.plateau_test,
-            record=record,
+            record=how["record"],
             replay=replay.speed,
             replay_commands=replay.allow_commands,
-            approve=approve,
+            approve=how["approve"],
         )
     is_mock = is_mock_mode(environ)
     delay = mock_delay(environ) if is_mock else None
     plateau_test = environ.get("PLATEAU_TEST_MODE") == "1"
-    return RunSettings(is_mock, delay, plateau_test, record, approve=approve)
+    return RunSettings(is_mock, delay, plateau_test, how["record"], approve=how["approve"])
 
 
 def write_definition(layout: RunLayout, compiled: Compiled) -> None:

@@ -6,7 +6,8 @@ import click
 
 from agentforge.cli.invocation import invocation, project_options
 from agentforge.cli.output import echo, note, print_json, wrapped
-from agentforge.cli.run_options import RunOptions, compile_and_warn, override_options
+from agentforge.cli.run_options import Definition, definition_of, options_for
+from agentforge.model.run_options import OverrideOptions
 
 if TYPE_CHECKING:
     from agentforge import Compiled, Engine, SyncEngine
@@ -18,7 +19,7 @@ DEFAULT_SESSION = "preview"
 
 @click.command("dry-run")
 @click.argument("words", metavar="[loop|pipeline] NAME [SESSION]", nargs=-1, required=True)
-@override_options
+@options_for(OverrideOptions)
 @project_options
 def dry_run(words: tuple[str, ...], **options: Any) -> None:
     """Show what a run would do.
@@ -32,7 +33,7 @@ def dry_run(words: tuple[str, ...], **options: Any) -> None:
 
     with open_engine(call := invocation()) as sync:
         given = _given(sync.engine, words, options)
-        compiled = compile_and_warn(given.compiled, sync.engine)
+        compiled = given.compiled(sync.engine)
         if words[0] not in KINDS and _names_both(sync.engine, words[0]):
             note(
                 f"'{words[0]}' is a pipeline and a stage. This is the pipeline; `loop {words[0]}` the stage."
@@ -57,14 +58,14 @@ def _as_json(engine: "SyncEngine", compiled: "Compiled") -> dict[str, object]:
     }
 
 
-def _given(engine: "Engine", words: tuple[str, ...], options: dict[str, Any]) -> RunOptions:
+def _given(engine: "Engine", words: tuple[str, ...], options: dict[str, Any]) -> Definition:
     kind, rest = (words[0], words[1:]) if words[0] in KINDS else ("", words)
     if not 1 <= len(rest) <= 2:
         after = f"after '{kind}'" if kind else "for NAME and SESSION"
         raise click.UsageError(f"expected [loop|pipeline] NAME [SESSION], got {len(rest)} arguments {after}")
     name, session = (*rest, DEFAULT_SESSION)[:2]
     is_stage = kind in STAGE_KINDS or (not kind and _names_stage(engine, name))
-    return RunOptions(session, options, None if is_stage else name, name if is_stage else None)
+    return definition_of(options, session, **{"stage" if is_stage else "pipeline": name})
 
 
 def _names_both(engine: "Engine", name: str) -> bool:

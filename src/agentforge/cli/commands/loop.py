@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from agentforge.cli.invocation import WholeNumber, engine_options
-from agentforge.cli.run_options import override_options
+from agentforge.cli.run_options import definition_of
 from agentforge.cli.start import start_options, start_or_resume
 
 
@@ -14,7 +14,6 @@ from agentforge.cli.start import start_options, start_or_resume
 @click.argument("session", required=False)
 @click.argument("maximum", metavar="[MAX]", type=WholeNumber(min=1), required=False)
 @start_options
-@override_options
 @engine_options
 def loop(*, stage: str, session: str | None, maximum: int | None, **options: Any) -> int:
     """Run a single stage, at most MAX times. `agentforge STAGE [SESSION] [MAX]` is the same.
@@ -22,4 +21,5 @@ def loop(*, stage: str, session: str | None, maximum: int | None, **options: Any
     Runs in the background unless --foreground is given: in a detached tmux session `pipeline-SESSION`, or
     in a new window if you are inside tmux.
     """
-    return start_or_resume(options, session=stage if session is None else session, stage=stage, count=maximum)
+    session = stage if session is None else session
+    return start_or_resume(options, definition_of(options, session, stage=stage, count=maximum))

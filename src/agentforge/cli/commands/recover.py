@@ -101,7 +101,7 @@ def _detach_all(
 
         async def prepare(_: "Engine", background: "Background", name: str = name) -> Detached:
             background.refuse(name, force=False)
-            return Detached(name, lambda _: in_background("recover", call, name, flags))
+            return Detached(name, in_background("recover", call, name, flags))
 
         try:
             launched.append(detach(call, prepare))

@@ -5,22 +5,20 @@ from typing import Any
 
 import click
 
-from agentforge.cli.invocation import engine_options, record_option, yes_option
-from agentforge.cli.run_options import RunOptions, override_options, skip_check_options, skipped_checks
+from agentforge.cli.invocation import engine_options
+from agentforge.cli.run_options import definition_of, options_for, taken
 from agentforge.cli.start import start_attached
 from agentforge.cli.trust import trust_option
+from agentforge.model.run_options import OverrideOptions, StartOptions
 
 
 @click.command(context_settings={"allow_extra_args": True})
 @click.pass_context
 @click.option("-p", "--pipeline", metavar="PIPELINE|FILE", help="Pipeline file or name.")
 @click.option("-s", "--session", help="Name of the run.  [default: the pipeline's name and the time]")
-@click.option("--force", is_flag=True, help="Stop and archive any run with this name, then start over.")
+@options_for(StartOptions)
 @trust_option
-@record_option
-@yes_option
-@skip_check_options
-@override_options
+@options_for(OverrideOptions)
 @engine_options
 def run(
     context: click.Context,
@@ -28,10 +26,7 @@ def run(
     *,
     pipeline: str | None,
     session: str | None,
-    force: bool,
     trust: bool,
-    record: bool,
-    approve: bool,
     **options: Any,
 ) -> int:
     """Run a pipeline in the foreground with live progress.
@@ -46,16 +41,5 @@ def run(
         raise click.UsageError(
             "missing pipeline: pass a file or a name with -p (`agentforge pipelines` lists the named ones)"
         )
-    skipped = skipped_checks(options)
-    return start_attached(
-        RunOptions(
-            session,
-            options,
-            pipeline=pipeline,
-            force=force,
-            trust=trust,
-            record=record,
-            approve=approve,
-            skip_checks=skipped,
-        )
-    )
+    what = definition_of(options, session, pipeline=pipeline)
+    return start_attached(what, taken(StartOptions, options), trust=trust)

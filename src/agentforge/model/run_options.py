@@ -1,0 +1,118 @@
+"""How runs are started and resumed. Each row is an argument of `Engine`, and an option of the command line
+if it has a help text."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, TypedDict, TypeVar, cast
+
+from msgspec import Struct
+
+from agentforge.model.facts import AnyFact
+from agentforge.model.plan import Overrides
+
+# Typed dictionaries are how Python types keyword arguments (PEP 692): `Engine`, `SyncEngine` and the commands
+# pass all of them on as `**how`. When each function on the way named each option, one more changed five
+# signatures. `completed` adds what such a dictionary lacks: defaults, and an error for an unknown name.
+
+
+class Argument(Struct, frozen=True):
+    default: Any
+    help: str = ""
+    """Empty: no option of the command line."""
+    metavar: str | None = None
+    flags: tuple[str, ...] = ()
+    """How the option is spelled, if not like the argument."""
+
+
+class DriveOptions(TypedDict, total=False):
+    """Of a start and of a resume."""
+
+    record: Annotated[bool, Argument(False, "Record the agents' work as a cassette, for `replay`.")]
+    """A recorded run stays recorded."""
+    approve: Annotated[
+        bool,
+        Argument(False, "Approve the results of stages without asking; not checkpoints.", flags=("--yes",)),
+    ]
+    skip_checks: Annotated[
+        Mapping[str, str],
+        Argument({}, "Skip this check; requires --reason.", "NAME", flags=("--skip-check",)),
+    ]
+    """Reasons, by the names of checks that don't count; only for persons."""
+    notes: Annotated[Sequence[AnyFact], Argument(())]
+    """Facts about the start, for the log."""
+
+
+class StartOptions(DriveOptions, total=False):
+    force: Annotated[bool, Argument(False, "Stop and archive any run with this name, then start over.")]
+
+
+class OverrideOptions(TypedDict, total=False):
+    """What overrides the definition; the plan keeps it as `Overrides`."""
+
+    inputs: Annotated[Sequence[str], Argument((), "Input file, folder or glob.", "PATH", ("-i", "--input"))]
+    provider: Annotated[str | None, Argument(None, "Provider to use (overrides the definition).", "NAME")]
+    model: Annotated[str | None, Argument(None, "Model to use (overrides the definition).", "NAME")]
+    provider_config: Annotated[
+        Mapping[str, Any],
+        Argument(
+            {},
+            "Provider setting (overrides the definition). The value is YAML; a.b=1 sets b within a.",
+            "KEY=VALUE",
+        ),
+    ]
+    context: Annotated[str | None, Argument(None, "Text for ${CONTEXT} in every prompt.", "TEXT")]
+    commands: Annotated[
+        Mapping[str, str], Argument({}, "Command for agents and checks.", "KEY=CMD", ("--command",))
+    ]
+    max_iterations: Annotated[int | None, Argument(None)]
+    """Of a single stage."""
+
+
+class RunOptions(StartOptions, OverrideOptions, total=False):
+    """Of `Engine.run`, which compiles and starts."""
+
+
+class ResumeOptions(DriveOptions, total=False):
+    restart_stage: Annotated[
+        bool, Argument(False, "Start the current stage over, even while the run is running.")
+    ]
+    provider: Annotated[
+        str | None,
+        Argument(
+            None, "With --restart-stage in a parallel block: the provider whose branch to restart.", "NAME"
+        ),
+    ]
+    force: Annotated[bool, Argument(False, "Stop the engine that runs it, and take over.")]
+    accept_damage: Annotated[bool, Argument(False, "Continue even if the log has damaged lines.")]
+    by: Annotated[str, Argument("person")]
+
+
+Options = TypeVar("Options", bound=Mapping[str, object])
+
+
+def arguments_of(kind: type[Any]) -> dict[str, Argument]:
+    """The rows of such a dictionary by name; those that all have in common are the last."""
+    rows = {name: hint.__metadata__[0] for name, hint in kind.__annotations__.items()}
+    return dict(sorted(rows.items(), key=lambda row: row[0] in DriveOptions.__annotations__))
+
+
+def completed(kind: type[Options], given: Options) -> Options:
+    """With the defaults of what is missing. Raises TypeError for an unknown name, as other calls do."""
+    rows = arguments_of(kind)
+    for name in given:
+        if name not in rows:
+            raise TypeError(f"unexpected keyword argument {name!r}: expected one of {', '.join(rows)}")
+    return cast(Options, {**{name: row.default for name, row in rows.items()}, **given})
+
+
+def overrides_of(given: OverrideOptions) -> Overrides:
+    mine = {name: value for name, value in given.items() if name in OverrideOptions.__annotations__}
+    how = completed(OverrideOptions, cast(OverrideOptions, mine))
+    return Overrides(
+        how["provider"],
+        how["model"],
+        how["context"],
+        tuple(how["inputs"]),
+        dict(how["commands"]),
+        how["max_iterations"],
+        dict(how["provider_config"]),
+    )
