@@ -84,10 +84,10 @@ def _targets(
 
 def _with_hidden(linted: "LintResult") -> "LintResult":
     """With a warning if a command has the name of the stage."""
-    from agentforge.cli.main import ALIASES, COMMANDS
-
-    plan, name = linted.plan, linted.name
-    if plan is None or linted.kind != "stage" or name not in {*COMMANDS, *ALIASES}:
+    plan, name, root = linted.plan, linted.name, click.get_current_context().find_root()
+    if plan is None or linted.kind != "stage" or not isinstance(root.command, click.Group):
+        return linted
+    if root.command.get_command(root, name) is None:
         return linted
     message = f"`{name}` is also a command, and commands take precedence over stages"
     hint, at = f"run the stage as `loop {name}`, or rename its folder", SourcePlace(plan.source.path, 1, 1)
