@@ -50,6 +50,9 @@ LOSSES: dict[str, Callable[[Path], object]] = {
     "folder moved aside": lambda run: run.rename(run.with_name("other")),
     "folder removed": shutil.rmtree,
     "log unreadable": lambda run: log(run).write_bytes(b"not an event\n"),
+    "log emptied": lambda run: log(run).write_bytes(b""),
+    "first event cut": lambda run: log(run).write_bytes(log(run).read_bytes()[:100]),
+    "first event lost": lambda run: log(run).write_bytes(b"{}\n" + log(run).read_bytes().partition(b"\n")[2]),
 }
 
 
@@ -73,14 +76,32 @@ def test_agents_of_a_lost_log_are_named_and_ended_only_by_force(
     assert project.types("s")[-1] == "session_complete"
 
 
-def test_agents_of_a_lost_log_are_named_without_a_session(orphaned: tuple[Project, int, int]) -> None:
+@pytest.mark.parametrize("loss", [loss for loss in LOSSES if "folder" not in loss])
+def test_agents_of_a_lost_log_are_named_without_a_session(
+    orphaned: tuple[Project, int, int], loss: str
+) -> None:
     project, _, owner = orphaned
-    assert "no log any more" not in project.call("recover", "x").err
-    log(project.run_dir("s")).unlink()
+    assert "no readable log" not in project.call("list").err
+    LOSSES[loss](project.run_dir("s"))
     for command in ("recover", "status", "list"):
-        assert f"Agents of session 's', which has no log any more, are still running (PID {owner})" in (
+        assert f"Agents of session 's', which has no readable log, are still running (PID {owner})" in (
             project.call(command).err
         )
+
+
+@pytest.mark.parametrize("loss", ["log emptied", ""])
+def test_a_run_beside_agents_without_an_engine_names_them(
+    orphaned: tuple[Project, int, int], loss: str
+) -> None:
+    project, _, owner = orphaned
+    if loss:
+        LOSSES[loss](project.run_dir("s"))
+    other = project.call("run", "-p", project.pipeline(f"one={WRITE_RESULT}"), "-s", "other")
+    assert other.code == 0, other.err
+    assert (
+        f"Agents of session 's', which no engine drives, are still running in the same folder (PID {owner})"
+        in (other.err)
+    )
 
 
 def test_a_run_in_the_background_is_refused_before_it_starts(orphaned: tuple[Project, int, int]) -> None:

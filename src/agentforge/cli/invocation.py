@@ -224,14 +224,14 @@ def choose_session_to_show(call: Invocation, named: str | None) -> str:
 
 
 def note_others(call: Invocation) -> None:
-    """Report what is in the folder of the runs and isn't a run, and agents whose run has no log any more."""
+    """Report what is in the folder of the runs and isn't a run, and agents whose run has no readable log."""
     from agentforge.cli.output import note
     from agentforge.views.text import one_line
 
     for session, pids in call.runs.lost_agents().items():
         left = " ".join(pids)
         note(
-            f"Agents of session '{one_line(session, 40)}', which has no log any more, are still running"
+            f"Agents of session '{one_line(session, 40)}', which has no readable log, are still running"
             f" (PID {left}); `kill {left}` ends them."
         )
     others = call.runs.not_runs()

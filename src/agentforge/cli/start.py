@@ -27,7 +27,7 @@ from agentforge.cli.run_options import (
     taken,
 )
 from agentforge.cli.trust import ask_for_trust, trust_existing, trust_option
-from agentforge.model.errors import LogCorrupt
+from agentforge.model.errors import LogCorrupt, UnknownRun
 from agentforge.model.run_options import OverrideOptions, ResumeOptions, StartOptions
 from agentforge.model.status import FINAL
 from agentforge.views.lines.requests import request_lines
@@ -69,8 +69,8 @@ def _is_trusted(call: Invocation, session: str | None, how: StartOptions, *, giv
     """Whether the person trusts the run that has the name of the new one."""
     if session is None or not how.get("force") or session not in call.runs.sessions():
         return given
-    # A log that can't be read names nothing to execute: --force archives the run.
-    with suppress(LogCorrupt):
+    # A log that can't be read, or is empty, names nothing to execute: --force archives the run.
+    with suppress(LogCorrupt, UnknownRun):
         return ask_for_trust(call, session, given=given)
     return given
 

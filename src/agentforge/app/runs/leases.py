@@ -124,6 +124,14 @@ class Leases:
                     other,
                     _owner(self._runs, other),
                 )
+        for other, pids in self._runs.left_agents().items():
+            if other != session:
+                log.warning(
+                    "Agents of session %r, which no engine drives, are still running in the same folder "
+                    "(PID %s): the agents of both sessions can change the same files",
+                    other,
+                    " ".join(pids),
+                )
 
     # -- names in use
 

@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 
@@ -101,26 +101,41 @@ class Runs:
         return log
 
     def lost_agents(self) -> dict[str, list[str]]:
-        """The pids of supervisors whose run has no log any more, by session."""
-        folder = runs_dir(self.project)
-        names = {*locked_sessions(self.project), *files.subfolders(folder)}
-        lost = [name for name in names if not os.path.lexists(f"{folder}/{name}/events.jsonl")]
-        return self._supervisors(lost) if lost else {}
+        """The pids of supervisors whose run has no log any more that can be read, by session."""
+        names = {*locked_sessions(self.project), *files.subfolders(runs_dir(self.project))}
+        lost = {name for name in names if self._is_lost(name)}
+        return {name: pids for name, pids in self.supervisors().items() if name in lost} if lost else {}
 
-    def _supervisors(self, sessions: Collection[str]) -> dict[str, list[str]]:
+    def left_agents(self) -> dict[str, list[str]]:
+        """The pids of supervisors that no engine drives, by session: of lost and of interrupted runs."""
+        left = ("interrupted", "unknown")
+        return {name: pids for name, pids in self.supervisors().items() if self.row(name).status in left}
+
+    def supervisors(self) -> dict[str, list[str]]:
+        """The pids of the living supervisors, by session."""
         from agentforge.app.wiring import local_processes
 
         folder = f"{runs_dir(self.project)}/"
         found: dict[str, list[str]] = {}
         for identity, attempt in local_processes().supervisors().items():
-            session = attempt.removeprefix(folder).partition("/")[0]
-            if attempt.startswith(folder) and session in sessions:
+            if attempt.startswith(folder):
+                session = attempt.removeprefix(folder).partition("/")[0]
                 found.setdefault(session, []).append(str(identity.pid))
         return found
 
+    def _is_lost(self, session: str) -> bool:
+        """Whether no engine drives the run, nor can continue it, as its log doesn't begin with an event."""
+        try:
+            log = self.log_file(session)
+            reader = log.reader()
+            begins = next(iter(reader.events()), None) is not None and not reader.damage
+            return not begins and not log.is_held()
+        except AgentForgeError:
+            return True
+
     def _refuse_lost(self, session: str) -> None:
         """Raise UnknownRun if the run's log is gone, but its agents are still running."""
-        if left := " ".join(self._supervisors((session,)).get(session, ())):
+        if left := " ".join(self.supervisors().get(session, ())):
             raise UnknownRun(
                 f"session {session!r} has no log any more, but its agents are still running (PID {left})",
                 hint=f"end them with `kill {left}`, or start over with `agentforge run --force`",
@@ -200,7 +215,7 @@ class Runs:
         try:
             return self._info(session, cached=cached)
         except LogCorrupt as error:
-            if left := " ".join(self._supervisors((session,)).get(session, ())):
+            if left := " ".join(self.supervisors().get(session, ())):
                 error.hint = (
                     f"{error.hint}; its agents are still running (PID {left}): `kill {left}` ends them"
                 )
@@ -215,6 +230,7 @@ class Runs:
         if model.state is None or model.plan is None:
             _refuse_damage(session, reader)
             self._refuse_stopped(session)
+            self._refuse_lost(session)
             raise UnknownRun(
                 f"session {session!r} has a log without events",
                 hint="it was killed before it recorded anything: start it again",
