@@ -32,6 +32,7 @@ def test_lint_reads_the_pipelines_in_the_project_folder_and_says_what_it_read(pr
     (project.root / "tidy.yaml").write_text("nodes:\n  - {id: a, prompt: x, provider: mock, runz: 2}\n")
     (project.root / "docker-compose.yml").write_text("services: {web: {image: nginx}}\n")
     (project.root / "kind.yaml").write_text("nodes: [{role: worker}]\n")
+    (project.root / "draft.yaml").touch()
     done = project.call("lint")
     assert done.code == 2
     assert "tidy.yaml:2:40: unknown-key: unknown key `runz` in node" in done.out
@@ -40,10 +41,20 @@ def test_lint_reads_the_pipelines_in_the_project_folder_and_says_what_it_read(pr
     assert done.lines[-3:] == [
         "Read: .claude/stages, .claude/pipelines, .agentforge/providers, and the pipelines in the project's "
         "folder. Other files: agentforge lint FILE",
-        "Not read: kind.yaml; found no node with `stage`, `prompt`, `parallel` or `pipeline`",
+        "Not read: draft.yaml (empty); docker-compose.yml (no `nodes`); kind.yaml (no node with `stage`, "
+        "`prompt`, `parallel` or `pipeline`)",
         "Summary: 3 targets, 2 passed, 1 failed",
     ]
-    assert project.call("lint", "--json").json["unread"] == ["kind.yaml"]
+    unread = project.call("lint", "--json").json["unread"]
+    assert {"file": "draft.yaml", "reason": "empty"} in unread
+
+
+def test_a_pipeline_whose_nodes_are_misspelt_is_an_error(project: Project) -> None:
+    (project.root / "tidy.yaml").write_text("name: tidy\nnodez:\n  - {id: a, prompt: x, provider: mock}\n")
+    done = project.call("lint")
+    assert done.code == 2
+    assert "tidy.yaml:2:1: unknown-key: unknown key `nodez` in pipeline" in done.out
+    assert "did you mean `nodes`?" in done.out
 
 
 def test_lint_takes_a_kind_a_name_or_a_file(project: Project) -> None:

@@ -36,6 +36,7 @@ def test_keys_of_definitions_are_those_of_the_page(project: Project) -> None:
     named = project.root / ".claude" / "pipelines"
     named.mkdir(parents=True)
     shutil.copy(project.root / "whole.yaml", named)
+    (project.root / "compose.yaml").write_text("services: {}\n")
     describe_provider(project, "removed", WRITE_RESULT)
     (project.home / "removed").unlink()
     write_pipeline(project, "missing", {**stage("a"), "provider": "removed"})

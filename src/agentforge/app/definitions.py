@@ -158,10 +158,10 @@ class Definitions:
         yield from ((name, "pipeline") for name, path in pipelines.items() if self._is_inside(path))
         yield from ((name, "pipeline") for name in self._root_files.pipelines)
 
-    def unread(self) -> Sequence[str]:
-        """The YAML files in the project folder that have nodes but don't look like pipelines: `lint_all`
+    def unread(self) -> Mapping[str, str]:
+        """The YAML files in the project folder that don't look like pipelines, with the reasons: `lint_all`
         leaves them out."""
-        return self._root_files.unclear
+        return self._root_files.others
 
     @cached_property
     def _root_files(self) -> RootFiles:

@@ -1,6 +1,6 @@
 """`agentforge lint`: check stages and pipelines."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import click
@@ -44,10 +44,11 @@ def lint(kind: str | None, name: str | None, strict: bool, static: bool) -> int:
 
     with open_engine(call := invocation()) as engine:
         found = [_with_hidden(one) for one in _targets(engine.definitions if static else engine, kind, name)]
-        unread = engine.definitions.unread() if kind is None else ()
+        unread = engine.definitions.unread() if kind is None else {}
     failed = [linted for linted in found if not linted.passed or (strict and linted.diagnostics)]
     if call.as_json:
-        print_json({**_as_json(found, failed), "unread": unread})
+        others = [{"file": name, "reason": why} for name, why in unread.items()]
+        print_json({**_as_json(found, failed), "unread": others})
     else:
         for linted in found:
             _print(linted, passed=linted not in failed)
@@ -56,8 +57,7 @@ def lint(kind: str | None, name: str | None, strict: bool, static: bool) -> int:
         if kind is None:
             echo_wrapped(f"Read: {PLACES}. Other files: {call.program} lint FILE")
         if unread:
-            because = "found no node with `stage`, `prompt`, `parallel` or `pipeline`"
-            echo_wrapped(f"Not read: {listed(map(one_line, unread))}; {because}")
+            echo_wrapped(f"Not read: {_unread_text(unread)}")
         passed = len(found) - len(failed)
         echo(f"Summary: {counted(len(found), 'target')}, {passed} passed, {len(failed)} failed")
         if any(one.code == OF_THIS_MACHINE for linted in failed for one in linted.diagnostics):
@@ -112,6 +112,13 @@ def _print(linted: "LintResult", *, passed: bool) -> None:
         echo(*wrapped(f"    {level} {first}", 12))
         for line in rest:
             echo(*([f"    {line}"] if line.lstrip().startswith("|") else wrapped(f"    {line}", 12)))
+
+
+def _unread_text(unread: Mapping[str, str]) -> str:
+    """As in `a.yaml, b.yaml (empty); c.yaml (no `nodes`)`."""
+    reasons = sorted(set(unread.values()))
+    named = {why: [one_line(name) for name, its in unread.items() if its == why] for why in reasons}
+    return "; ".join(f"{listed(names)} ({one_line(why)})" for why, names in named.items())
 
 
 def _as_json(found: "Sequence[LintResult]", failed: "Sequence[LintResult]") -> dict[str, object]:
