@@ -45,6 +45,25 @@ def test_permissions_model_and_folder_are_said_before_the_first_agent(project: P
     assert "Agents in" not in mocked.out
 
 
+def test_permissions_model_and_folder_are_said_before_a_resume(project: Project) -> None:
+    put_cli(project.home / "bin", "claude", speaking("claude"))
+    search = {"PATH": f"{project.home}/bin:{project.env['PATH']}"}
+    file = project.pipeline(f"one=test -e go && {WRITE_RESULT}", extra="    retry: {max_attempts: 1}\n")
+    assert project.call("run", "-p", file, "-s", "s").code == 1
+    agents = f"Agents in {project.root}:"
+    resumed = project.call("resume", "s")
+    assert f"{agents} command (no sandbox)" in resumed.lines[:2]
+    (project.root / file).write_text(
+        "nodes: [{id: one, prompt: x, runs: 1, provider: claude, model: haiku}]\n"
+    )
+    allowed = "permissions: all (--dangerously-skip-permissions); no sandbox"
+    again = project.call("resume", "s", "--recompile", env=search)
+    assert f"{agents} claude / haiku ({allowed})" in again.lines[:2]
+    assert (
+        project.call("run", "-p", file, "-s", "mocked", env={"MOCK_MODE": "true", "MOCK_FAIL": "1"}).code == 0
+    )
+
+
 def test_logs_beside_text_are_lines_for_people(project: Project) -> None:
     file = project.pipeline("plan=exit 3", extra="    retry: {max_attempts: 1}\n")
     project.lock("old").parent.mkdir(parents=True)

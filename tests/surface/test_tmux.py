@@ -226,7 +226,8 @@ def test_tmux_resume_detached_continues_in_the_background(project: Project, tmux
     (project.root / "fixed").touch()
     done = project.call("resume", "auth", "--detach", "--context", "a note; it's fixed")
     assert done.code == 0, done.err
-    assert done.lines[0] == "Session started in tmux: pipeline-auth"
+    agents = f"Agents in {project.root}: command (no sandbox)"
+    assert done.lines[:2] == [agents, "Session started in tmux: pipeline-auth"]
     wait_for((project.root / "up").exists, "the agent")
     assert tmux.sessions() == ["pipeline-auth"]
     again = project.call("resume", "auth", "--detach")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec import Struct
+from msgspec.structs import replace
 
 from agentforge.cli import exit_codes
 from agentforge.cli.background import (
@@ -57,9 +58,9 @@ def start_attached(what: Definition, how: StartOptions, *, trust: bool) -> int:
     return drive_and_ask(call, work) or exit_codes.COMPLETED
 
 
-def _announce_agents(call: Invocation, engine: "Engine", compiled: "Compiled") -> None:
+def _announce_agents(call: Invocation, engine: "Engine", planned: "Compiled | RunInfo") -> None:
     """Before the first agent: what it may do, which model it calls, and where it works."""
-    line = "" if call.as_json else with_program(engine.agents(compiled), call.program)
+    line = "" if call.as_json else with_program(engine.agents(planned), call.program)
     if line:
         with ignore_closed_stdout():
             echo_wrapped(line)
@@ -175,7 +176,9 @@ def resume(call: Invocation, what: Resumption, *, is_detached: bool) -> int:
         if trusted:
             engine.trust(session)
         background.refuse(session, force=force)
-        engine.validate_resume(session, recompile=what.recompile(engine), **how)
+        compiled = what.recompile(engine)
+        engine.validate_resume(session, recompile=compiled, **how)
+        _announce_agents(call, engine, _planned(call.runs.info(session), compiled))
         return Detached(session, what.again(session, trusted), force)
 
     return show_detached(call, detach(call, prepare))
@@ -203,9 +206,16 @@ def _resume_attached(call: Invocation, what: Resumption, *, trusted: bool) -> in
             _print_open_requests(call, info)
         if not isinstance(compiled, bool):
             show_warnings(compiled)
+        if is_continued or not isinstance(compiled, bool):
+            _announce_agents(call, engine, _planned(info, compiled))
         return await engine.resume(session, what.context, recompile=compiled, **how)
 
     return drive_and_ask(call, work) or exit_codes.COMPLETED
+
+
+def _planned(info: "RunInfo", compiled: "Compiled | bool") -> "RunInfo":
+    """The run with its plan, or with the one that it gets."""
+    return info if isinstance(compiled, bool) else replace(info, plan=compiled.plan)
 
 
 def _print_open_requests(call: Invocation, info: "RunInfo") -> None:

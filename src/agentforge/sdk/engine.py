@@ -366,12 +366,13 @@ class Engine(HookDecorators):
         problems = [(problem.message, problem.hint) for problem in ready.problems]
         return [*lines, *readiness_lines(problems, ready.warnings)]
 
-    def agents(self, compiled: Compiled) -> str:
-        """Which agents a run would start, with which models and permissions and where, as one line of text;
-        empty in mock mode, which starts none."""
-        if self._runner.is_mock:
+    def agents(self, planned: Compiled | RunInfo) -> str:
+        """Which agents a run would start, or an existing one, with which models and permissions and where, as
+        one line of text; empty if it starts none: in mock mode, and in a replay."""
+        settings = planned.state.settings if isinstance(planned, RunInfo) else run_settings(self.environ)
+        if settings.mock or settings.replay is not None:
             return ""
-        return agents_line(compiled.plan, self._permissions(compiled.plan), self.project)
+        return agents_line(planned.plan, self._permissions(planned.plan), self.project)
 
     def inspect(self, session: str) -> RunInfo:
         """The run, folded from its whole log without caches, with all damage reported. Writes the files of
