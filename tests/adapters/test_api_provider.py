@@ -144,6 +144,25 @@ def test_missing_key_is_noticed_before_the_run() -> None:
     assert ApiProvider({"ANTHROPIC_API_KEY": "k"}).validate_settings("claude-sonnet-4-5", {}) == []
 
 
+@pytest.mark.parametrize(
+    ("model", "config", "meant"),
+    [
+        ("anthropic:claude-opsu-4-5", {}, "claude-opus-4-5"),
+        ("claude-sonnet-4", {}, "claude-sonnet-4-"),
+        ("openai:gtp-5.5", {}, "gpt-5.5"),
+        ("openai:mine", {"base_url": "http://127.0.0.1:1"}, ""),
+        ("ollama:claude-opsu", {}, ""),
+    ],
+)
+def test_a_model_that_its_maker_may_not_have_is_a_warning(
+    model: str, config: dict[str, Any], meant: str
+) -> None:
+    keys = {"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k", "AGENTFORGE_KEY_HOSTS": "127.0.0.1"}
+    found = ApiProvider(keys).validate_settings(model, config)
+    assert len(found) == bool(meant), found
+    assert all(f"did you mean `{meant}" in text for text in found)
+
+
 def test_all_that_is_wrong_with_the_settings_is_reported() -> None:
     wrong = {"schema": "s.json", "base_url": "nowhere", "retries": -1, "timeout": -4, "modle": "x", "note": 1}
     with pytest.raises(ProviderUnusable) as refusal:

@@ -199,24 +199,50 @@ def test_an_unknown_model_is_passed_on(bin: Path) -> None:
 @pytest.mark.parametrize(
     ("cli", "model", "warning"),
     [
-        (CLAUDE, "opuss", "`model`: claude may not know `opuss`; did you mean `opus`? known models: "),
-        (CLAUDE, "5", "`model`: claude may not know `5`; known models: default, haiku, opus, "),
-        (CLAUDE, "sonnet:hgih", "`model`: unknown effort in `sonnet:hgih`; did you mean `high`?"),
-        (CODEX, "gpt-5.5:hgih", "`model`: unknown effort in `gpt-5.5:hgih`; did you mean `high`?"),
+        (CLAUDE, "opuss", "claude may not know `opuss`; did you mean `opus`?"),
+        (CLAUDE, "5", "claude may not know `5`; known models: claude-fable-5, "),
+        (
+            CLAUDE,
+            "claude-opsu-4-5",
+            "claude may not know `claude-opsu-4-5`; did you mean `claude-opus-4-5`?",
+        ),
+        (CLAUDE, "claude-nova-7", "claude may not know `claude-nova-7`; "),
+        (CLAUDE, "sonnet:hgih", "unknown effort in `sonnet:hgih`; did you mean `high`?"),
+        (CODEX, "gpt-5.5:hgih", "unknown effort in `gpt-5.5:hgih`; did you mean `high`?"),
         (
             CODEX,
             "gpt-55:high",
-            "`model`: codex may not know `gpt-55`; did you mean `gpt-5.5`? known models: ",
+            "codex may not know `gpt-55`; did you mean `gpt-5.5`?",
         ),
-        (OPENCODE, "a/b:hihg", "`model`: unknown effort in `a/b:hihg`; did you mean `high`?"),
-        (GEMINI, "gemni-2.5-pro", "`model`: gemini may not know `gemni-2.5-pro`; "),
+        (OPENCODE, "a/b:hihg", "unknown effort in `a/b:hihg`; did you mean `high`?"),
+        (CODEX, "gpt-5.2-codex", "codex may not know `gpt-5.2-codex`; did you mean `gpt-5."),
+        (
+            GEMINI,
+            "gemni-2.5-pro",
+            "gemini may not know `gemni-2.5-pro`; did you mean `gemini-2.5-pro`?",
+        ),
+        (
+            GEMINI,
+            "gemini-2.5-prp",
+            "gemini may not know `gemini-2.5-prp`; did you mean `gemini-2.5-pro`?",
+        ),
+        (
+            OPENCODE,
+            "anthropic/claude-sonnet-4",
+            "opencode may not know `anthropic/claude-sonnet-4`; did you mean `anthropic/claude-sonnet-4-",
+        ),
+        (
+            OPENCODE,
+            "antropic/claude-opus-5",
+            "opencode may not know `antropic/claude-opus-5`; did you mean `anthropic/claude-opus-5`?",
+        ),
     ],
 )
 def test_a_model_or_an_effort_that_may_be_misspelt_is_a_warning(
     cli: AgentCli, model: str, warning: str
 ) -> None:
     (found,) = CliAgent(cli, {}).validate_settings(model, {})
-    assert found.startswith(warning)
+    assert found.startswith(f"`model`: {warning}")
 
 
 @pytest.mark.parametrize(
@@ -230,12 +256,23 @@ def test_a_model_or_an_effort_that_may_be_misspelt_is_a_warning(
         (CLAUDE, "qwen3-coder:30b", {"env": {"ANTHROPIC_BASE_URL": "http://127.0.0.1:1"}}),
         (CODEX, "gpt-6-sol:low", {}),
         (CODEX, "mine", {"model_provider": "local"}),
-        (OPENCODE, "anthropic/anything:30b", {}),
+        (OPENCODE, "mine/anything:30b", {}),
+        (OPENCODE, "anthropic/claude-opus-4-5-20251101", {}),
+        (OPENCODE, "openai/gpt-5.4-mini", {}),
+        (OPENCODE, "google/gemini-3.8-flash", {}),
         (GEMINI, "gemini-2.5-pro", {}),
+        (GEMINI, "gemini-3.1-pro-preview", {}),
     ],
 )
 def test_known_models_are_no_warning(cli: AgentCli, model: str, config: dict[str, Any]) -> None:
     assert CliAgent(cli, {}).validate_settings(model, config) == []
+
+
+def test_what_is_wrong_besides_does_not_hide_a_doubtful_model() -> None:
+    with pytest.raises(ProviderUnusable) as found:
+        CliAgent(CLAUDE, {}).validate_settings("opuss", {"timeout": -1})
+    (doubt,) = found.value.doubts
+    assert "did you mean `opus`?" in doubt
 
 
 # -- limits

@@ -156,6 +156,14 @@ def test_a_setting_that_the_provider_ignores_is_a_warning(tmp_path: Path) -> Non
     assert "provider command: unknown config key `retry` is ignored" in linted.diagnostics[0].message
 
 
+def test_an_error_in_the_settings_does_not_hide_a_doubtful_model(tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text(
+        "nodes: [{id: a, prompt: x, provider: {type: claude, model: opuss, timeout: -1}}]"
+    )
+    linted = Engine(tmp_path, environ=ENVIRON).definitions.lint("p.yaml", "pipeline")
+    assert sorted(one.severity for one in linted.diagnostics) == ["error", "warning"]
+
+
 PLACED = """\
 defaults:
   model: opuss

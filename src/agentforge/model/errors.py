@@ -203,6 +203,8 @@ class ProviderUnusable(AgentForgeError):
     """The provider is known but can't run here: its program is missing, its settings are wrong."""
 
     code = "provider_unusable"
+    doubts: tuple[str, ...] = ()
+    """What may be wrong besides: warnings about the settings."""
 
 
 class MissingKey(ProviderUnusable):

@@ -3,13 +3,13 @@
 import re
 import warnings
 from collections.abc import Collection, Iterator, Mapping
-from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from msgspec import Struct
 
 from agentforge.adapters.cli_agents.description import JSON_LINES, AgentCli, Words
-from agentforge.model.diagnostic import choice, did_you_mean, is_misspelled
+from agentforge.adapters.known_models import model_doubt
+from agentforge.model.diagnostic import did_you_mean, is_misspelled
 from agentforge.model.errors import ProviderUnusable
 from agentforge.ports.provider import ExecuteRequest
 
@@ -48,10 +48,7 @@ def model_warning(cli: AgentCli, requested: str, environment: Mapping[str, str])
     if head and is_misspelled(suffix, cli.efforts):
         return f"`model`: unknown effort in `{model}`; {did_you_mean(suffix, cli.efforts)}"
     is_open = not cli.models or any(environment.get(name) for name in cli.any_model_with)
-    if not model or is_open or any(fnmatchcase(model, known) for known in (*cli.models, *cli.aliases)):
-        return ""
-    names = [name for name in cli.models if name.isascii() and not set("*?[") & set(name)]
-    return f"`model`: {cli.name} may not know `{model}`; {choice(model, 'known models', names)}"
+    return "" if not model or is_open else model_doubt(cli.name, model, (*cli.models, *cli.aliases))
 
 
 def split_model(cli: AgentCli, model: str) -> tuple[str, str]:

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct, field
 
+from agentforge.adapters import known_models
 from agentforge.adapters.cli_agents.program import ProgramProvider, exit_status
 from agentforge.adapters.cli_agents.settings import ConfigReader
 from agentforge.adapters.environment import SettingValue, agent_environment, as_text, secrets_in
@@ -117,7 +118,17 @@ class ApiProvider(ProgramProvider):
             self._endpoint(settings, model, {**self._declared(settings), **keys})
 
         warnings = self._config.validate(config, lambda _: _refuse_path(config.get("schema")), check_endpoint)
-        return [*warnings, *self._missing_key(self._config.read(config), model)]
+        settings = self._config.read(config)
+        return [*warnings, *self._model_doubt(settings, model), *self._missing_key(settings, model)]
+
+    def _model_doubt(self, settings: ApiConfig, model: str) -> list[str]:
+        keys = dict.fromkeys([*KEYS.values(), settings.api_key_env], "any")
+        endpoint = self._endpoint(settings, model, {**self._declared(settings), **keys})
+        if not endpoint.priced or endpoint.base_url:
+            return []  # A server of its own models.
+        known = known_models.ANTHROPIC if endpoint.api == "anthropic" else known_models.OPENAI
+        doubt = known_models.model_doubt(self.name, endpoint.model, known)
+        return [doubt] if doubt else []
 
     def _missing_key(self, settings: ApiConfig, model: str) -> list[str]:
         try:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from agentforge.adapters import known_models
 from agentforge.adapters.cli_agents.description import AgentCli
 from agentforge.adapters.cli_agents.failures import from_epoch
 from agentforge.adapters.cli_agents.stream import (
@@ -35,7 +36,10 @@ CLAUDE = AgentCli(
     permission_arguments=("--dangerously-skip-permissions",),
     guarded_unless=("--dangerously-skip-permissions", "bypassPermissions"),
     model_arguments=("--model", "{model}"),
-    models=("opus", "sonnet", "haiku", "opusplan", "default", "opus[[]1m]", "sonnet[[]1m]", "*claude*"),
+    models=(
+        *("opus", "sonnet", "haiku", "opusplan", "default", "opus[[]1m]", "sonnet[[]1m]"),
+        *(*known_models.ANTHROPIC, "*anthropic.claude-*"),
+    ),
     any_model_with=("ANTHROPIC_BASE_URL", "CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX"),
     # Mapped to names that the CLI resolves itself; it validates all other names.
     aliases={"claude-opus": "opus", "claude-sonnet": "sonnet", "claude-haiku": "haiku"},

@@ -5,6 +5,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -109,8 +110,7 @@ class CliAgent(ProgramProvider):
         _program(self.cli, self._config.read({}), str(Path.cwd()), self._environ)
 
     def validate_settings(self, model: str, config: Mapping[str, Any]) -> list[str]:
-        warnings = self._config.validate(config, *config_checks(self.cli, model, self._environ))
-        return [*warnings, *_model_warnings(self.cli, model, self._config.read(config), self._environ)]
+        return _validated(self._config, self.cli, model, config, self._environ)
 
     def builds_sandbox(self, config: Mapping[str, Any]) -> str:
         if not _lacks(self.cli, self._config.read(config), self.cli.own_sandbox_unless):
@@ -201,6 +201,23 @@ def config_checks(
         lambda config: _idle_timeout(cli, config),
         check_root,
     )
+
+
+def _validated(
+    reader: ConfigReader[CliConfig],
+    cli: AgentCli,
+    model: str,
+    config: Mapping[str, Any],
+    environ: Mapping[str, str],
+) -> list[str]:
+    """Warnings. Raises ProviderUnusable with everything that is wrong; it has those about the model, too."""
+    try:
+        warnings = reader.validate(config, *config_checks(cli, model, environ))
+    except ProviderUnusable as error:
+        with suppress(ProviderUnusable):
+            error.doubts = tuple(_model_warnings(cli, model, reader.read(config), environ))
+        raise
+    return [*warnings, *_model_warnings(cli, model, reader.read(config), environ)]
 
 
 def _model_warnings(cli: AgentCli, model: str, config: CliConfig, inherited: Mapping[str, str]) -> list[str]:
@@ -328,8 +345,7 @@ class InlineCli(ProgramProvider):
     def validate_settings(self, model: str, config: Mapping[str, Any]) -> list[str]:
         settings = _settings(config)
         cli = cli_from_config(config)
-        warnings = self._config.validate(settings, *config_checks(cli, model, self._environ))
-        return [*warnings, *_model_warnings(cli, model, self._config.read(settings), self._environ)]
+        return _validated(self._config, cli, model, settings, self._environ)
 
     def command(self, request: ExecuteRequest) -> Command:
         cli = cli_from_config(request.config)

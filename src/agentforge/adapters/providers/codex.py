@@ -4,6 +4,7 @@ output, `--json`."""
 import re
 from collections.abc import Sequence
 
+from agentforge.adapters import known_models
 from agentforge.adapters.cli_agents.description import AgentCli
 from agentforge.adapters.cli_agents.stream import (
     OutputLine,
@@ -47,11 +48,7 @@ CODEX = AgentCli(
     permission_arguments=("--dangerously-bypass-approvals-and-sandbox",),
     own_sandbox_unless=("--dangerously-bypass-approvals-and-sandbox", "danger-full-access"),
     model_arguments=("--model", "{model}"),
-    models=(
-        *("gpt-5.2-codex", "gpt-5.1-codex-max", "gpt-5.1-codex-mini", "gpt-5.1-codex"),
-        *("gpt-5-codex", "gpt-5-codex-mini", "gpt-5.5", "gpt-5.6-luna", "gpt-5.6-sol", "gpt-5.6-terra"),
-        *("gpt-6-astra", "gpt-6-luna", "gpt-6-sol", "gpt-6.1-sol"),
-    ),
+    models=known_models.CODEX,
     default_model="gpt-5.5",
     model_variable="CODEX_MODEL",
     effort_arguments=("-c", "model_reasoning_effort={effort}"),

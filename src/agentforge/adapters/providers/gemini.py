@@ -3,6 +3,7 @@ status modulo 256."""
 
 from collections.abc import Sequence
 
+from agentforge.adapters import known_models
 from agentforge.adapters.cli_agents.description import AgentCli
 from agentforge.adapters.cli_agents.failures import STATUSES
 from agentforge.adapters.cli_agents.stream import (
@@ -31,7 +32,7 @@ GEMINI = AgentCli(
     arguments=("--output-format", "stream-json"),
     permission_arguments=("--approval-mode", "yolo", "--skip-trust"),
     model_arguments=("--model", "{model}"),
-    models=("gemini-*", "gemma-*", "auto", "pro", "flash", "flash-lite"),
+    models=("auto", "pro", "flash", "flash-lite", *known_models.GOOGLE),
     any_model_with=("GOOGLE_GEMINI_BASE_URL",),
     resume_arguments=("--resume", "{session}"),
     environment={

@@ -3,6 +3,7 @@ final event: the reason of the last step replaces it."""
 
 from collections.abc import Sequence
 
+from agentforge.adapters import known_models
 from agentforge.adapters.cli_agents.description import AgentCli
 from agentforge.adapters.cli_agents.stream import (
     OutputLine,
@@ -32,6 +33,11 @@ OPENCODE = AgentCli(
     arguments=("run", "--format", "json"),
     permission_arguments=("--auto",),
     model_arguments=("--model", "{model}"),
+    models=(
+        *known_models.of_maker("anthropic", known_models.ANTHROPIC),
+        *known_models.of_maker("openai", known_models.OPENAI),
+        *known_models.of_maker("google", known_models.GOOGLE),
+    ),
     effort_arguments=("--variant", "{effort}"),
     efforts=("minimal", "low", "medium", "high", "xhigh", "max"),
     resume_arguments=("--session", "{session}"),

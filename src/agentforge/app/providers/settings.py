@@ -22,15 +22,15 @@ def settings_check(known: Callable[[str], Provider | None]) -> SettingsCheck:
         if not isinstance(provider, ValidatesSettings):
             return
         try:
-            warnings = provider.validate_settings(choice.model, choice.config)
+            warnings = provider.validate_settings(choice.model, choice.config) or ()
         except ProviderUnusable as error:
+            warnings = error.doubts
             for one in (error, *error.others):
                 # Which hosts may get a key depends on the environment.
                 if is_of_definition(one.message, choice) and one.hint != KEY_HOSTS_HINT:
                     yield SettingProblem(one.message, one.hint)
-            return
         # The others are about this machine, such as a missing key.
-        for text in warnings or ():
+        for text in warnings:
             if named_setting(text, choice):
                 yield SettingProblem(text, is_error=False)
 
