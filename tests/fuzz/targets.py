@@ -55,7 +55,7 @@ from agentforge.runtime.controls import pending_controls
 from agentforge.runtime.escalations import place_resolutions
 from agentforge.runtime.git_guard import read_before
 from agentforge.runtime.hook_answer import read_answer
-from agentforge.system.git_settings import programs_in
+from agentforge.system.git_settings import words_in
 from agentforge.tool_loop.conversation import SessionStore
 from agentforge.views.check_feedback import FailedCheck, check_feedback
 from agentforge.views.files.escalation import escalation_id
@@ -263,7 +263,7 @@ def git_before(project: Path, content: bytes) -> None:
 
 
 def git_command(value: str) -> None:
-    assert len(list(programs_in(value))) <= 8 * (len(value) + 1)
+    assert len(words_in(value)) <= 8 * (len(value) + 1)
 
 
 TARGETS = {

@@ -5,6 +5,7 @@ agent wrote."""
 
 import json
 import os
+import pwd
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -18,11 +19,13 @@ from tests.sdk.projects import engine, pipeline
 from tests.security.confined import WORK, need_bwrap, ran, script
 from tests.surface.terminal import Project, wait_for
 
+from agentforge.model.errors import ProviderUnusable, StorageFailed
 from agentforge.model.facts import GitLeft
 from agentforge.model.git_left import LeftInGit
 from agentforge.model.layout import AttemptLayout
 from agentforge.model.status import RunStatus
-from agentforge.runtime.git_guard import GitGuard
+from agentforge.runtime.git_guard import Found, GitGuard
+from agentforge.system.git_settings import named_files
 
 Prepare = Callable[["Repository"], None]
 
@@ -35,6 +38,15 @@ trap_in() { git config -f "$1" core.fsmonitor "$E"; }
 commit_in() { git -C "$1" -c user.name=x -c user.email=a@b commit -q --allow-empty -m x; }
 nested() { git init -q "$1"; commit_in "$1"; trap_in "$1/.git/config"; }
 gitlink() { git update-index --add --cacheinfo "160000,$(git -C "$1" rev-parse HEAD),${2:-$1}"; }
+plain() { git init -q "$1"; commit_in "$1"; }
+inside() { H=$(git -C "$1" rev-parse HEAD); (cd "$2"; git update-index --add --cacheinfo "160000,$H,$3"); }
+hidden_link() { gitlink "$1" "$(printf '%s' "$2" | tr ./ xx)"; python3 - "$2" <<'X'
+import hashlib, sys
+path, content = sys.argv[1].encode(), open(".git/index", "rb").read()[:-20]
+content = content.replace(path.translate(bytes.maketrans(b"./", b"xx")), path)
+open(".git/index", "wb").write(content + hashlib.sha1(content).digest())
+X
+}
 """
 HOOKS = ("pre-commit", "post-index-change", "prepare-commit-msg", "post-commit", "reference-transaction")
 
@@ -118,6 +130,8 @@ class Vector(Struct, frozen=True):
     prepare: Prepare = lambda _: None
     at: str = "."
     """The project, in the repository."""
+    writable: tuple[str, ...] = ()
+    """Further folders, which the sandbox lets it change."""
     works: bool = True
     """Whether git executes the program without any protection. Others could work with another git."""
 
@@ -133,6 +147,83 @@ def _uses(*settings: tuple[str, ...]) -> Prepare:
 def _worktree_settings(repository: Repository) -> None:
     repository.config("core.repositoryFormatVersion", "1")
     repository.config("extensions.worktreeConfig", "true")
+
+
+def _state(repository: Repository) -> None:
+    (repository.home / "st").mkdir()
+
+
+def _linked_hook(repository: Repository) -> None:
+    repository.program("scripts/pre-commit")
+    (repository.root / ".git/hooks/pre-commit").symlink_to("../../scripts/pre-commit")
+
+
+def _dangling_hook(repository: Repository) -> None:
+    (repository.root / ".git/hooks/pre-commit").symlink_to("../../scripts/pre-commit")
+
+
+def _linked_in_folder(repository: Repository) -> None:
+    _husky(repository)
+    repository.program("scripts/pre-commit")
+    (repository.root / ".husky/pre-commit").unlink()
+    (repository.root / ".husky/pre-commit").symlink_to("../scripts/pre-commit")
+
+
+def _linked_in_home(repository: Repository) -> None:
+    repository.program("scripts/pre-commit")
+    (repository.home / "hooks").mkdir()
+    (repository.home / "hooks/pre-commit").symlink_to(repository.root / "scripts/pre-commit")
+    repository.config("--global", "core.hooksPath", "~/hooks")
+
+
+def _through_home(*setting: str) -> Prepare:
+    """A setting that names a file of the project by way of a link in the home."""
+
+    def prepare(repository: Repository) -> None:
+        (repository.home / "link").symlink_to(repository.root)
+        repository.program("tools/monitor")
+        (repository.root / "tools/settings").write_text("[alias]\nst = status\n")
+        (repository.root / ".husky").mkdir()
+        repository.config("--global", *setting)
+
+    return prepare
+
+
+def _user_folder(repository: Repository) -> None:
+    """As in `~name/…`."""
+    user = pwd.getpwuid(os.getuid())
+    (repository.root / ".husky").mkdir()
+    path = os.path.relpath(repository.root / ".husky", user.pw_dir)
+    repository.config("core.hooksPath", f"~{user.pw_name}/{path}")
+
+
+def _linked_settings(repository: Repository) -> None:
+    (repository.root / "dotfiles").mkdir()
+    (repository.home / ".gitconfig").rename(repository.root / "dotfiles/gitconfig")
+    (repository.home / ".gitconfig").symlink_to(repository.root / "dotfiles/gitconfig")
+
+
+def _linked_folder_of_hooks(repository: Repository) -> None:
+    (repository.root / "scripts").mkdir()
+    (repository.root / ".husky").symlink_to("scripts")
+    repository.config("core.hooksPath", ".husky")
+
+
+def _linked_program(repository: Repository) -> None:
+    """As in a virtual environment: the program is elsewhere, and the links to it are in the project."""
+    (repository.root / "venv/bin").mkdir(parents=True)
+    (repository.root / "venv/bin/python3").symlink_to("/bin/true")
+    (repository.root / "venv/bin/python").symlink_to("python3")
+    repository.config("core.fsmonitor", f'"{repository.root}/venv/bin/python" -m monitor')
+
+
+def _monitor_by(command: str, script: str = "tools/monitor") -> Prepare:
+    def prepare(repository: Repository) -> None:
+        repository.program(script)
+        (repository.root / script).chmod(0o755 if "sh" not in command else 0o644)
+        repository.config("core.fsmonitor", command)
+
+    return prepare
 
 
 def _no_hooks(repository: Repository) -> None:
@@ -260,6 +351,44 @@ VECTORS: dict[str, Vector] = {
         "python3 -c \"import hashlib; p='.git/index'; d=open(p,'rb').read()[:-20]; "
         "d=d.replace(b'xgit/other',b'.git/other'); open(p,'wb').write(d+hashlib.sha1(d).digest())\" || true"
     ),
+    "submodule outside": Vector(
+        'nested ~/st/x; hidden_link ~/st/x "../home/st/x"', _state, writable=("~/st",)
+    ),
+    "submodule with an absolute path": Vector(
+        'nested ~/st/x; hidden_link ~/st/x "$HOME/st/x"', _state, writable=("~/st",)
+    ),
+    "work tree in .git": Vector(
+        "plain sub; nested .git/h/x; inside .git/h/x sub x; git -C sub config core.worktree ../../.git/h; gitlink .git/h/x sub"
+    ),
+    "work tree in a folder with an ignored name": Vector(
+        "plain sub; mkdir .git.disabledX; nested .git.disabledX/x; inside .git.disabledX/x sub x; gitlink sub; "
+        "git -C sub config core.worktree ../../.git.disabledX"
+    ),
+    "work tree of the project": Vector(
+        "plain sub; gitlink sub; nested .git.disabledX/x; git -C sub config core.worktree ../..; cd sub; "
+        "printf '160000 %s 0\\t.git.disabledX/x\\n' $(git rev-parse HEAD) | git update-index --add --index-info"
+    ),
+    "work tree outside": Vector(
+        'plain sub; nested ~/st/x; inside ~/st/x sub x; git -C sub config core.worktree "$HOME/st"; gitlink ~/st/x sub',
+        _state,
+        writable=("~/st",),
+    ),
+    "git file with a space": Vector(
+        "nested other; gitlink other sub; mkdir sub; mv other/.git '.git/data '; plain b; mv b/.git .git/data; "
+        "printf 'gitdir: ../.git/data \\n' > sub/.git"
+    ),
+    "git file that isn't text": Vector(
+        "nested other; gitlink other sub; mkdir sub; D=$(printf '.git/\\377'); mv other/.git \"$D\"; plain b; "
+        'mv b/.git "$(printf \'.git/\\357\\277\\275\')"; echo "gitdir: ../$D" > sub/.git'
+    ),
+    "git file through a link": Vector(
+        "mkdir -p .git/h/x; nested other; gitlink other sub; mkdir sub; mv other/.git .git/h/data; plain b; "
+        "mv b/.git data; ln -s .git/h/x ln; echo 'gitdir: ../ln/../data' > sub/.git"
+    ),
+    "common folder through a link": Vector(
+        "git worktree add -q sub; gitlink sub; mkdir .git/e; nested .git/e/x; cp -r .git/objects .git/refs .git/e/x/.git/; "
+        "mkdir .git/e/x/.git/d; ln -s e/x/.git/d .git/ln; echo ../../ln/.. > .git/worktrees/sub/commondir"
+    ),
     "read-only folder": Vector("nested sub; gitlink sub; chmod 555 sub"),
     "unreadable folder": Vector("mkdir a; nested a/sub; gitlink a/sub; chmod 111 a"),
     "worktree": Vector(
@@ -362,6 +491,40 @@ VECTORS: dict[str, Vector] = {
     "signature program": Vector(
         "cp evil tools/gpg", _uses(("gpg.program", "./tools/gpg"), ("commit.gpgSign", "true"))
     ),
+    "hook linked to a script": Vector("cp -f evil scripts/pre-commit", _linked_hook),
+    "hook linked to a missing script": Vector("mkdir scripts; cp evil scripts/pre-commit", _dangling_hook),
+    "hook of a folder linked to a script": Vector("cp -f evil scripts/pre-commit", _linked_in_folder),
+    "hook of the home linked to a script": Vector("cp -f evil scripts/pre-commit", _linked_in_home),
+    "folder of hooks by way of the home": Vector(
+        _hooks_in(".husky"), _through_home("core.hooksPath", "~/link/.husky")
+    ),
+    "included settings by way of the home": Vector(
+        "trap_in tools/settings", _through_home("include.path", "~/link/tools/settings")
+    ),
+    "monitor by way of the home": Vector(
+        "cp -f evil tools/monitor", _through_home("core.fsmonitor", "~/link/tools/monitor")
+    ),
+    "folder of hooks by way of a user": Vector(_hooks_in(".husky"), _user_folder),
+    "settings of the user in the project": Vector("trap_in dotfiles/gitconfig", _linked_settings),
+    "folder of hooks is a link": Vector(
+        f"{_hooks_in('scripts')}rm .husky; {_hooks_in('.husky')}", _linked_folder_of_hooks
+    ),
+    "link to a program replaced": Vector("rm venv/bin/python; cp evil venv/bin/python", _linked_program),
+    "folder of links replaced": Vector(
+        "mkdir mine; cp evil mine/python; mv venv/bin old; ln -s ../mine venv/bin", _linked_program
+    ),
+    "monitor behind other programs": Vector(
+        "cp -f evil tools/monitor", _monitor_by("A=1 timeout 5 nice tools/monitor")
+    ),
+    "missing monitor behind other programs": Vector(
+        "cp evil tools/monitor", _uses(("core.fsmonitor", "timeout 5 tools/monitor"))
+    ),
+    "monitor in quotes": Vector(
+        "cp -f evil 'to ols/monitor'", _monitor_by('timeout 5 "to ols/monitor"', "to ols/monitor")
+    ),
+    "script of a wrapped interpreter": Vector(
+        "cp -f evil monitor", _monitor_by("timeout 5 sh monitor", "monitor")
+    ),
     "editor": Vector("cp evil tools/editor", _uses(("core.editor", "./tools/editor"))),
 }
 
@@ -405,7 +568,8 @@ def test_git_executes_nothing_that_a_confined_agent_wrote(
     unconfined(control, vector.agent, vector.at)
     assert control.used(vector.at) == vector.works, (control.root / vector.at / "log.txt").read_text()
     vector.prepare(repository)
-    confined(repository, vector.agent, vector.at)
+    sandbox = {"type": "bwrap", "writable": vector.writable}
+    confined(repository, vector.agent, vector.at, sandbox=sandbox)
     assert not repository.used(vector.at)
 
 
@@ -469,6 +633,74 @@ def test_a_repository_that_the_stage_names_may_be_changed(repository: Repository
     assert "fsmonitor" in (repository.root / "sub/.git/config").read_text()
 
 
+def test_an_index_that_git_cannot_list_is_renamed(repository: Repository) -> None:
+    """It could name submodules."""
+    (item,) = confined(repository, "echo x > .git/index")
+    assert item == LeftInGit(
+        ".git/index", "settings", "git can't list the submodules in it", ".git/index.disabled"
+    )
+    repository.git("reset", "-q")
+    assert repository.git("ls-files").split() == ["kept/a.txt"]
+    (repository.root / ".git/index").write_text("x")
+    with pytest.raises(ProviderUnusable, match="can't list its index"):
+        GitGuard(str(repository.root), repository.environ).protect(AttemptLayout("/nowhere"), ())
+
+
+def test_a_submodule_with_its_own_folder_as_work_tree_stays(repository: Repository) -> None:
+    other = repository.home / "other"
+    repository.git("init", "-q", str(other))
+    repository.git("commit", "-q", "--allow-empty", "-m", "x", at=str(other))
+    made = (
+        "plain top; cd top; git -c protocol.file.allow=always submodule add -q ~/other in; "
+        "git config --file .git/modules/in/config --get core.worktree"
+    )
+    found = confined(repository, made, sandbox={"type": "bwrap", "writable": ["~/other"]})
+    assert (repository.root / "log.txt").read_text() == "../../../in\n"
+    assert {(item.path, item.moved_to) for item in found if item.kind == "repository"} == {
+        *(("top/.git", ""), ("top/in/.git", "")),
+    }
+
+
+def test_programs_of_a_virtual_environment_stay(repository: Repository) -> None:
+    """A setting names a link in the project to a program outside of it."""
+    _linked_program(repository)
+    assert confined(repository, "touch venv/bin/other") == []
+    assert (repository.root / "venv/bin/other").exists()
+
+
+def test_a_folder_of_hooks_that_is_the_project_is_refused(repository: Repository) -> None:
+    repository.config("core.hooksPath", ".")
+    ended = ran(repository.root, script(WORK), HOME=repository.environ["HOME"])
+    assert ended.status is RunStatus.FAILED
+    assert ended.error is not None
+    assert "they are in the project's own folder" in ended.error
+
+
+def test_settings_of_a_repository_of_another_user_count(repository: Repository) -> None:
+    """Git ignores them for this user, but not for its owner."""
+    if os.getuid() != 0:
+        pytest.skip("privileges: only root can give a repository to another user")
+    _husky(repository)
+    for path in (repository.root, repository.root / ".git"):
+        os.chown(path, 12345, 12345)
+    assert "dubious ownership" in repository.git("status")
+    named = named_files(str(repository.root), str(repository.root), repository.environ)
+    assert named.folders == (str(repository.root / ".husky"),)
+
+
+def test_a_project_with_too_many_files_is_refused(repository: Repository, tmp_path: Path) -> None:
+    place, facts = AttemptLayout(str(tmp_path / "attempt-1")), []
+    Path(place.root).mkdir()
+    guard = GitGuard(str(repository.root), repository.environ, max_entries=100)
+    guard.protect(place, ())
+    for number in range(100):
+        (repository.root / f"kept/{number}").touch()
+    with pytest.raises(StorageFailed, match="more than 100 files"):
+        guard.settle(guard.found(place, ()), facts.append)
+    with pytest.raises(ProviderUnusable, match="more than 100 files"):
+        guard.protect(place, ())
+
+
 # -- engines that die
 
 
@@ -520,8 +752,8 @@ def test_what_was_recorded_and_not_renamed_is_found_again(
     for name in ("one", "two")[:renamed]:
         (repository.root / name / ".git").rename(repository.root / name / ".git.disabled")
     found = guard.found(place, ())
-    assert len(found) == 2 - renamed
+    assert len(found.items) == 2 - renamed
     guard.settle(found, facts.append)
-    assert guard.found(place, ()) == []
+    assert guard.found(place, ()) == Found()
     assert set(facts[1].items) <= set(facts[0].items)
     assert all((repository.root / name / ".git.disabled").is_dir() for name in ("one", "two"))

@@ -14,7 +14,7 @@ class LeftInGit(Struct, frozen=True):
     """Relative to the project."""
     kind: LeftKind
     """`repository`: a new one inside the project; `submodule`: a new entry of the index; `settings`: a file
-    that decides which programs git starts."""
+    that decides which programs git starts, also an index."""
     reason: str = ""
     """Why it was renamed; empty: it starts no program, and stays."""
     moved_to: str = ""

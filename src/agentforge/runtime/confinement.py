@@ -16,7 +16,7 @@ from agentforge.ports.sandbox import Confinement, Sandbox
 from agentforge.runtime.git_guard import GitGuard
 from agentforge.runtime.placeholders import Placeholders
 from agentforge.system import files
-from agentforge.system.nested_repositories import first_link
+from agentforge.system.links import first_link
 from agentforge.system.repository import GitFiles, git_files, redirections
 
 log = logging.getLogger("agentforge.run")
@@ -96,7 +96,7 @@ class Confiner:
         if not is_confined(choice) or report is None:
             return
         found = await asyncio.to_thread(self._git.found, place, self._named(choice))
-        if found:
+        if found.items or not found.is_complete:
             self._git.settle(found, report)
 
     def _readable(self, scope: str) -> Iterator[str]:

@@ -9,28 +9,33 @@ that reattaches to it.
 
 import json
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import reduce
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agentforge.model.errors import ProviderUnusable
+from agentforge.model.errors import ProviderUnusable, StorageFailed
 from agentforge.model.facts import GitLeft
 from agentforge.model.git_left import MAX_LEFT, LeftInGit, LeftKind
 from agentforge.model.layout import OUTBOX, AttemptLayout, runs_dir
 from agentforge.system import files
-from agentforge.system.git_settings import NamedFiles, named_files
+from agentforge.system.git_settings import NamedFiles, hook_programs, named_files
+from agentforge.system.links import first_link, leads_elsewhere
 from agentforge.system.nested_repositories import (
+    MAX_ENTRIES,
+    Repositories,
     aside,
     find_repositories,
-    first_link,
     identity,
+    index_of,
     is_bare,
+    is_inside,
     set_aside,
     submodules,
     why_unsafe,
+    work_tree,
 )
 from agentforge.system.repository import GIT, GitFiles, bare_files, git_files, redirections
 
@@ -38,6 +43,7 @@ MAX_REPOSITORIES = 200
 """Inside a project: each has several files to protect."""
 _MAX_RECORD = 64 * 1024 * 1024
 _NAMED = "git's settings name it, and it didn't exist before"
+_LINKED = "git's settings name a link, and something else is in its place"
 
 
 class GitBefore(Struct, frozen=True):
@@ -48,6 +54,8 @@ class GitBefore(Struct, frozen=True):
     submodules: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     """Paths that settings name, without a file."""
+    links: dict[str, str] = {}
+    """Links on the way to what settings name, and what they say: a sandbox can't protect them."""
     is_named: bool = False
     """Whether settings of the project name files in it: a worktree has them, too."""
     is_anywhere: bool = False
@@ -63,15 +71,28 @@ class FoundInGit(Struct, frozen=True):
     """Why it could start a program; empty: it can't."""
 
 
+class Found(Struct, frozen=True):
+    """What the program of an attempt left; what could start programs comes first."""
+
+    items: tuple[FoundInGit, ...] = ()
+    is_complete: bool = True
+
+
 class GitGuard:
-    def __init__(self, project: str, environ: Mapping[str, str]) -> None:
+    def __init__(self, project: str, environ: Mapping[str, str], max_entries: int = MAX_ENTRIES) -> None:
         self._project = project
         self._environ = environ
+        self._max_entries = max_entries
 
     def protect(self, attempt: AttemptLayout, writable: Collection[str]) -> GitFiles:
         """The files to protect, apart from those of the project's own repository; records what there is.
         `writable`: paths that agents may change, absolute."""
-        found = find_repositories(self._project, self._skipped(outbox=True))
+        found = find_repositories(self._project, self._skipped(outbox=True), self._max_entries)
+        if not found.is_complete:
+            raise ProviderUnusable(
+                f"{self._too_many()}, so that a sandbox can't protect the repositories among them",
+                hint="move some of them elsewhere, or use `sandbox: none`",
+            )
         known = {path: about for path, about in found.places.items() if path not in writable}
         if len(known) > MAX_REPOSITORIES:
             raise ProviderUnusable(
@@ -88,16 +109,18 @@ class GitGuard:
                 hint="move them into a folder of the project, and set core.hooksPath to it",
             )
         inner = (named_files(root, self._project, self._environ) for root in roots)
-        named = reduce(NamedFiles.__add__, inner, own)
+        guarded = [bare_files(path) if is_bare(path) else git_files(os.path.dirname(path)) for path in known]
+        hooks = reduce(GitFiles.__add__, guarded, git_files(self._top())).folders
+        named = reduce(NamedFiles.__add__, inner, own) + hook_programs(hooks, self._project)
         before = GitBefore(
             known,
-            tuple(submodules(self._project, self._environ)) if self._is_repository() else (),
+            self._known_submodules(),
             tuple(path for path in named.missing if not _is_below(path, writable)),
+            {path: said for path, said in named.links.items() if not _is_below(path, writable)},
             bool(own.all),
             own.is_anywhere,
         )
         files.place(attempt.git, _written(before))
-        guarded = [bare_files(path) if is_bare(path) else git_files(os.path.dirname(path)) for path in known]
         return reduce(
             GitFiles.__add__,
             guarded,
@@ -107,34 +130,58 @@ class GitGuard:
             ),
         )
 
-    def found(self, attempt: AttemptLayout, writable: Collection[str]) -> list[FoundInGit]:
-        """What the program of the attempt left; what could start programs comes first."""
+    def found(self, attempt: AttemptLayout, writable: Collection[str]) -> Found:
         before = read_before(attempt.git, self._project)
         if before is None:
-            return []  # It was never started.
-        found = {one.path: one for one in self._found(before) if one.path not in writable}
-        return sorted(found.values(), key=lambda one: not one.reason)
+            return Found()  # It was never started.
+        after = find_repositories(self._project, self._skipped(), self._max_entries)
+        found = {one.path: one for one in self._found(before, after) if one.path not in writable}
+        return Found(tuple(sorted(found.values(), key=lambda one: not one.reason)), after.is_complete)
 
-    def settle(self, found: Sequence[FoundInGit], report: Callable[[GitLeft], None]) -> None:
+    def settle(self, found: Found, report: Callable[[GitLeft], None]) -> None:
         """Record it, then rename what could start programs. Repeated after a crash, it finds what is still
-        there. Raises StorageFailed if something can't be renamed: the run must not continue as if it was."""
-        moves = {one.path: aside(one.path) for one in found if one.reason}
+        there. Raises StorageFailed if something can't be renamed, or looked at: the run must not continue as
+        if it was."""
+        moves = {one.path: aside(one.path) for one in found.items if one.reason}
         named = [
             LeftInGit(self._name(one.path), one.kind, one.reason, self._name(moves.get(one.path, "")))
-            for one in found
+            for one in found.items
         ]
-        report(GitLeft(tuple(named[:MAX_LEFT]), len(named[MAX_LEFT:])))
+        if named:
+            report(GitLeft(tuple(named[:MAX_LEFT]), len(named[MAX_LEFT:])))
         for path, target in moves.items():
             set_aside(path, target)
+        if not found.is_complete:
+            raise StorageFailed(
+                f"{self._too_many()}: there can be repositories among them that an agent made, in which git "
+                "would start its programs",
+                hint="remove some of them before you use git in the project",
+            )
 
-    def _found(self, before: GitBefore) -> Iterator[FoundInGit]:
+    def _known_submodules(self) -> tuple[str, ...]:
+        known = submodules(self._project, self._environ) if self._is_repository() else []
+        if known is None and os.path.lexists(index_of(self._project)):
+            raise ProviderUnusable(
+                "a sandbox can't protect the project's submodules, because git can't list its index",
+                hint="`git ls-files --stage` in the project shows why",
+            )
+        return tuple(known or ())
+
+    def _too_many(self) -> str:
+        return f"the project has more than {self._max_entries:,} files"
+
+    def _found(self, before: GitBefore, after: Repositories) -> Iterator[FoundInGit]:
         yield from self._redirections(before)
         yield from (
             FoundInGit(self._outermost(path), "settings", _NAMED)
             for path in before.missing
             if _is_there(path)
         )
-        after = find_repositories(self._project, self._skipped())
+        yield from (
+            FoundInGit(self._outermost(link), "settings", _LINKED)
+            for link, said in before.links.items()
+            if leads_elsewhere(link, said, self._project)
+        )
         kept: list[str] = []
         for place, about in after.places.items():
             is_known = before.repositories.get(place) == about
@@ -157,8 +204,14 @@ class GitGuard:
         todo = [self._project] if self._is_repository() else []
         todo += [os.path.dirname(place) for place in kept if not is_bare(place)]
         for root in todo:
-            for name in submodules(root, self._environ):
-                path = os.path.normpath(os.path.join(root, name))
+            names = submodules(root, self._environ)
+            if reason := _why_renamed(names):
+                index = index_of(root)
+                if index.startswith(f"{self._project}/") and os.path.lexists(index):
+                    yield FoundInGit(index, "settings", reason)
+            top = work_tree(root, self._environ) if names else root
+            for name in filter(is_inside, names or ()):
+                path = os.path.join(top, name)
                 place = os.path.join(path, GIT)
                 if root == self._project and name not in before.submodules:
                     yield FoundInGit(path, "submodule")
@@ -207,6 +260,14 @@ class GitGuard:
         return os.fsencode(name).decode("utf-8", "replace")
 
 
+def _why_renamed(names: list[str] | None) -> str:
+    """Why git can't keep an index with these submodules; None: git can't list it."""
+    if names is None:
+        return "git can't list the submodules in it"
+    outside = next((name for name in names if not is_inside(name)), "")
+    return f"it has a submodule in another place, {outside}" if outside else ""
+
+
 def _disabled(place: str) -> str:
     """What is renamed, so that git finds no repository."""
     return os.path.join(place, "HEAD") if is_bare(place) else place
@@ -236,8 +297,9 @@ def read_before(path: str, project: str) -> GitBefore | None:
     if before is None:
         return None
 
-    def is_inside(place: str) -> bool:
+    def is_below(place: str) -> bool:
         return place.startswith(f"{project}/") and place == os.path.normpath(place) and "\0" not in place
 
-    known = {place: about for place, about in before.repositories.items() if is_inside(place)}
-    return replace(before, repositories=known, missing=tuple(filter(is_inside, before.missing)))
+    known = {place: about for place, about in before.repositories.items() if is_below(place)}
+    links = {place: said for place, said in before.links.items() if is_below(place)}
+    return replace(before, repositories=known, missing=tuple(filter(is_below, before.missing)), links=links)

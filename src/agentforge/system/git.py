@@ -130,12 +130,15 @@ def git_program(
     timeout: float,
     max_output: int,
     stdin: bytes = b"",
+    any_owner: bool = False,
 ) -> Program:
-    """A call of the engine, in the repository that contains `root`."""
+    """A call of the engine, in the repository that contains `root`. `any_owner`: for what
+    is only read, also if it belongs to another user."""
     if arguments[0] not in SAFE_COMMANDS or _CONVERTS.intersection(arguments):
         raise ValueError(f"git {arguments[0]} may start programs that the repository configures")
+    options = ("-c", "safe.directory=*") if any_owner else ()
     return Program(
-        _resolved(git_argv(*arguments), environ, root),
+        _resolved(git_argv(*options, *arguments), environ, root),
         timeout,
         cwd=os.path.abspath(root),
         env=git_environment(tool_environment(environ, root)),

@@ -6,12 +6,14 @@ No list of keys is complete, so every value is read as a command, except for tho
 import os
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
+from agentforge.model.errors import StorageFailed
 from agentforge.system import files
 from agentforge.system.git import git_program
+from agentforge.system.links import way
 from agentforge.system.programs import run
 
 SECONDS = 10.0
@@ -19,9 +21,13 @@ MAX_OUTPUT = 4 * 1024 * 1024
 MAX_BYTES = 1024 * 1024
 MAX_INCLUDED = 64
 MAX_NESTED = 4
+USER_SETTINGS = (".gitconfig", ".config/git/config")
+"""In the home; they can be links into the project."""
 _HOOKS = "core.hookspath"
 _FILES = frozenset({"core.attributesfile", "core.excludesfile", "commit.template"})
-_NEVER_COMMANDS = (".merge", ".url", ".pushurl", ".fetch", ".remote", ".name", ".email", ".worktree")
+_NEVER_COMMANDS = (
+    *(".merge", ".url", ".pushurl", ".fetch", ".remote", ".name", ".email", ".worktree", ".description"),
+)
 _STARTED_ANYWHERE = re.compile(
     r"core\.(?:hookspath|fsmonitor|editor|pager)|diff\.external|gpg\..*program|hook\..*\.command"
     r"|filter\..*\.(?:clean|smudge|process)|diff\..*\.(?:command|textconv)"
@@ -42,6 +48,8 @@ class NamedFiles(Struct, frozen=True):
     files: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     """Programs and settings that don't exist."""
+    links: dict[str, str] = {}
+    """The links that lead to any of them, and what they say."""
     is_anywhere: bool = False
     """Whether a setting of the user names a program relative to whatever repository git works in."""
 
@@ -50,12 +58,13 @@ class NamedFiles(Struct, frozen=True):
             self.folders + other.folders,
             self.files + other.files,
             self.missing + other.missing,
+            {**self.links, **other.links},
             self.is_anywhere or other.is_anywhere,
         )
 
     @property
     def all(self) -> tuple[str, ...]:
-        return self.folders + self.files + self.missing
+        return (*self.folders, *self.files, *self.missing, *self.links)
 
 
 class _Setting(Struct, frozen=True):
@@ -72,38 +81,85 @@ class _Setting(Struct, frozen=True):
         )
 
 
-def setting_names(path: str, environ: Mapping[str, str]) -> list[str] | None:
-    """The names of the settings in a file, those of included files excepted; None if it can't be read."""
+class _Places:
+    """What paths lead to, as far as it is in the project."""
+
+    def __init__(self, project: str) -> None:
+        self._project = project
+        self._folders: dict[str, None] = {}
+        self._files: dict[str, None] = {}
+        self._missing: dict[str, None] = {}
+        self._links: dict[str, str] = {}
+
+    def add(self, path: str, kind: str) -> None:
+        led = way(path, self._project)
+        place = led.end
+        is_inside = place == self._project or place.startswith(f"{self._project}/")
+        if kind == "hooks":
+            self._note(self._folders, place, is_inside)
+            self.add_hooks(place)
+        elif os.path.isfile(place):
+            self._note(self._files, place, is_inside)
+        elif kind in ("program", "include") and not os.path.isdir(place):
+            self._note(self._missing, place, is_inside)
+        else:
+            return
+        self._links.update(led.links)
+
+    def add_hooks(self, folder: str) -> None:
+        """The programs in the project to which hooks are linked."""
+        try:
+            names = files.listing(folder)
+        except StorageFailed:
+            return
+        for path in (os.path.join(folder, name) for name in names):
+            if os.path.islink(path):
+                self.add(path, "program")
+
+    def _note(self, places: dict[str, None], place: str, is_inside: bool) -> None:
+        if is_inside:
+            places[place] = None
+
+    def named(self, is_anywhere: bool = False) -> NamedFiles:
+        return NamedFiles(
+            tuple(self._folders), tuple(self._files), tuple(self._missing), self._links, is_anywhere
+        )
+
+
+def settings_in(path: str, environ: Mapping[str, str]) -> list[tuple[str, str]] | None:
+    """The names and values in a file, without those of included files; None if it can't be read."""
     about = files.about(path)
     if about is None or about.st_size > MAX_BYTES:
         return None
-    listed = _listed(os.path.dirname(path), environ, "--file", path, "--name-only")
-    return None if listed is None else [os.fsdecode(name) for name in listed.split(b"\0") if name]
+    listed = _listed(os.path.dirname(path), environ, "--file", path)
+    if listed is None:
+        return None
+    entries = (os.fsdecode(entry).partition("\n") for entry in listed.split(b"\0") if entry)
+    return [(name, value) for name, _, value in entries]
 
 
 def named_files(root: str, project: str, environ: Mapping[str, str]) -> NamedFiles:
     """What the settings name that git uses in `root`, the top of a work tree: the user's and its own."""
-    found: dict[str, list[str]] = {"folders": [], "files": [], "missing": []}
-    is_anywhere = False
+    places, is_anywhere = _Places(project), False
     home = environ.get("HOME", "")
+    for name in USER_SETTINGS:
+        places.add(os.path.join(home, name), "include")
     for setting in _settings(root, environ):
         for path, kind in _named(setting):
-            is_relative = not path.startswith(("/", "~"))
             base = os.path.dirname(setting.origin) if kind == "include" else root
-            place = _place(path, base, home)
+            places.add(_place(path, base, home), kind)
             if setting.scope not in ("local", "worktree") and _STARTED_ANYWHERE.fullmatch(setting.name):
+                is_relative = not path.startswith(("/", "~"))
                 is_anywhere = is_anywhere or (is_relative and kind in ("hooks", "program"))
-            if not place.startswith(f"{project}/"):
-                continue
-            if kind == "hooks":
-                found["folders"].append(place)
-            elif os.path.isfile(place):
-                if kind != "word" or os.access(place, os.X_OK):
-                    found["files"].append(place)
-            elif kind in ("program", "include") and not os.path.isdir(place):
-                found["missing"].append(place)
-    lists = {kind: tuple(dict.fromkeys(paths)) for kind, paths in found.items()}
-    return NamedFiles(**lists, is_anywhere=is_anywhere)
+    return places.named(is_anywhere)
+
+
+def hook_programs(folders: Iterable[str], project: str) -> NamedFiles:
+    """The programs in the project to which the hooks in the folders are linked."""
+    places = _Places(project)
+    for folder in folders:
+        places.add_hooks(folder)
+    return places.named()
 
 
 def _settings(root: str, environ: Mapping[str, str]) -> Iterator[_Setting]:
@@ -137,14 +193,15 @@ def _setting(scope: str, origin: str, entry: str) -> _Setting:
 
 def _listed(folder: str, environ: Mapping[str, str], *options: str) -> bytes | None:
     words = ("config", "--list", "--no-includes", "-z", *options)
-    ended = run(git_program(folder, environ, *words, timeout=SECONDS, max_output=MAX_OUTPUT))
+    ended = run(git_program(folder, environ, *words, timeout=SECONDS, max_output=MAX_OUTPUT, any_owner=True))
     return None if ended.code != 0 or ended.truncated else ended.stdout
 
 
 def _place(path: str, base: str, home: str) -> str:
+    """Not normalized, as a folder on the way can be a link."""
     if path == "~" or path.startswith("~/"):
-        return os.path.normpath(os.path.join(home, path[2:]))
-    return os.path.normpath(os.path.join(base, path))
+        return os.path.join(home, path[2:])
+    return os.path.join(base, os.path.expanduser(path) if path.startswith("~") else path)
 
 
 def _named(setting: _Setting) -> Iterator[tuple[str, str]]:
@@ -161,28 +218,31 @@ def _named(setting: _Setting) -> Iterator[tuple[str, str]]:
     elif setting.name.startswith(("alias.", "url.")) and not value.startswith("!"):
         return  # Arguments of git, the beginning of an address.
     elif not setting.name.endswith(_NEVER_COMMANDS):
-        yield from ((word, "program") for word in programs_in(value.removeprefix("!")))
-        yield from ((word, "word") for word in value.split() if "/" in word)
+        yield from words_in(value.removeprefix("!")).items()
 
 
-def programs_in(value: str, depth: int = 0) -> Iterator[str]:
-    """The programs that a command starts, as far as they are written as paths, and the scripts that it gives
-    to interpreters."""
+def words_in(value: str, depth: int = 0) -> dict[str, str]:
+    """The words of a command that can name a file, and what each is. "program": a path, or what an
+    interpreter is given. "word": any other that isn't looked up in PATH."""
+    found: dict[str, str] = {}
     if "/" in value and not any(character in value for character in "'\"\\;|&()$`"):
-        yield value  # Also a path with spaces.
-    for command in _COMMANDS.split(value):
-        is_script = False
+        found[value] = "program"  # Also a path with spaces.
+    for command in (value, *_COMMANDS.split(value)):
+        is_script = is_argument = False
         for word in _words(command):
-            if is_script and " " in word and depth < MAX_NESTED:
-                yield from programs_in(word, depth + 1)  # As in `sh -c '…'`.
+            if " " in word and depth < MAX_NESTED:
+                found = {**words_in(word, depth + 1), **found}  # As in `sh -c '…'`.
             if word.startswith("-") or _ASSIGNMENT.fullmatch(word):
+                found.setdefault(word.partition("=")[2], "word")
                 continue
             runs_another = _RUNS_ANOTHER.fullmatch(os.path.basename(word))
             if "/" in word or (is_script and not runs_another):
-                yield word
-            if not runs_another:
-                break
-            is_script = True
+                found[word] = "program"
+            elif is_argument:
+                found.setdefault(word, "word")
+            is_script, is_argument = bool(runs_another), True
+    found.pop("", None)
+    return found
 
 
 def _words(command: str) -> list[str]:

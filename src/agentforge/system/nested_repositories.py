@@ -9,20 +9,22 @@ from msgspec import Struct
 from agentforge.model.errors import StorageFailed
 from agentforge.system import files
 from agentforge.system.git import git_program
-from agentforge.system.git_settings import setting_names
-from agentforge.system.programs import run
-from agentforge.system.repository import GIT, common_folder, linked_folder
+from agentforge.system.git_settings import settings_in
+from agentforge.system.programs import NoExit, run
+from agentforge.system.repository import GIT, common_folder, is_direct, linked_folder
 
 MAX_ENTRIES = 2_000_000
 DISABLED = ".disabled"
 """The ending of what is renamed."""
 MAX_LISTING = 128 * 1024 * 1024
+MAX_PATH = 64 * 1024
 SECONDS = 30.0
 _SUBMODULE = b"160000"
+_WORK_TREE = "core.worktree"
 _PLAIN = frozenset(
     {
         *("core.repositoryformatversion", "core.filemode", "core.bare", "core.logallrefupdates"),
-        *("core.ignorecase", "core.precomposeunicode", "core.symlinks", "core.autocrlf", "core.worktree"),
+        *("core.ignorecase", "core.precomposeunicode", "core.symlinks", "core.autocrlf"),
         *("extensions.objectformat", "user.name", "user.email", "submodule.active", "init.defaultbranch"),
     }
 )
@@ -84,14 +86,34 @@ def _parents(paths: Collection[str]) -> set[str]:
     return {os.path.dirname(path) for path in paths}
 
 
-def submodules(folder: str, environ: Mapping[str, str]) -> list[str]:
-    """The paths of the submodules in the index of the repository in the folder; [] if it can't be read."""
-    words = ("ls-files", "--stage", "-z")
-    ended = run(git_program(folder, environ, *words, timeout=SECONDS, max_output=MAX_LISTING))
-    if ended.code != 0 or ended.truncated:
+def submodules(folder: str, environ: Mapping[str, str]) -> list[str] | None:
+    """The paths of the submodules in the index of the repository in the folder; None if git can't list it."""
+    words = ("ls-files", "--stage", "--full-name", "-z")
+    ended = run(git_program(folder, environ, *words, timeout=SECONDS, max_output=MAX_LISTING, any_owner=True))
+    if ended.reason is NoExit.MISSING:
         return []
+    if ended.code != 0 or ended.truncated:
+        return None
     rows = (row.partition(b"\t") for row in ended.stdout.split(b"\0"))
     return [os.fsdecode(path) for about, _, path in rows if about.startswith(_SUBMODULE)]
+
+
+def work_tree(folder: str, environ: Mapping[str, str]) -> str:
+    """Where the files of the repository in the folder are: its settings can name another folder."""
+    words = ("rev-parse", "--show-toplevel")
+    ended = run(git_program(folder, environ, *words, timeout=SECONDS, max_output=MAX_PATH, any_owner=True))
+    return os.fsdecode(ended.stdout.removesuffix(b"\n")) if ended.code == 0 else folder
+
+
+def is_inside(name: str) -> bool:
+    """Whether the path of a submodule leads into the work tree, and not into `.git`. Git adds no others, but
+    enters those that something else has written into the index."""
+    return not any(part.lower() in ("", ".", "..", GIT) for part in name.split("/"))
+
+
+def index_of(folder: str) -> str:
+    """The index of the repository in the folder."""
+    return os.path.join(linked_folder(folder) or os.path.join(folder, GIT), "index")
 
 
 def why_unsafe(place: str, project: str, environ: Mapping[str, str]) -> str:
@@ -99,19 +121,23 @@ def why_unsafe(place: str, project: str, environ: Mapping[str, str]) -> str:
     settings and no hook. The repository isn't the project's own."""
     if os.path.islink(place):
         return "it is a link"
-    if is_bare(place) or files.is_dir(place):
-        return _why_unsafe(place, project, environ)
-    target = linked_folder(os.path.dirname(place))
+    tree = "" if is_bare(place) else os.path.dirname(place)
+    if not tree or files.is_dir(place):
+        return _why_unsafe(place, tree, project, environ)
+    target = linked_folder(tree)
+    if not is_direct(tree):
+        return "it leads git on a detour"
     if not target.startswith(f"{project}/"):
         return "it leads git to a folder outside of the project"
     own = os.path.join(project, GIT)
     if os.path.dirname(target) == os.path.join(own, "worktrees") and common_folder(target) == own:
         # Its settings are those of the project, and its hooks, too.
         return "it has settings of its own" if os.path.lexists(f"{target}/config.worktree") else ""
-    return _why_unsafe(target, project, environ)
+    return _why_unsafe(target, tree, project, environ)
 
 
-def _why_unsafe(repository: str, project: str, environ: Mapping[str, str]) -> str:
+def _why_unsafe(repository: str, tree: str, project: str, environ: Mapping[str, str]) -> str:
+    """`tree`: the folder with its `.git`; empty: it is a bare one."""
     if os.path.realpath(repository) != os.path.join(
         os.path.realpath(project), repository[len(project) + 1 :]
     ):
@@ -127,11 +153,16 @@ def _why_unsafe(repository: str, project: str, environ: Mapping[str, str]) -> st
     config = os.path.join(repository, "config")
     if not os.path.lexists(config):
         return ""
-    names = setting_names(config, environ)
-    if names is None:
+    settings = settings_in(config, environ)
+    if settings is None:
         return "its settings can't be read"
-    special = next((name for name in names if not _is_plain(name)), None)
-    return f"it sets {special}" if special else ""
+    # Git takes the files, and further submodules, from the work tree. A submodule names its own folder.
+    own = {tree, os.path.relpath(tree, repository)} if tree else set()
+    special = (
+        name for name, value in settings if not (value in own if name == _WORK_TREE else _is_plain(name))
+    )
+    name = next(special, "")
+    return f"it sets {name}" if name else ""
 
 
 def _is_plain(name: str) -> bool:
@@ -154,15 +185,3 @@ def set_aside(path: str, target: str) -> None:
             if not os.path.islink(folder):
                 os.chmod(folder, 0o700)  # An agent can have made it read-only.
         files.move(path, target)
-
-
-def first_link(path: str, folder: str) -> str:
-    """The first link on the way from the folder to the path, or ""."""
-    if not path.startswith(f"{folder}/"):
-        return ""
-    step = folder
-    for name in path.removeprefix(f"{folder}/").split("/"):
-        step = f"{step}/{name}"
-        if os.path.islink(step):
-            return step
-    return ""

@@ -9,7 +9,7 @@ from agentforge.model.errors import StorageFailed
 from agentforge.system import files
 
 GIT = ".git"
-_LINK = "gitdir:"
+_LINK = b"gitdir: "
 _MAX_BYTES = 4096
 _MAX_DEPTH = 8
 """Of submodules inside submodules, and of their names, which may contain slashes."""
@@ -46,6 +46,14 @@ def git_files(folder: str) -> GitFiles:
 def linked_folder(folder: str) -> str:
     """The repository to which the file `.git` of a worktree or a submodule leads, or ""."""
     return _linked(os.path.join(folder, GIT), _LINK)
+
+
+def is_direct(folder: str) -> bool:
+    """Whether the file `.git` in the folder, and `commondir` where it leads, say where as git writes it. What
+    `name/..` leads to changes when the name becomes a link."""
+    target = _named(os.path.join(folder, GIT), _LINK)
+    common = _named(os.path.join(linked_folder(folder), "commondir"))
+    return all(path == os.path.normpath(path) for path in (target, common) if path)
 
 
 def common_folder(place: str) -> str:
@@ -122,13 +130,21 @@ def _names(folder: str) -> list[str]:
         return []
 
 
-def _linked(path: str, prefix: str = "") -> str:
+def _linked(path: str, prefix: bytes = b"") -> str:
     """The folder that a file of git names, or "" if it names none."""
+    if not (target := _named(path, prefix)):
+        return ""
+    named = os.path.join(os.path.dirname(path), target)
+    plain, real = os.path.normpath(named), os.path.realpath(named)
+    return plain if os.path.realpath(plain) == real else real
+
+
+def _named(path: str, prefix: bytes = b"") -> str:
+    """As git reads it: it strips only ends of lines."""
     try:
-        text = files.read_text(path, _MAX_BYTES) or ""
+        content = files.read_bytes(path, _MAX_BYTES) or b""
     except StorageFailed:
         return ""
-    if not text.startswith(prefix):
+    if not content.startswith(prefix) or b"\0" in content:
         return ""
-    target = text.removeprefix(prefix).strip()
-    return os.path.normpath(os.path.join(os.path.dirname(path), target)) if target else ""
+    return os.fsdecode(content.removeprefix(prefix).rstrip(b"\r\n"))
