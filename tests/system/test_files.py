@@ -363,6 +363,37 @@ def test_what_one_write_did_not_take_is_written_by_the_next(
     assert (tmp_path / "a").read_bytes() == b"0123456789"
 
 
+def test_a_locked_file_gets_another_content_and_stays_the_same_file(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    path.write_bytes(b"a longer text")
+    inode = path.stat().st_ino
+    descriptor = files.lock_shared(str(path))
+    for content in (b"short", b"a text again", b""):
+        files.overwrite(descriptor, content)
+        assert (path.read_bytes(), path.stat().st_ino) == (content, inode)
+    os.close(descriptor)
+
+
+OVERWRITE = """
+import resource, sys
+from agentforge.system import files
+from agentforge.model.errors import StorageFailed
+descriptor = files.lock_shared(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_FSIZE, (6, 6))
+try:
+    files.overwrite(descriptor, b"0123456789")
+except StorageFailed as error:
+    print(error.message)
+"""
+
+
+def test_overwriting_as_much_of_a_locked_file_as_fits_is_an_error(tmp_path: Path) -> None:
+    """The system writes a part, without an error, and refuses the rest."""
+    argv = [sys.executable, "-B", "-c", OVERWRITE, str(tmp_path / "lock")]
+    said = subprocess.run(argv, check=True, timeout=60, capture_output=True, text=True).stdout
+    assert said == "can't write a lock file: File too large\n"
+
+
 def test_a_lock_that_another_process_keeps_is_waited_for_with_a_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

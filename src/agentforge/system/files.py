@@ -501,7 +501,8 @@ def overwrite(descriptor: int, content: bytes) -> None:
     """Replace the content of a locked file, which must stay the same file."""
     with storage("can't write a lock file"):
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, content, 0)
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        write_all(descriptor, content)
 
 
 def _lock(descriptor: int, kind: int = fcntl.LOCK_EX) -> None:
