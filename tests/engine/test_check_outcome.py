@@ -140,6 +140,24 @@ SUBFAILED[m] (i=1) t.py::test_s - assert 1 != 1
     assert [failure.id for failure in read.failures] == ["t.py::T::test_many", "t.py::test_s"]
 
 
+def test_summary_of_a_run_inside_a_test_is_not_that_of_the_check() -> None:
+    inner = b"""=== short test summary info ===
+FAILED inner.py::test_one - assert 1 == 2
+ERROR inner.py::test_two
+1 failed, 1 error in 0.01s
+"""
+    outer = b"""=== short test summary info ===
+FAILED t.py::test_inner - assert 3 == 4
+1 failed, 2 passed in 0.71s
+"""
+    read = read_check("pytest", "pass", CheckEnd(1), inner + outer)
+    assert read.outcome.counts == CheckCounts(passed=2, failed=1)
+    assert read.outcome.failure_count == 1
+    assert [failure.id for failure in read.failures] == ["t.py::test_inner"]
+    cut = read_check("pytest", "pass", CheckEnd(1), inner + outer[: outer.index(b"1 failed")])
+    assert cut.outcome.counts == CheckCounts(failed=1)
+
+
 # -- JUnit
 
 
@@ -198,6 +216,7 @@ SUITE = "<testsuite name='s'>{}</testsuite>"
         ("<testcase classname='c'><failure type='E' message='m'/></testcase>", "c: m"),
         ("<testcase classname='c' name='t'><error/><failure message='m'/></testcase>", "c::t"),
         ("<testcase name='t' line='x'><failure><failure/>a</failure>b</testcase>", "t"),
+        ("<testcase name='t'><failure message='m'/><failure message='n'/></testcase>", "t: m"),
         ("<error message='set-up'/>", "s: set-up"),
         ("<x:testcase xmlns:x='y' name='t'><x:error message='m'/></x:testcase>", "t: m"),
         (

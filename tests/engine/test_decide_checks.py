@@ -320,6 +320,28 @@ def test_waived_check_does_not_run_and_the_verdict_says_so() -> None:
     assert [(w.check, w.by) for w in state_of(conversation).waivers] == [("test", "person")]
 
 
+def test_checks_that_are_waived_one_after_the_other_stay_waived() -> None:
+    conversation = Play(plan_of(checked(checks=(Check("lint", "make lint"), Check("test", "make test")))))
+    for words in ("start", "prepared", "waive lint", "waive test", "waive lint", "completed stop"):
+        conversation.happens(words)
+    judged = next(e.fact for e in conversation.events if isinstance(e.fact, f.StageVerdictReached))
+    assert judged.waived == ("lint", "test")
+    assert [w.check for w in state_of(conversation).waivers] == ["test", "lint"]
+
+
+def test_what_a_check_saw_before_a_resume_is_not_the_tree_of_the_verdict_after_it() -> None:
+    both = (Check("lint", "make lint"), Check("test", "make test"))
+    conversation = Play(plan_of(checked(checks=both)))
+    conversation.happens("start")
+    conversation.happens("prepared")
+    for words in ("completed stop tree=t1", "check pass tree=t1", "check error"):
+        conversation.happens(words)
+    for words in ("waive lint", "resume", "check pass tree=t2"):
+        conversation.happens(words)
+    judged = next(e.fact for e in conversation.events if isinstance(e.fact, f.StageVerdictReached))
+    assert judged.tree == "t2"
+
+
 def test_check_that_was_waived_at_the_start_does_not_run() -> None:
     first = replace(started(plan_of(checked())), waivers=(Waiver("test", "it is flaky", "Ada"),))
     state = evolve(None, event(1, first, Cursor("0", 0, 0)))

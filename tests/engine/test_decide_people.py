@@ -117,6 +117,15 @@ def test_approval_names_what_was_left_for_git(number: int, end: str) -> None:
     assert asked.question.endswith(end)
 
 
+def test_approval_names_what_every_attempt_left_for_git() -> None:
+    conversation = play(plan_of(approved()), ONE)
+    for attempt in ("first", "second"):
+        conversation.record(f.GitLeft((LeftInGit(f"{attempt}/.git", "repository"),)), Cursor("0", 1, 1))
+        conversation.happens("lost" if attempt == "first" else "completed")
+    (asked,) = requests(conversation)
+    assert asked.question.endswith("first/.git, a new repository. second/.git, a new repository.")
+
+
 def test_feedback_reaches_the_next_visit_and_no_later_one() -> None:
     conversation = play(plan_of(approved(), stage("build")), REJECTED)
     files = tuple(f"stage-00-plan/iterations/001/{name}" for name in ("output.md", "result.json"))
@@ -587,6 +596,24 @@ def test_fourth_round_of_questions_escalates(answer: str, further: int) -> None:
         ask(number)
     (asked,) = state_of(conversation).open_requests
     assert asked.reason == "question_rounds"
+
+
+def test_resume_grants_new_rounds_to_a_branch_whose_question_is_open() -> None:
+    """The open question is not about what failed before."""
+    conversation = Play(plan_of(block("claude codex", stage("draft"))))
+    conversation.happens("start")
+    for number in range(3):
+        conversation.happens("codex: prepared")
+        conversation.happens(f"codex: asks Really_{number}?")
+        (asked,) = state_of(conversation).open_requests
+        if number < 2:
+            conversation.happens(f"answer {asked.id} yes")
+    for words in ("claude: prepared", *["claude: lost"] * 3, "resume", f"answer {asked.id} yes"):
+        conversation.happens(words)
+    conversation.happens("codex: prepared")
+    conversation.happens("codex: asks Really_3?")
+    (asked,) = state_of(conversation).open_requests
+    assert asked.kind == "question"
 
 
 # -- restarts and notes

@@ -722,6 +722,11 @@ def test_runtime_extension_of_a_block_does_not_retry_at_most_once_work() -> None
         < session_continued runtime_limit-10
         < claude: request_resolved runtime_limit-10 continue
         ? claude: prepare draft 2
+        > answer at_most_once-12 succeeded
+        < codex: iteration_complete person confirmed that attempt 1 succeeded
+        < codex: request_resolved at_most_once-12 succeeded
+        ? claude: prepare draft 2
+        ? codex: prepare draft 2
         """,
     )
 

@@ -29,9 +29,10 @@ def test_counts_failures_and_the_end_of_each_output_are_kept() -> None:
 
 
 def test_room_that_a_short_output_does_not_need_is_left_to_the_others() -> None:
-    text = failing_text([failed("short", lines=1), failed("long")])
-    assert len(text.encode()) > FEEDBACK_ROOM - 100
-    assert f"{END_OF_OUTPUT}short line 0" in text
+    checks = [failed("short", lines=1), failed("long")]
+    for text in (failing_text(checks), failing_text(checks[::-1])):
+        assert len(text.encode()) > FEEDBACK_ROOM - 100
+        assert f"{END_OF_OUTPUT}short line 0" in text
 
 
 def test_failures_leave_room_for_outputs_and_say_that_there_are_more() -> None:

@@ -127,6 +127,15 @@ def test_observers_hear_of_events_once_they_are_durable(journal: Journal) -> Non
     assert heard == [0]
 
 
+def test_observers_hear_of_what_the_end_of_a_journal_makes_durable(clock: FakeClock) -> None:
+    journal = Journal("auth", MemoryLog().open(), clock)
+    heard: list[int] = []
+    journal.observe(lambda: heard.append(journal.writer.health.events_buffered))
+    journal.record(started(PLAN))
+    journal.close()
+    assert heard == [0]
+
+
 def test_what_was_written_without_waiting_is_synced_before_an_act(tmp_path: Path, clock: FakeClock) -> None:
     """With a buffer of one every event is written at once, and none of them is durable yet."""
     disk = FailingDisk()

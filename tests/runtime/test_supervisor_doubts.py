@@ -178,6 +178,20 @@ except OSError as error:
     assert limited(code, cwd=tmp_path) == "short write\n"
 
 
+def test_input_of_which_only_a_part_could_be_stored_is_an_error(tmp_path: Path) -> None:
+    code = """
+import os
+whole = supervisor.anonymous_file("0123456789")
+print(os.read(whole, 100))
+limit()
+try:
+    supervisor.anonymous_file("x" * 100)
+except OSError as error:
+    print(error.strerror)
+"""
+    assert limited(code, cwd=tmp_path) == "b'0123456789'\nFile too large\n"
+
+
 def test_time_in_which_the_supervisor_was_stopped_does_not_count_against_the_timeout(tmp_path: Path) -> None:
     """On a clock of its own: it is stopped for 100 seconds in its first wait."""
     code = """

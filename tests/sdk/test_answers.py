@@ -284,6 +284,25 @@ def test_requests_of_other_runs_and_unknown_ones_are_refused(tmp_path: Path) -> 
     run(main())
 
 
+@pytest.mark.parametrize(("cut_after", "command"), [("answered", "recover"), ("continued", "status")])
+def test_second_answer_is_told_what_applies_the_first(tmp_path: Path, cut_after: str, command: str) -> None:
+    """The engine died right after the first answer, or while it continued the run."""
+
+    async def main() -> str:
+        async with engine(tmp_path) as sdk:
+            request = await awaited(sdk)
+            await approved(sdk)
+        lines = (run_dir(tmp_path) / "events.jsonl").read_bytes().splitlines(keepends=True)
+        end = [kind.endswith(cut_after) for kind in types(tmp_path)].index(True) + 1
+        cut_log(tmp_path, lines[:end])
+        async with engine(tmp_path) as sdk:
+            with pytest.raises(AlreadyAnswered) as error:
+                await sdk.answer("s", "reject", request=request.id)
+        return error.value.hint
+
+    assert run(main()).startswith(f"`agentforge {command} s`")
+
+
 def test_request_that_was_withdrawn_is_closed(tmp_path: Path) -> None:
     async def main() -> None:
         async with engine(tmp_path) as sdk:

@@ -4,7 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
-from tests.sdk.projects import engine, node, pipeline, run, run_dir
+from tests.sdk.projects import ENVIRON, engine, node, pipeline, run, run_dir
 
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.status import RunStatus
@@ -30,3 +30,16 @@ def test_an_iteration_is_where_the_project_is_now(tmp_path: Path) -> None:
     log = (run_dir(after) / "events.jsonl").read_text().partition("\n")[2]
     for written in (asked.prompt, text, log):
         assert str(before) not in written
+
+
+def test_a_run_that_was_moved_is_known_at_its_new_place_only(tmp_path: Path) -> None:
+    before, after, home = tmp_path / "before", tmp_path / "after", tmp_path / "home"
+    before.mkdir()
+    own = {**ENVIRON, "XDG_STATE_HOME": str(home)}
+    worker = ScriptedProvider([fails(Failure(FailureKind.AGENT_ERROR, "once")), says("done")])
+    run(engine(before, worker, environ=own).run(pipeline(node(retry={"max_attempts": 1})), session="s"))
+    shutil.move(before, after)
+    assert run(engine(after, worker, environ=own).resume("s")).completed
+    kept = [path for path in (home / "agentforge").rglob("*.json") if path.parent.name in ("heads", "runs")]
+    assert len(kept) == 2
+    assert not any(str(before) in path.read_text() for path in kept)

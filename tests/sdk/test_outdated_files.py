@@ -59,6 +59,31 @@ def test_who_looks_at_a_stopped_run_repairs_its_files(tmp_path: Path, look: str)
     assert (run_dir(tmp_path) / "events.jsonl").read_bytes() == before
 
 
+@pytest.mark.parametrize("look", LOOKS)
+def test_who_looks_at_a_stopped_run_with_a_damaged_log_changes_nothing_of_it(
+    tmp_path: Path, look: str
+) -> None:
+    """A person decides about the damage first. The log still has the length and the end that were kept."""
+    made = stopped(tmp_path)
+    log, state = run_dir(tmp_path) / "events.jsonl", run_dir(tmp_path) / "state.json"
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join((*lines[:2], b"x" * (len(lines[2]) - 1) + b"\n", *lines[3:])))
+    before = log.read_bytes(), state.read_bytes()
+    LOOKS[look](made)
+    assert (log.read_bytes(), state.read_bytes()) == before
+
+
+def test_who_looks_at_a_stopped_run_with_a_torn_end_records_its_repair(tmp_path: Path) -> None:
+    made = stopped(tmp_path)
+    log = run_dir(tmp_path) / "events.jsonl"
+    before = log.read_bytes()
+    log.write_bytes(before + b'{"seq":')
+    made.status("s")
+    assert types(tmp_path)[-2:] == ["session_complete", "log_repaired"]
+    assert is_repaired(tmp_path)
+    assert (log.with_name(f"events.jsonl.torn-{len(before)}")).read_bytes() == b'{"seq":'
+
+
 def test_the_runs_of_an_engine_are_looked_at_without_a_repair(tmp_path: Path) -> None:
     made = stopped(tmp_path)
     assert made.runs.info("s").status == "completed"

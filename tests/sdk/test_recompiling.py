@@ -60,6 +60,17 @@ def test_recompile_continues_the_iterations_of_the_current_node_in_the_folder_of
     ]
 
 
+def test_recompiled_run_is_the_same_session(tmp_path: Path) -> None:
+    environ = {**ENVIRON, "SESSION_CREATED_AT": "2026-01-15T12:00:00Z"}
+    providers = {"scripted": ScriptedProvider([crashes()])}
+    with SyncEngine(tmp_path, providers=providers, environ=environ) as engine:
+        assert not engine.run(write(tmp_path, node("plan", retry=ONCE)), session="s").completed
+    with sdk(tmp_path) as engine:
+        begun = engine.engine.status("s").plan.session
+        assert engine.resume("s", recompile=True).completed
+        assert engine.engine.status("s").plan.session == begun
+
+
 def test_recompile_with_a_plan_compiled_from_another_file(tmp_path: Path) -> None:
     stopped_after(tmp_path, 0, node("plan", retry=ONCE))
     other = write(tmp_path, node("plan", runs=2), name="other.yaml")

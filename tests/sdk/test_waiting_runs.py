@@ -44,6 +44,20 @@ def test_resume_of_a_run_that_waits_for_an_approval_is_refused_with_the_command_
     run(main())
 
 
+def test_resume_continues_a_run_with_one_of_two_approvals_answered(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with blocks.engine(tmp_path) as sdk:
+            result = await started(sdk, what=pipeline(blocks.block(["claude", "codex"], blocks.inner())))
+            first, second = result.requests
+            await sdk.answer("s", "approve", request=first.id, drive=False)
+            result = await sdk.resume("s")
+            assert [request.id for request in result.requests] == [second.id]
+            with pytest.raises(IllegalMove, match="waits for an answer"):
+                await sdk.resume("s")
+
+    run(main())
+
+
 def test_resume_answers_an_escalation_and_leaves_the_approval_of_another_branch_open(tmp_path: Path) -> None:
     async def main() -> None:
         script = {"claude": [says("done")], "codex": [crashes(), says("done")]}

@@ -1,10 +1,11 @@
 """What is shown of a parallel block: the inputs that come of it, its manifest, its branches' own state."""
 
+from datetime import timedelta
 from typing import Any
 
 from msgspec.structs import replace
 from tests.engine.plans import NOON, block, event, nested, plan_of, stage
-from tests.engine.playbook import play
+from tests.engine.playbook import Play, play
 
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
@@ -190,6 +191,36 @@ def test_state_of_a_branch_that_failed_names_its_error() -> None:
     assert (codex["status"], codex["error"]) == ("failed", "draft: no such prompt")
     assert (claude["status"], claude["iteration"], claude["iteration_completed"]) == ("running", 1, 0)
     assert "error" not in claude
+
+
+def test_state_of_a_branch_follows_its_work() -> None:
+    plan = plan_of(stage("plan"), block("codex claude", stage("draft", runs=2), stage("check")))
+    conversation = Play(plan)
+    conversation.happens("start")
+    conversation.happens("prepared")
+    conversation.now = begun = NOON + timedelta(seconds=60)
+    conversation.happens("completed")
+
+    def claude() -> tuple[object, ...]:
+        assert conversation.state is not None
+        assert conversation.state.block is not None
+        shown = branch_file(plan, conversation.state, conversation.state.block.branches[1])
+        assert (shown["provider"], shown["session"], shown["started_at"]) == ("claude", "auth", begun)
+        place = shown["current_stage"], shown["current_stage_name"]
+        done = [one["name"] for one in shown["stages"]]
+        return shown["status"], *place, shown["iteration"], shown["iteration_completed"], done
+
+    assert claude() == ("running", 0, "draft", 0, 0, [])
+    conversation.happens("claude: prepared")
+    assert claude() == ("running", 0, "draft", 1, 0, [])
+    conversation.happens("claude: asks Which?=this")
+    assert claude() == ("running", 0, "draft", 1, 1, [])
+    for words in ("prepared", "completed", "prepared", "completed"):
+        conversation.happens(f"claude: {words}")
+    assert claude() == ("running", 1, "check", 0, 0, ["draft"])
+    for words in ("prepared", "completed"):
+        conversation.happens(f"claude: {words}")
+    assert claude() == ("completed", 2, "check", 0, 0, ["draft", "check"])
 
 
 def test_state_of_a_branch_has_the_stages_that_are_done_and_why_they_ended() -> None:

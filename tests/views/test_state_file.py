@@ -146,6 +146,7 @@ def test_failed_run_names_its_error_and_the_stage_that_failed() -> None:
         "it went wrong",
     )
     assert state["stages"][-1]["status"] == "failed"
+    assert state["resume_from"] == 1
     assert state["iteration_started"] is None
     assert state["completed_at"] is not None
 
@@ -177,8 +178,16 @@ def test_completed_single_stage_run() -> None:
     state = written(plan, script)
     assert (state["type"], state["pipeline"], state["status"]) == ("work", None, "completed")
     assert state["completion_reason"] == "Completed 1 iterations (max: 1)"
-    assert (state["iteration"], state["iteration_completed"]) == (1, 1)
+    assert (state["iteration"], state["iteration_completed"], state["resume_from"]) == (1, 1, None)
     assert state["current_stage"] == "stage-00-work"
+
+
+def test_only_a_run_that_has_ended_has_no_iteration_to_resume_from() -> None:
+    assert written(TWO, SECOND_STAGE)["resume_from"] == 1
+    second = "\n".join(SECOND_STAGE.splitlines()[:-4])
+    assert written(TWO, second)["resume_from"] == 2
+    cancelled = written(TWO, f"{BEGIN}\n> cancel later\n< session_aborted later")
+    assert (cancelled["status"], cancelled["resume_from"]) == ("aborted", None)
 
 
 def test_single_stage_run_lists_its_stage_while_it_runs() -> None:
