@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from msgspec import Struct
-from tests.sdk.projects import engine, pipeline
+from tests.sdk.projects import ENVIRON, engine, pipeline, run
 from tests.security.confined import WORK, need_bwrap, ran, script
 from tests.surface.terminal import Project, wait_for
 
@@ -597,6 +597,24 @@ def test_what_is_renamed_is_named_everywhere(repository: Repository, tmp_path: P
         printed = " ".join(shown.call(*command).out.split())
         assert said in printed, printed
         assert accept in printed
+
+
+def test_what_a_hook_of_the_run_left_is_named_by_show(repository: Repository, tmp_path: Path) -> None:
+    """It belongs to no iteration."""
+    text = agent("nested sub; gitlink sub").removesuffix(WORK)
+    hooks = {"session_start": [{"action": "script", "script": text}]}
+    environ = {**ENVIRON, "HOME": repository.environ["HOME"]}
+    definition = pipeline(script(WORK), hooks=hooks)
+    ended = run(engine(repository.root, environ=environ).run(definition, session="s"))
+    assert ended.status is RunStatus.COMPLETED, ended
+    (tmp_path / "shown").mkdir()
+    shown = Project(tmp_path / "shown")
+    shown.root = repository.root
+    printed = " ".join(shown.call("show", "s").out.split())
+    assert "For git: 2 items left sub/.git, a new repository: it sets core.fsmonitor; renamed to" in printed
+    assert "mv sub/.git.disabled sub/.git" in printed
+    read = json.loads(shown.call("show", "s", "--json").out)
+    assert [item["moved_to"] for item in read["git_left"]] == ["sub/.git.disabled", ""]
 
 
 def test_repositories_that_start_nothing_stay(repository: Repository) -> None:

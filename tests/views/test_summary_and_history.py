@@ -14,6 +14,7 @@ from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
 from agentforge.model.failure import FailureKind
+from agentforge.model.git_left import MAX_LEFT, LeftInGit
 from agentforge.model.result import Decision, Result, Signals, WorkReport
 from agentforge.model.state import Between
 from agentforge.ports.event_log import BufferHealth
@@ -57,6 +58,13 @@ def test_summary_counts_events() -> None:
     assert (summary.events, summary.iterations, summary.attempts) == (9, 1, 3)
     assert (summary.reattached, summary.lost, summary.recoveries, summary.errors) == (1, 1, 1, 1)
     assert (summary.last_type, summary.last_at) == ("iteration_complete", NOON)
+
+
+def test_summary_keeps_the_latest_that_is_left_for_git() -> None:
+    items = tuple(LeftInGit(f"{number}/.git", "repository") for number in range(MAX_LEFT + 1))
+    summary = folded(f.GitLeft(items[:2]), f.GitLeft(items[1:MAX_LEFT], 3), ERROR, f.GitLeft(items[-1:]))
+    assert summary.git_left == items[1:]
+    assert summary.git_omitted == 4
 
 
 def test_consecutive_errors_count_recent_error_events_until_non_error() -> None:

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from agentforge.model import facts as f
 from agentforge.model.event import Event
+from agentforge.model.git_left import MAX_LEFT, LeftInGit
 from agentforge.views.text import counted, shortened
 from agentforge.views.visits import StageVisit
 
@@ -39,6 +40,10 @@ class Summary(Struct, frozen=True):
     """When the run stopped; None while it is running, and once it is over."""
     waited_seconds: float = 0.0
     """How long it was stopped before someone continued it."""
+    git_left: tuple[LeftInGit, ...] = ()
+    """What confined programs of the run left for git, also those of hooks: the latest."""
+    git_omitted: int = 0
+    """How much more they left."""
 
 
 class Health(Struct, frozen=True):
@@ -83,6 +88,10 @@ def fold(summary: Summary, event: Event) -> Summary:
                 judge_failures=seen.judge_failures + 1,
                 judge_error=shortened(error or result.reason, JUDGE_ERROR_CHARS),
             )
+        case f.GitLeft(items=items, omitted=omitted):
+            left = tuple(dict.fromkeys((*seen.git_left, *items)))
+            more = seen.git_omitted + omitted + len(left[:-MAX_LEFT])
+            return replace(seen, git_left=left[-MAX_LEFT:], git_omitted=more)
         case f.AttemptReattached():
             return replace(seen, reattached=seen.reattached + 1)
         case f.AttemptLost():

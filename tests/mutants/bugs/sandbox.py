@@ -9,6 +9,8 @@ MOUNTS = "agentforge.adapters.sandboxes.mounts"
 CONFINE = "agentforge.runtime.confinement"
 REPOSITORY = "agentforge.system.repository"
 GUARD = "agentforge.runtime.git_guard"
+NESTED = "agentforge.system.nested_repositories"
+SETTINGS = "agentforge.system.git_settings"
 PROMISE = ("tests/security/test_git_promise.py",)
 CONFINED = "agentforge.system.confined"
 FOLDERS = "agentforge.system.folders"
@@ -253,6 +255,31 @@ BUGS = (
         "GitGuard._submodules",
         "reason and before.repositories.get(place) != identity(place)",
         "False and before.repositories.get(place) != identity(place)",
+        PROMISE,
+    ),
+    Bug(
+        GUARD,
+        "links that lead elsewhere stay",
+        "GitGuard._found",
+        "leads_elsewhere(link, said, self._project)",
+        "False",
+        PROMISE,
+    ),
+    Bug(
+        NESTED,
+        "a new repository chooses its work tree",
+        "_why_unsafe",
+        "value in own if name == _WORK_TREE else _is_plain(name)",
+        "name == _WORK_TREE or _is_plain(name)",
+        PROMISE,
+    ),
+    Bug(NESTED, "submodules may be anywhere", "is_inside", "part.lower()", "'a'", PROMISE),
+    Bug(
+        SETTINGS,
+        "links in hooks are not followed",
+        "_Places.add_hooks",
+        "os.path.islink(path)",
+        "False",
         PROMISE,
     ),
     Bug(

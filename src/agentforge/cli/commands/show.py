@@ -25,6 +25,7 @@ from agentforge.cli.output import (
 )
 from agentforge.model.status import status_text
 from agentforge.views.lines.work import (
+    git_rows,
     output_lines,
     show_command,
     stage_title,
@@ -36,7 +37,10 @@ from agentforge.views.text import counted, padded
 from agentforge.views.work import iteration_view
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from agentforge import RunWork
+    from agentforge.views.lines.work import WorkRow
     from agentforge.views.work import IterationWork
 
 LABEL = 10
@@ -82,7 +86,7 @@ def _show_run(call: Invocation, work: "RunWork") -> None:
     changes = work.changes(iterations)
     if call.as_json:
         views = [iteration_view(one, changed) for one, changed in zip(iterations, changes, strict=True)]
-        print_json({**_head(work), "iterations": views})
+        print_json({**_head(work), "iterations": views, "git_left": work.info.summary.git_left})
         return
     number = counted(sum(one.status == "completed" for one in iterations), "iteration")
     info = work.info
@@ -94,6 +98,9 @@ def _show_run(call: Invocation, work: "RunWork") -> None:
         for one in visit:
             line = work_line(one, known[id(one)], info.status, columns() - 4)
             echo(f"  {marked(line.mark)} {line.text}")
+    if left := list(git_rows(work.info.summary.git_left, work.info.summary.git_omitted)):
+        echo("")
+        _echo_rows(left)
     if iterations:
         command = show_command(iterations[-1], iterations, work.session, call.program)
         echo("", styled(f"Details: {command}", "dim"))
@@ -102,11 +109,7 @@ def _show_run(call: Invocation, work: "RunWork") -> None:
 def _show_iteration(call: Invocation, work: "RunWork", one: "IterationWork") -> None:
     title = _title(work, one)
     echo(f"{styled(work.session, 'strong')}: {styled(title, 'strong')}")
-    for row in work_rows(one, work.changes([one])[0], work.info.status):
-        label = styled(padded(row.label + ":", LABEL), "dim")
-        _echo_lines(f"  {label} {hanging(row.value, LABEL + 3)}")
-        for line in row.lines:
-            _echo_lines(f"    {hanging(line, 6) if row.label == 'Attempts' else line}")
+    _echo_rows(work_rows(one, work.changes([one])[0], work.info.status))
     if output := list(output_lines(work.output(one))):
         echo(f"  {styled('Output:', 'dim')}", *(f"    │ {line}" for line in output))
     if files := work.files(one):
@@ -115,6 +118,14 @@ def _show_iteration(call: Invocation, work: "RunWork", one: "IterationWork") -> 
         _echo_lines(f"    {hanging(', '.join(names), 4)}")
     command = show_command(one, work.iterations, work.session, call.program, PARTS)
     echo("", styled(f"More: {command}", "dim"))
+
+
+def _echo_rows(rows: "Iterable[WorkRow]") -> None:
+    for row in rows:
+        label = styled(padded(row.label + ":", LABEL), "dim")
+        _echo_lines(f"  {label} {hanging(row.value, LABEL + 3)}")
+        for line in row.lines:
+            _echo_lines(f"    {hanging(line, 6) if row.label == 'Attempts' else line}")
 
 
 def _echo_lines(text: str) -> None:

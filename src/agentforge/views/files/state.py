@@ -18,7 +18,7 @@ from agentforge.views.history import History, HistoryEntry
 from agentforge.views.stage_progress import current_step, is_skipped
 from agentforge.views.summary import Summary
 
-SNAPSHOT_VERSION = 7
+SNAPSHOT_VERSION = 8
 """Version of the state and summary types: snapshots of other versions are ignored."""
 
 
