@@ -24,7 +24,7 @@ from tests.engine.plans import NOON, RUN_ID, SESSION, started
 from agentforge.engine.decide.run import decide
 from agentforge.engine.evolve.run import evolve
 from agentforge.engine.legal import refuse_illegal
-from agentforge.engine.task_families import FAMILIES
+from agentforge.engine.task_kinds import KINDS
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.event import Event
@@ -352,7 +352,7 @@ def _judged(play: Play, words: list[str]) -> f.AnyFact:
 
 
 def _judging(play: Play) -> int:
-    judge = play.stage.judge
+    judge = play.stage.calls.get("judge")
     assert judge is not None
     return judge.number
 
@@ -472,4 +472,4 @@ def _is_outcome(work: Work, fact: f.AnyFact) -> bool:
     if isinstance(work, Wait):
         return isinstance(fact, f.TimerFired) and fact.timer == work.timer
     reattached = isinstance(fact, f.AttemptReattached) and work.KIND == "agent"
-    return reattached or type(fact) in FAMILIES[work.KIND].outcomes
+    return reattached or type(fact) in KINDS[work.KIND].outcomes

@@ -1046,7 +1046,7 @@ def test_a_call_is_not_started_twice_and_has_one_outcome() -> None:
         """,
     )
     of = ("h", "stage_start", task_of(conversation).delivery)
-    with pytest.raises(IllegalMove, match="is called while its call 1 is running"):
+    with pytest.raises(IllegalMove, match="starts while hook 1 is running"):
         refuse_illegal(conversation.state, f.HookStarted(*of, 2), task_of(conversation).at)
     with pytest.raises(IllegalMove, match="invalid transition"):
         refuse_illegal(conversation.state, f.HookRetryScheduled(*of, 1), task_of(conversation).at)
@@ -1336,9 +1336,9 @@ def test_task_of_a_hook_is_self_contained() -> None:
     conversation.happens("hook continue")
     second = task_of(conversation)
     assert (second.name, second.provider, second.sandbox) == ("plan", "claude", box)
-    assert (second.subject, QueueTask(second.place, "plan").subject) == (second.delivery, "")
+    assert (second.about, QueueTask(second.place, "plan").about) == (second.delivery, "")
     assert second.mark("r").startswith(f"r/hook/{second.delivery}/1@")
-    assert second.id == f"{second.delivery}/1/hook"
+    assert second.id == f"hook/{second.delivery}/1"
     assert replace(second, ending=True).id.endswith("/end")
 
 

@@ -59,7 +59,7 @@ def test_run_of_the_original_can_only_be_imported() -> None:
     ],
 )
 def test_judge_moves_as_every_task_does(status: TaskStatus, fact: f.AnyFact, legal: bool) -> None:
-    at = StageState("0", 1, judge=TaskState(1, status, NOON))
+    at = StageState("0", 1, calls={"judge": TaskState(1, status, NOON)})
     if legal:
         refuse_illegal(replace(RUNNING, at=at), fact)
     else:

@@ -29,7 +29,6 @@ from agentforge.model.state import (
     AttemptState,
     BlockState,
     BranchState,
-    CheckCall,
     CheckRecord,
     Cluster,
     CycleCount,
@@ -102,7 +101,8 @@ FAILED = Failure(FailureKind.PROVIDER_CRASHED, "it crashed")
 SAID, LONGER = Feedback("shorter", "ada"), Feedback("longer", "bob")
 ANSWERS = (AnsweredQuestion("q1", "Which?", "this", "ada"),)
 JUDGE = TaskState(2, TaskStatus.LOST, NOON, lost=2)
-CHECK = CheckCall(3, TaskStatus.LOST, NOON, 2, FAILED, NOON, check="tests", timeout=9.0)
+CHECK = TaskState(3, TaskStatus.LOST, NOON, 2, FAILED, NOON, about="tests", timeout=9.0)
+CALLS = {"judge": JUDGE, "check": CHECK}
 CHECKED = CheckRecord("lint", 3, "fail", "E1", signatures=("E1",), tree="t1", voids=1, number=2)
 VERDICT = Verdict("fail", "tests fail", "enough", is_checked=True)
 ATTEMPT = AttemptState(3, TaskStatus.FAILED, NOON, 2, FAILED, NOON, timeout=9.0, due_at=NOON, choice=1)
@@ -136,7 +136,15 @@ STAGE: Mapping[str, Row] = {
     "delay_due": (NOON, None, NEW, NEW, None, ..., None),
     "delay_over": (True, ..., NEW, NEW, False, ..., ...),
     "failure": (FAILED, None, NEW, NEW, ..., None, ...),
-    "judge": (JUDGE, replace(JUDGE, lost=0), NEW, NEW, ..., None, ...),
+    "calls": (
+        CALLS,
+        {kind: replace(call, lost=0) for kind, call in CALLS.items()},
+        NEW,
+        NEW,
+        ...,
+        {"check": CHECK},
+        ...,
+    ),
     "judge_tries": (1, ..., NEW, NEW, ..., 0, ...),
     "judged": (3, ..., NEW, NEW, ..., ..., ...),
     "stops": (2, ..., NEW, NEW, ..., ..., ...),
@@ -158,7 +166,6 @@ STAGE: Mapping[str, Row] = {
     "answers": (ANSWERS, ..., ..., NEW, ..., ..., ...),
     "restart": (Restart("again", "ada"), ..., NEW, NEW, ..., ..., ...),
     "hook_restarts": (5, ..., ..., NEW, ..., ..., ...),
-    "check": (CHECK, replace(CHECK, lost=0), NEW, NEW, ..., ..., ...),
     "checks": ((CHECKED,), (replace(CHECKED, iteration=OUTDATED),), NEW, NEW, ..., ..., ...),
     "claim": (Verdict("pass"), ..., NEW, NEW, None, ..., ...),
     "verdict": (VERDICT, None, NEW, NEW, ..., ..., ...),
@@ -234,7 +241,7 @@ def test_a_resume_leaves_the_checks_alone_once_the_route_is_settled() -> None:
     wanted = replace(
         after(StageState, STAGE, RESUMED),
         transition=routed.transition,
-        check=CHECK,
+        calls={"judge": replace(JUDGE, lost=0), "check": CHECK},
         checks=(CHECKED,),
         verdict=VERDICT,
     )
@@ -346,6 +353,7 @@ def at_block(branches: tuple[BranchState, ...]) -> RunState:
 
 
 NOT_COUNTED = {
+    *("about", "timeout", "files"),
     *("started", "excused", "resume", "before", "once", "idle_timeout"),
     *("timed_out", "is_retryable", "effect", "outcome", "reason", "answer", "text"),
 }
@@ -604,15 +612,22 @@ def test_of_an_attempt_that_a_resume_finds(
 # -- the judge and the checks
 
 
+def calling(**calls: TaskState) -> dict[str, Any]:
+    return {"calls": CALLS | calls}
+
+
 @pytest.mark.parametrize(
     ("fact", "changes"),
     [
-        (f.JudgeStarted("claude", "haiku", 3), {"judge": TaskState(3, TaskStatus.RUNNING, LATER, 2)}),
-        (f.JudgeLost(2), {"judge": replace(JUDGE, lost=3)}),
+        (
+            f.JudgeStarted("claude", "haiku", 3),
+            calling(judge=TaskState(3, TaskStatus.RUNNING, LATER, 2)),
+        ),
+        (f.JudgeLost(2), calling(judge=replace(JUDGE, lost=3))),
         (
             f.JudgeCompleted("success", f.JudgeResult(True, "done"), 2),
             {
-                "judge": None,
+                "calls": {"check": CHECK},
                 "judge_tries": 0,
                 "judged": 3,
                 "judge_failures": 0,
@@ -622,36 +637,44 @@ def test_of_an_attempt_that_a_resume_finds(
         ),
         (
             f.JudgeCompleted("success", f.JudgeResult(False, "more"), 2),
-            {"judge": None, "judge_tries": 0, "judged": 3, "judge_failures": 0, "stops": 0},
+            {"calls": {"check": CHECK}, "judge_tries": 0, "judged": 3, "judge_failures": 0, "stops": 0},
         ),
         (
             f.JudgeCompleted("failed", f.JudgeResult(False, "no answer"), 2),
             {
-                "judge": replace(
-                    JUDGE,
-                    status=TaskStatus.FAILED,
-                    failure=Failure(FailureKind.JUDGE_FAILED, "no answer"),
-                    lost=0,
+                **calling(
+                    judge=replace(
+                        JUDGE,
+                        status=TaskStatus.FAILED,
+                        failure=Failure(FailureKind.JUDGE_FAILED, "no answer"),
+                        lost=0,
+                    )
                 ),
                 "judge_tries": 2,
             },
         ),
         (
             f.JudgeCompleted("skipped", f.JudgeResult(False, ""), 2),
-            {"judge": None, "judge_tries": 0},
+            {"calls": {"check": CHECK}, "judge_tries": 0},
         ),
         (f.QueueChecked(5), {"queue_left": 5}),
         (
             f.CheckStarted("tests", 4, 9.0),
-            {"check": CheckCall(4, TaskStatus.RUNNING, LATER, 2, check="tests", timeout=9.0)},
+            calling(check=TaskState(4, TaskStatus.RUNNING, LATER, 2, about="tests", timeout=9.0)),
         ),
-        (f.CheckStarted("lint", 4), {"check": CheckCall(4, TaskStatus.RUNNING, LATER, check="lint")}),
-        (f.CheckLost("tests", 3), {"check": replace(CHECK, lost=3)}),
-        (f.CheckEnding("tests", 3, "lunch"), {"check": replace(CHECK, status=TaskStatus.ENDING)}),
+        (
+            f.CheckStarted("lint", 4),
+            calling(check=TaskState(4, TaskStatus.RUNNING, LATER, about="lint")),
+        ),
+        (f.CheckLost("tests", 3), calling(check=replace(CHECK, lost=3))),
+        (
+            f.CheckEnding("tests", 3, "lunch"),
+            calling(check=replace(CHECK, status=TaskStatus.ENDING)),
+        ),
         (
             f.CheckCompleted("lint", 3, "fail", signatures=("E2",), tree_after="t4", changed=("x",)),
             {
-                "check": None,
+                "calls": {"judge": JUDGE},
                 "checks": (
                     CheckRecord(
                         "lint",
@@ -669,7 +692,10 @@ def test_of_an_attempt_that_a_resume_finds(
         ),
         (
             f.CheckCompleted("tests", 3, "pass"),
-            {"check": None, "checks": (CHECKED, CheckRecord("tests", 3, "pass", number=3, timeout=9.0))},
+            {
+                "calls": {"judge": JUDGE},
+                "checks": (CHECKED, CheckRecord("tests", 3, "pass", number=3, timeout=9.0)),
+            },
         ),
         (f.StageVerdictReached("pass", "", "enough"), {"verdict": Verdict("pass", "", "enough")}),
         (f.DelayStarted(LATER), {"delay_due": LATER, "delay_over": False}),
@@ -690,10 +716,9 @@ def test_a_check_that_ran_at_an_earlier_iteration_has_no_void_outcomes_at_this_o
 
 @pytest.mark.parametrize("task", ["judge", "check"])
 def test_what_was_stopped_on_request_is_not_lost(task: str) -> None:
-    known = getattr(ONE, task)
-    ending = replace(ONE, **{task: replace(known, status=TaskStatus.ENDING)})
+    ending = replace(ONE, calls={task: replace(CALLS[task], status=TaskStatus.ENDING)})
     lost = f.JudgeLost(2) if task == "judge" else f.CheckLost("tests", 3)
-    wanted = replace(ONE, **{task: replace(known, status=TaskStatus.CANCELLED)})
+    wanted = replace(ONE, calls={task: replace(CALLS[task], status=TaskStatus.CANCELLED)})
     assert differing(happens(at_stage(ending), HERE, lost).stage(None), wanted) == {}
 
 
@@ -742,9 +767,9 @@ def test_the_latest_failures_are_kept() -> None:
 # -- what an answer grants: given twice, it counts twice
 
 EXCUSED = replace(ITERATION, attempt=replace(ATTEMPT, excused=True, status=TaskStatus.DUE))
-WITHOUT_JUDGE = replace(ONE, judge=None)
+WITHOUT_JUDGE = replace(ONE, calls={"check": CHECK})
 CHECKS_AGAIN = {
-    name: after(StageState, STAGE, RESUMED).__getattribute__(name) for name in ("check", "checks", "verdict")
+    name: after(StageState, STAGE, RESUMED).__getattribute__(name) for name in ("checks", "verdict")
 }
 
 
@@ -758,7 +783,7 @@ CHECKS_AGAIN = {
         ("hook_restarts", "granted", 2, {"hook_restarts": 1}, {}),
         ("hook_restarts", "granted", 9, {"hook_restarts": 0}, {}),
         ("hook_restarts", "continue", 0, {"hook_restarts": 3}, {}),
-        ("check_lost", "continue", 0, {"check": replace(CHECK, excused=True, lost=0)}, {}),
+        ("check_lost", "continue", 0, {"calls": {"check": replace(CHECK, excused=True, lost=0)}}, {}),
         ("attempt_lost", "continue", 0, {"iteration": EXCUSED}, {}),
         ("recoveries_without_progress", "continue", 0, {}, {"recoveries_excused": 2}),
         (
@@ -781,7 +806,7 @@ CHECKS_AGAIN = {
             "cycle_limit",
             "reset",
             0,
-            {"granted": 1, **CHECKS_AGAIN},
+            {"granted": 1, "calls": {"check": replace(CHECK, lost=0)}, **CHECKS_AGAIN},
             {**OTHERS, "cycles": {"1>0": COUNTED["1>0"]}},
         ),
         (
@@ -838,7 +863,7 @@ def test_an_answer_resets_the_stage_that_asked(reason: str, effect: Any) -> None
     )
     resolved = f.RequestResolved("e-1", effect, 1)
     found = happens(replace(at_stage(WITHOUT_JUDGE), requests=(asked,)), HERE, resolved).stage(None)
-    wanted = replace(after(StageState, STAGE, RESUMED), judge=None)
+    wanted = replace(after(StageState, STAGE, RESUMED), calls={"check": replace(CHECK, lost=0)})
     assert (differing(found, wanted) == {}) is (effect == "reset")
 
 

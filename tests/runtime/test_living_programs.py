@@ -8,21 +8,22 @@ from msgspec.structs import replace
 from tests.engine.plans import NOON, event, plan_of, stage, started
 
 from agentforge.app.runs.lock_folder import locked_sessions
-from agentforge.engine.decide.stage_at import in_flight, stage_at
+from agentforge.engine.decide.flight import in_flight
 from agentforge.engine.evolve.run import evolve
 from agentforge.model.check import Check
 from agentforge.model.cursor import Cursor
 from agentforge.model.layout import AttemptLayout, RunLayout
+from agentforge.model.place import Place
+from agentforge.model.plan import ProviderChoice
 from agentforge.model.state import (
     AttemptState,
-    CheckCall,
     IterationState,
     RunState,
     StageState,
     TaskState,
 )
 from agentforge.model.status import IterationStatus, TaskStatus
-from agentforge.model.task import agent_mark
+from agentforge.model.task import AgentTask
 from agentforge.runtime.attempt_folder import named
 from agentforge.runtime.supervision import has_living_program
 from agentforge.system.folders import draft_name
@@ -31,7 +32,10 @@ from .test_supervised_claims import FakeProcesses, claimed, ended
 
 PLAN = plan_of(stage())
 RUN = evolve(None, event(1, started(PLAN), Cursor("0", 0, 0)))
-MARK = named(agent_mark(RUN.run_id, Cursor("0", 1, 1), 1, NOON))
+AGENT = AgentTask(
+    Place("0", 1, ""), "plan", 1, 1, node=stage(), by=ProviderChoice("claude", "opus"), started_at=NOON
+)
+MARK = named(AGENT.mark(RUN.run_id))
 
 
 @pytest.fixture
@@ -96,18 +100,15 @@ def test_judge_or_check_whose_supervisor_lives_is_running(layout: RunLayout, kin
     plan = plan_of(stage(checks=(Check("unit", "make test"),)))
     at = StageState("0", 1, "stage-00-plan", completed=2)
     if kind == "judge":
-        at = replace(at, judge=TaskState(1, TaskStatus.RUNNING, NOON))
+        at = replace(at, calls={"judge": TaskState(1, TaskStatus.RUNNING, NOON)})
         place = AttemptLayout(f"{layout.root}/stage-00-plan/iterations/002/judge-1")
     else:
-        at = replace(at, check=CheckCall(1, TaskStatus.RUNNING, NOON, check="unit"))
+        at = replace(at, calls={"check": TaskState(1, TaskStatus.RUNNING, NOON, about="unit")})
         place = AttemptLayout(f"{layout.root}/stage-00-plan/checks/unit-2-1")
     state = replace(RUN, at=at)
-    here = stage_at(plan, state, None, at)
-    assert here is not None
-    flight = in_flight(here)
-    assert flight is not None
+    (task,) = in_flight(plan, state)
     Path(place.root).mkdir(parents=True)
-    claimed(place, mark=named(flight[0].mark(RUN.run_id)))
+    claimed(place, mark=named(task.mark(RUN.run_id)))
     assert has_living_program(plan, state, layout, FakeProcesses(place))
     over = replace(state, at=StageState("0", 1, "stage-00-plan", completed=2))
     assert not has_living_program(plan, over, layout, FakeProcesses(place))

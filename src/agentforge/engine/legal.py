@@ -6,11 +6,9 @@ import shlex
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.errors import IllegalMove
-from agentforge.model.facts.fact import Fact
-from agentforge.model.facts.hook import HookFact
 from agentforge.model.plan import Plan
 from agentforge.model.session_name import session_argument
-from agentforge.model.state import BlockState, CheckCall, IterationState, RunState, StageState, TaskState
+from agentforge.model.state import BlockState, RunState, StageState, TaskState
 from agentforge.model.status import (
     FINAL,
     ITERATION_MOVES,
@@ -41,34 +39,16 @@ _STAGE_TARGET: dict[type[f.AnyFact], NodeStatus] = {
     f.NodeRestarted: NodeStatus.COMPLETED,
 }
 
-_ATTEMPT_TARGET: dict[type[f.AnyFact], TaskStatus] = {
-    f.AttemptEnding: TaskStatus.ENDING,
-    f.AttemptCancelled: TaskStatus.CANCELLED,
-    f.AttemptLost: TaskStatus.LOST,
-    f.IterationCompleted: TaskStatus.SUCCEEDED,
-    f.ErrorOccurred: TaskStatus.FAILED,
+_AFTER_ATTEMPT: dict[type[f.AnyFact], TaskStatus] = {
     f.RetryScheduled: TaskStatus.WAITING,
     f.StageRetried: TaskStatus.WAITING,
     f.LimitMet: TaskStatus.WAITING,
     f.ProviderChanged: TaskStatus.DUE,
 }
 
-_JUDGE_TARGET: dict[type[f.AnyFact], TaskStatus] = {
-    f.JudgeEnding: TaskStatus.ENDING,
-    f.JudgeLost: TaskStatus.LOST,
-}
-
-_HOOK_TARGET: dict[type[Fact], TaskStatus] = {
-    f.HookCompleted: TaskStatus.SUCCEEDED,
-    f.HookFailed: TaskStatus.FAILED,
-    f.HookTimedOut: TaskStatus.FAILED,
-    f.HookLost: TaskStatus.LOST,
-    f.HookEnding: TaskStatus.ENDING,
-    f.HookRetryScheduled: TaskStatus.WAITING,
-}
-
 _ALLOWS_NEXT_ATTEMPT = frozenset({TaskStatus.DUE, TaskStatus.LOST, TaskStatus.CANCELLED})
-"""After these, another attempt may start."""
+"""After these, another attempt of the agent may start: a failed one is first decided about. Other tasks start
+again after a failure without a decision that is recorded."""
 
 _LOG_FACTS = (f.LogRepaired, f.DamageAccepted, f.FileRefused)
 _REQUEST_FACTS = (f.RequestOpened, f.RequestAnswered, f.RequestResolved)
@@ -101,15 +81,37 @@ def refuse_illegal(state: RunState | None, fact: f.AnyFact, cursor: Cursor | Non
 def _refuse_work(state: RunState, fact: f.AnyFact, cursor: Cursor | None) -> None:
     if isinstance(fact, _REQUEST_FACTS):
         _refuse_request(state, fact)
-    if state.hooks and isinstance(fact, HookFact):
-        _refuse_hook(state, fact)
-    stage = state.stage(cursor.provider if cursor else None)
-    if stage is not None and stage.iteration is not None:
-        _refuse_in_iteration(stage.iteration, fact)
-    if stage is not None and stage.judge is not None:
-        _refuse_judge(stage.judge, fact)
-    if stage is not None and stage.check is not None and stage.check.in_flight:
-        _refuse_check(stage.check, fact)
+    provider = cursor.provider if cursor else None
+    stage = state.stage(provider)
+    iteration = stage.iteration if stage else None
+    if isinstance(fact, f.IterationStarted) and iteration is not None:
+        move(ITERATION_MOVES, iteration.status, IterationStatus.STARTED)
+    if isinstance(fact, f.TaskFact):
+        # A damaged log may lack the start of a task; its outcome still counts.
+        if (task := state.task(fact.KIND, fact.about, provider)) is not None:
+            _refuse_task(task, fact)
+    elif iteration is not None and iteration.attempt is not None:
+        status = iteration.attempt.status
+        if isinstance(fact, f.TimerFired) and fact.timer == "retry":
+            move(TASK_MOVES, status, TaskStatus.DUE)
+        elif target := _AFTER_ATTEMPT.get(type(fact)):
+            move(TASK_MOVES, status, target)
+
+
+def _refuse_task(known: TaskState, fact: f.TaskFact) -> None:
+    """A task starts when the one before is over, has one outcome, and isn't started again after a result."""
+    if not isinstance(fact, f.TaskStarted):
+        if fact.MOVES_TO is not None:
+            move(TASK_MOVES, known.status, fact.MOVES_TO)
+        return
+    if isinstance(fact, f.AttemptStarted):
+        is_refused = known.status not in _ALLOWS_NEXT_ATTEMPT
+    else:
+        is_refused = known.in_flight or known.status is TaskStatus.SUCCEEDED
+    if is_refused:
+        name = fact.TYPE.removesuffix("_start")
+        named = f"{name} {fact.label!r}" if fact.label else name
+        raise IllegalMove(f"{named} {fact.attempt} starts while {name} {known.number} is {known.status}")
 
 
 def _refuse_recovery(state: RunState, fact: f.SessionRecovered) -> None:
@@ -134,30 +136,6 @@ def _refuse_request(state: RunState, fact: f.RequestOpened | f.RequestAnswered |
         raise IllegalMove(f"request {fact.id!r} timed out and takes its default answer")
 
 
-def _refuse_judge(judge: TaskState, fact: f.AnyFact) -> None:
-    if isinstance(fact, f.JudgeStarted) and judge.in_flight:
-        raise IllegalMove(f"judge {fact.attempt} starts while judge {judge.number} is {judge.status}")
-    if target := _JUDGE_TARGET.get(type(fact)):
-        move(TASK_MOVES, judge.status, target)
-
-
-def _refuse_check(check: CheckCall, fact: f.AnyFact) -> None:
-    if isinstance(fact, f.CheckStarted):
-        raise IllegalMove(f"check {fact.check!r} starts while check {check.check!r} is {check.status}")
-
-
-def _refuse_hook(state: RunState, fact: HookFact) -> None:
-    """A hook that has answered isn't called again, and a call has one outcome."""
-    calls = (progress.call for progress in state.hooks if progress.call)
-    call = next((call for call in calls if call.delivery == fact.delivery), None)
-    if call is None:
-        return
-    if isinstance(fact, f.HookStarted) and (call.in_flight or call.status is TaskStatus.SUCCEEDED):
-        raise IllegalMove(f"hook {fact.hook!r} is called while its call {call.number} is {call.status}")
-    if target := _HOOK_TARGET.get(type(fact)):
-        move(TASK_MOVES, call.status, target)
-
-
 def _check_import(state: RunState, kind: type[f.AnyFact]) -> None:
     if state.run_id:
         raise IllegalMove("log_adopted in a log that was not written by the shell engine")
@@ -178,21 +156,6 @@ def _node_status(state: RunState, at: Cursor | None) -> NodeStatus:
     if at is not None and at.provider is not None:
         return NodeStatus.RUNNING if state.stage(at.provider) else NodeStatus.PENDING
     return NodeStatus.RUNNING if isinstance(state.at, StageState | BlockState) else NodeStatus.PENDING
-
-
-def _refuse_in_iteration(iteration: IterationState, fact: f.AnyFact) -> None:
-    if isinstance(fact, f.IterationStarted):
-        move(ITERATION_MOVES, iteration.status, IterationStatus.STARTED)
-    attempt = iteration.attempt
-    if attempt is None:
-        # A damaged log may lack the attempt's start; its outcome still counts.
-        return
-    if isinstance(fact, f.AttemptStarted) and attempt.status not in _ALLOWS_NEXT_ATTEMPT:
-        raise IllegalMove(f"attempt {fact.attempt} starts while attempt {attempt.number} is {attempt.status}")
-    if isinstance(fact, f.TimerFired) and fact.timer == "retry":
-        move(TASK_MOVES, attempt.status, TaskStatus.DUE)
-    elif target := _ATTEMPT_TARGET.get(type(fact)):
-        move(TASK_MOVES, attempt.status, target)
 
 
 def refuse_resume(state: RunState, plan: Plan) -> None:

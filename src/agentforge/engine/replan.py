@@ -128,9 +128,10 @@ def _refuse_other_checks(new: Plan, old: Plan, state: RunState, paths: dict[str,
     """The output of a running check is read as the plan says, so that must not change."""
     for provider, at in state.under_way():
         before, now = old.stage(at.path, provider), new.stage(paths.get(at.path) or "", provider)
-        if before is None or at.check is None or not at.check.in_flight:
+        check = at.calls.get("check")
+        if before is None or check is None or not check.in_flight:
             continue
-        name = at.check.check
+        name = check.about
         if now is None or before.check(name) != now.check(name):
             raise IllegalMove(
                 f"check {name!r} of node {before.id!r} may still be running, but it changed in the new plan",

@@ -47,7 +47,7 @@ MAX_LOST_IN_A_ROW = 3
 
 
 class TaskState(Struct, frozen=True):
-    """A started task of any kind."""
+    """A started task of any kind: its latest try."""
 
     number: int
     status: TaskStatus
@@ -60,6 +60,11 @@ class TaskState(Struct, frozen=True):
     """False if it ended before anything ran."""
     excused: bool = False
     """Whether a person allowed another attempt despite this one's outcome."""
+    about: str = ""
+    """Tells it from other tasks of its kind: the check."""
+    timeout: float | None = None
+    files: FilesBefore = FilesBefore()
+    """Of a check: the files that it was going to see."""
 
     @property
     def in_flight(self) -> bool:
@@ -71,13 +76,15 @@ class TaskState(Struct, frozen=True):
         return self.lost >= MAX_LOST_IN_A_ROW and not self.excused
 
     def as_lost(self, *, started: bool = True) -> Self:
+        """One that was stopped on request doesn't count as lost."""
+        if self.status is TaskStatus.ENDING:
+            return replace(self, status=TaskStatus.CANCELLED, started=started)
         return replace(self, status=TaskStatus.LOST, lost=self.lost + 1, started=started)
 
 
 class AttemptState(TaskState, frozen=True, kw_only=True):
     """An agent's attempt, with the data that the next one depends on."""
 
-    timeout: float | None = None
     idle_timeout: float | None = None
     due_at: datetime | None = None
     """When the retry is due."""
@@ -127,14 +134,6 @@ class HookCall(TaskState, frozen=True, kw_only=True):
             and not self.effect
             and self.outcome in ("continue", "modify_context")
         )
-
-
-class CheckCall(TaskState, frozen=True, kw_only=True):
-    """A check that is running, or was lost."""
-
-    check: str
-    timeout: float | None = None
-    before: FilesBefore = FilesBefore()
 
 
 OUTDATED = -1
@@ -325,8 +324,9 @@ class StageState(Struct, frozen=True, tag="stage"):
     delay_over: bool = False
     failure: Failure | None = None
     """Why the next iteration couldn't be prepared, or None."""
-    judge: TaskState | None = None
-    """The judge task of the latest iteration, or None."""
+    calls: dict[str, TaskState] = field(default_factory=dict)
+    """By kind: the latest task between two iterations, until its outcome is used. At most one of a kind, as a
+    stage does one thing at a time."""
     judge_tries: int = 0
     """How often the judge failed on that iteration."""
     judged: int = 0
@@ -366,7 +366,6 @@ class StageState(Struct, frozen=True, tag="stage"):
     """A restart that was requested and is not done yet."""
     hook_restarts: int = 0
     """How often hooks have started the stage over."""
-    check: CheckCall | None = None
     checks: tuple[CheckRecord, ...] = ()
     """The latest outcome of each check; at most as many as the stage has."""
     claim: Verdict | None = None
@@ -400,8 +399,14 @@ class StageState(Struct, frozen=True, tag="stage"):
     @property
     def agent_in_flight(self) -> bool:
         """Whether its agent or its judge may be running."""
-        attempt = self.iteration.attempt if self.iteration else None
-        return any(task is not None and task.in_flight for task in (attempt, self.judge))
+        return any(call.in_flight for kind, call in self.tasks if kind in ("agent", "judge"))
+
+    @property
+    def tasks(self) -> "Iterator[tuple[str, TaskState]]":
+        """The latest tasks with an intent, by kind."""
+        if self.iteration is not None and self.iteration.attempt is not None:
+            yield "agent", self.iteration.attempt
+        yield from self.calls.items()
 
 
 class Transition(Struct, frozen=True):
@@ -718,6 +723,14 @@ class RunState(Struct, frozen=True):
             return self.node
         branch = self.block.branch(provider) if self.block else None
         return branch.stage if branch else None
+
+    def task(self, kind: str, about: str, provider: str | None) -> TaskState | None:
+        """The latest task of a kind in a stage, or the latest try of a hook's call."""
+        if kind == "hook":
+            calls = (progress.call for progress in self.hooks if progress.call)
+            return next((call for call in calls if call.delivery == about), None)
+        stage = self.stage(provider)
+        return next((task for known, task in stage.tasks if known == kind), None) if stage else None
 
     def stage_asking(self, at: Cursor | None) -> StageState | None:
         """The stage whose iteration opened a request there, or None if that iteration is over."""

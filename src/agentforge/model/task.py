@@ -5,13 +5,14 @@ A task is self-contained: performing it requires nothing else of the run's state
 """
 
 from datetime import UTC, datetime, timedelta
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from msgspec import Struct
 
 from agentforge.model.check import Check, FilesBefore
 from agentforge.model.cursor import Cursor
 from agentforge.model.hook import Hook
+from agentforge.model.layout import AttemptLayout, RunLayout
 from agentforge.model.place import Place
 from agentforge.model.plan import ProviderChoice, SandboxChoice, StageNode
 from agentforge.model.request import AnsweredQuestion, Feedback, Note, Request
@@ -48,39 +49,53 @@ class Task(Struct, frozen=True):
         return self.cursor
 
     @property
-    def subject(self) -> str:
+    def about(self) -> str:
         """Tells it from other tasks of its kind with the same position and number."""
         return ""
 
     @property
-    def id(self) -> str:
-        return f"{self._where}/{self.KIND}/end" if self.ending else f"{self._where}/{self.KIND}"
+    def label(self) -> str:
+        """The same as the definition names it: another run of the same plan has it, too."""
+        return self.about
 
     @property
-    def _where(self) -> str:
-        return task_place(self.cursor, self.attempt)
+    def names(self) -> dict[str, Any]:
+        """The data that all facts about it have."""
+        return {}
+
+    @property
+    def id(self) -> str:
+        return f"{self._key}/end" if self.ending else self._key
+
+    @property
+    def _key(self) -> str:
+        about = f"/{self.about}" if self.about else ""
+        return f"{task_place(self.cursor, self.attempt)}/{self.KIND}{about}"
 
 
-def agent_mark(run_id: str, at: Cursor, attempt: int, started_at: datetime) -> str:
-    """Identifies the processes and records of an attempt. The time tells it from others with the same
-    position and number: positions change when a run is recompiled."""
-    return f"{run_id}/{task_place(at, attempt)}@{_stamp(started_at)}"
+class StartedTask(Task, frozen=True, kw_only=True):
+    """A task with an intent: it may be running when its engine dies."""
 
+    started_at: datetime
+    timeout: float | None = None
 
-def judge_mark(run_id: str, at: Cursor, attempt: int, started_at: datetime) -> str:
-    return f"{run_id}/{task_place(at, attempt)}/judge@{_stamp(started_at)}"
+    @property
+    def names(self) -> dict[str, Any]:
+        return {"attempt": self.attempt}
 
+    def mark(self, run_id: str) -> str:
+        """Identifies its processes and records. The time tells it from others with the same position and
+        number: positions change when a run is recompiled."""
+        stamp = (self.started_at - _EPOCH) // timedelta(microseconds=1)
+        return f"{run_id}/{self._marked}@{stamp:x}"
 
-def check_mark(run_id: str, at: Cursor, check: str, attempt: int, started_at: datetime) -> str:
-    return f"{run_id}/{task_place(at, attempt)}/check/{check}@{_stamp(started_at)}"
+    @property
+    def _marked(self) -> str:
+        return self._key
 
-
-def hook_mark(run_id: str, delivery: str, attempt: int, started_at: datetime) -> str:
-    return f"{run_id}/hook/{delivery}/{attempt}@{_stamp(started_at)}"
-
-
-def _stamp(time: datetime) -> str:
-    return f"{(time - _EPOCH) // timedelta(microseconds=1):x}"
+    def folder(self, layout: RunLayout) -> AttemptLayout:
+        """Where the supervisor of its program has claim and exit record."""
+        raise NotImplementedError
 
 
 def task_place(at: Cursor, attempt: int) -> str:
@@ -103,7 +118,7 @@ class PrepareTask(Task, frozen=True, kw_only=True, tag="prepare"):
     answers: tuple[AnsweredQuestion, ...] = ()
 
 
-class AgentTask(Task, frozen=True, kw_only=True, tag="agent"):
+class AgentTask(StartedTask, frozen=True, kw_only=True, tag="agent"):
     """Run the agent, or reattach to the one that is running. Outcome: complete, error, lost or cancelled."""
 
     KIND = "agent"
@@ -111,8 +126,6 @@ class AgentTask(Task, frozen=True, kw_only=True, tag="agent"):
     node: StageNode
     by: ProviderChoice
     """The provider of the node's chain that runs it."""
-    started_at: datetime
-    timeout: float | None = None
     idle_timeout: float | None = None
     resume: str | None = None
     """The agent session that it resumes."""
@@ -120,6 +133,10 @@ class AgentTask(Task, frozen=True, kw_only=True, tag="agent"):
     """Usage of that session before this attempt."""
     prompt_sha256: str = ""
     """Hash of the prepared prompt."""
+    prompt: str = ""
+    """The prepared prompt, if this engine starts it; a later one reads its file."""
+    is_new: bool = False
+    """Whether its iteration's folder is new."""
     brief: bool = False
     """Whether an earlier attempt timed out: the agent is then given fewer earlier outputs."""
     remaining: float | None = None
@@ -127,21 +144,25 @@ class AgentTask(Task, frozen=True, kw_only=True, tag="agent"):
     feedback: Feedback | None = None
     answers: tuple[AnsweredQuestion, ...] = ()
 
-    def mark(self, run_id: str) -> str:
-        return agent_mark(run_id, self.cursor, self.attempt, self.started_at)
+    @property
+    def _marked(self) -> str:
+        # The mark of an attempt is the agent's own, as its tools see it: it names no kind.
+        return task_place(self.cursor, self.attempt)
+
+    def folder(self, layout: RunLayout) -> AttemptLayout:
+        return layout.iteration(self.place.folder, self.iteration).attempt(self.attempt)
 
 
-class JudgeTask(Task, frozen=True, kw_only=True, tag="judge"):
+class JudgeTask(StartedTask, frozen=True, kw_only=True, tag="judge"):
     """Have a completed iteration judged, or reattach to a running judge. Outcome: `judge_complete`."""
 
     KIND = "judge"
 
     node: StageNode
     by: ProviderChoice
-    started_at: datetime
 
-    def mark(self, run_id: str) -> str:
-        return judge_mark(run_id, self.cursor, self.attempt, self.started_at)
+    def folder(self, layout: RunLayout) -> AttemptLayout:
+        return layout.iteration(self.place.folder, self.iteration).judge_attempt(self.attempt)
 
 
 class QueueTask(Task, frozen=True, tag="queue"):
@@ -156,31 +177,29 @@ class ManifestTask(Task, frozen=True, tag="manifest"):
     KIND = "manifest"
 
 
-class CheckTask(Task, frozen=True, kw_only=True, tag="check"):
+class CheckTask(StartedTask, frozen=True, kw_only=True, tag="check"):
     """Run a check, or reattach to it. Outcome: `check_complete` or `check_lost`."""
 
     KIND = "check"
 
     node: StageNode
     check: Check
-    started_at: datetime
-    timeout: float | None = None
     before: FilesBefore = FilesBefore()
     """As an earlier engine saw them."""
 
     @property
-    def subject(self) -> str:
+    def about(self) -> str:
         return self.check.name
 
     @property
-    def id(self) -> str:
-        return f"{self._where}/check/{self.check.name}{'/end' if self.ending else ''}"
+    def names(self) -> dict[str, Any]:
+        return {"check": self.check.name, "attempt": self.attempt}
 
-    def mark(self, run_id: str) -> str:
-        return check_mark(run_id, self.cursor, self.check.name, self.attempt, self.started_at)
+    def folder(self, layout: RunLayout) -> AttemptLayout:
+        return layout.check_attempt(self.place.folder, self.check.name, self.iteration, self.attempt)
 
 
-class HookTask(Task, frozen=True, kw_only=True, tag="hook"):
+class HookTask(StartedTask, frozen=True, kw_only=True, tag="hook"):
     """Call a hook, or reattach to its script. Outcome: `hook_complete`, `hook_failed`, `hook_timeout` or
     `hook_lost`."""
 
@@ -188,7 +207,6 @@ class HookTask(Task, frozen=True, kw_only=True, tag="hook"):
 
     hook: Hook
     delivery: str
-    started_at: datetime
     at: Cursor | None
     """Where it is called; None if that is the run as a whole."""
     provider: str = ""
@@ -205,18 +223,24 @@ class HookTask(Task, frozen=True, kw_only=True, tag="hook"):
         return self.at
 
     @property
-    def subject(self) -> str:
+    def about(self) -> str:
         return self.delivery
 
     @property
-    def id(self) -> str:
-        return f"{self.delivery}/{self.attempt}/{self.KIND}{'/end' if self.ending else ''}"
+    def label(self) -> str:
+        return self.hook.id
 
-    def mark(self, run_id: str) -> str:
-        return hook_mark(run_id, self.delivery, self.attempt, self.started_at)
+    @property
+    def names(self) -> dict[str, Any]:
+        called = {"hook": self.hook.id, "point": self.hook.point}
+        return {**called, "delivery": self.delivery, "attempt": self.attempt}
 
+    @property
+    def _key(self) -> str:
+        return f"hook/{self.delivery}/{self.attempt}"
 
-AnyTask = PrepareTask | AgentTask | JudgeTask | QueueTask | ManifestTask | HookTask | CheckTask
+    def folder(self, layout: RunLayout) -> AttemptLayout:
+        return layout.hook_attempt(self.delivery, self.attempt)
 
 
 class Wait(Struct, frozen=True, tag="wait"):
@@ -236,4 +260,4 @@ class Wait(Struct, frozen=True, tag="wait"):
         return f"wait/{self.timer}/{at.node_path}/{at.provider or ''}" if at else f"wait/{self.timer}"
 
 
-Work = AnyTask | Wait
+Work = Task | Wait

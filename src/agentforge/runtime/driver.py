@@ -14,7 +14,6 @@ from msgspec import Struct
 
 from agentforge.engine.decide.run import decide
 from agentforge.engine.legal import refuse_restart
-from agentforge.engine.task_families import FAMILIES, STARTED
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.errors import IllegalMove
@@ -24,7 +23,7 @@ from agentforge.model.request import Request
 from agentforge.model.secrets import NO_SECRETS, SecretReferences
 from agentforge.model.state import RunState
 from agentforge.model.status import FINAL, RunStatus
-from agentforge.model.task import AnyTask, TaskKind, Wait, Work
+from agentforge.model.task import Task, TaskKind, Wait, Work
 from agentforge.runtime.controls import Control, control_path, drop_control, pending_controls, visit_name
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.refusals import Refusals
@@ -92,7 +91,7 @@ class Driver:
         self._is_news = False
         """Whether there is a reason to look again."""
         self._wake: asyncio.Future[None] | None = None
-        self._begun: set[tuple[TaskKind, Cursor | None, int, str]] = set()
+        self._begun: set[tuple[str, Cursor | None, int, str]] = set()
         """Tasks whose intent this engine recorded: no earlier engine can have started them."""
 
     async def drive(self) -> RunState:
@@ -165,13 +164,9 @@ class Driver:
         return bool(tasks)
 
     def _note_begun(self, draft: Draft) -> None:
-        kind = STARTED.get(type(draft.fact))
-        if kind is not None:
-            number, subject = (
-                getattr(draft.fact, "attempt", 0),
-                getattr(draft.fact, FAMILIES[kind].subject, ""),
-            )
-            self._begun.add((kind, draft.cursor, number, subject))
+        fact = draft.fact
+        if isinstance(fact, f.TaskStarted):
+            self._begun.add((fact.KIND, draft.cursor, fact.attempt, fact.about))
 
     async def _take_controls(self) -> None:
         refusals = Refusals(self._journal, self._layout)
@@ -277,9 +272,9 @@ class Driver:
         await self._journal.sleep_until(wait.due_at)
         return f.TimerFired(wait.timer)
 
-    async def _do(self, task: AnyTask) -> f.AnyFact:
+    async def _do(self, task: Task) -> f.AnyFact:
         performer = self._performers.waited_for[task.KIND]
-        begun = (task.KIND, task.recorded_at, task.attempt, task.subject)
+        begun = (task.KIND, task.recorded_at, task.attempt, task.about)
         fresh = begun in self._begun
         self._begun.discard(begun)
 

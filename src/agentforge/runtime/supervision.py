@@ -6,17 +6,16 @@ The claim file decides which process may start one, so everything here is safe t
 import json
 import logging
 import marshal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import msgspec
 from msgspec import Struct
 
+from agentforge.engine.decide.flight import in_flight
 from agentforge.model.layout import AttemptLayout, RunLayout
-from agentforge.model.place import place_of
 from agentforge.model.plan import Plan
 from agentforge.model.secrets import spellings
 from agentforge.model.state import RunState
-from agentforge.model.task import agent_mark, check_mark, hook_mark, judge_mark
 from agentforge.ports.process import Processes
 from agentforge.ports.provider import Command
 from agentforge.runtime.attempt_folder import (
@@ -210,38 +209,9 @@ async def run_cleanup(argv: Cleanup, seconds: float = CLEANUP_SECONDS) -> None:
 
 
 def has_living_program(plan: Plan, state: RunState, layout: RunLayout, processes: Processes) -> bool:
-    """Whether an agent, a judge, a check or the script of a hook is running."""
-    started = (*_programs(plan, state, layout), *_scripts(state, layout))
-    return any(_is_alive(place, mark, processes) for place, mark in started)
-
-
-def _programs(plan: Plan, state: RunState, layout: RunLayout) -> Iterator[tuple[AttemptLayout, str]]:
-    """The places and marks of what stages have in flight."""
-    run_id = state.run_id
-    for provider, at in state.under_way():
-        stage = place_of(plan, state, provider, at)
-        if stage is None:
-            continue
-        attempt = at.iteration.attempt if at.iteration else None
-        if at.iteration is not None and attempt is not None and attempt.in_flight:
-            cursor = stage.cursor(at.iteration.number)
-            mark = agent_mark(run_id, cursor, attempt.number, attempt.started_at)
-            yield layout.iteration(stage.folder, at.iteration.number).attempt(attempt.number), mark
-        completed = stage.cursor(at.completed)
-        if (judge := at.judge) is not None and judge.in_flight:
-            mark = judge_mark(run_id, completed, judge.number, judge.started_at)
-            yield layout.iteration(stage.folder, at.completed).judge_attempt(judge.number), mark
-        if (check := at.check) is not None and check.in_flight:
-            mark = check_mark(run_id, completed, check.check, check.number, check.started_at)
-            yield layout.check_attempt(stage.folder, check.check, at.completed, check.number), mark
-
-
-def _scripts(state: RunState, layout: RunLayout) -> Iterator[tuple[AttemptLayout, str]]:
-    for progress in state.hooks:
-        call = progress.call
-        if call is not None and call.in_flight:
-            mark = hook_mark(state.run_id, call.delivery, call.number, call.started_at)
-            yield layout.hook_attempt(call.delivery, call.number), mark
+    """Whether the program of any task is running: an agent, a judge, a check or the script of a hook."""
+    tasks = in_flight(plan, state)
+    return any(_is_alive(task.folder(layout), task.mark(state.run_id), processes) for task in tasks)
 
 
 def _is_alive(place: AttemptLayout, mark: str, processes: Processes) -> bool:

@@ -166,8 +166,8 @@ class StatusView(Struct, frozen=True):
 
 def running_check(state: RunState) -> RunningCheck | None:
     """The check that runs now; those of a block don't exist."""
-    call = state.node.check if state.node else None
-    return RunningCheck(call.check, call.started_at) if call and call.in_flight else None
+    call = state.node.calls.get("check") if state.node else None
+    return RunningCheck(call.about, call.started_at) if call and call.in_flight else None
 
 
 def status_view(

@@ -27,8 +27,8 @@ def run_checks(here: StageAt, when: CheckTime) -> Ruling | None:
 
 
 def _run(here: StageAt, check: Check) -> Ruling | None:
-    call, known = here.at.check, here.outcome_of(check)
-    if call is not None and call.check == check.name:
+    call, known = here.at.calls.get("check"), here.outcome_of(check)
+    if call is not None and call.about == check.name:
         if call.is_given_up:
             return _lost(here, check, call.lost)
         return _start(here, check, call.number + 1)

@@ -11,7 +11,6 @@ from typing import Literal, assert_never
 from agentforge.engine.conditions import ConditionError, Values, evaluate
 from agentforge.engine.decide.hook_site import HookSite, hook_task, new_delivery, site
 from agentforge.engine.decide.requests import Question, Ruling
-from agentforge.engine.decide.stage_at import Flight
 from agentforge.engine.evolve.hooks import BY, TIMER
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
@@ -21,7 +20,7 @@ from agentforge.model.plan import Plan
 from agentforge.model.request import ABORT, ACCEPT, CANCEL, CONTINUE, RESUME, RETRY, Request
 from agentforge.model.state import HookCall, HookProgress, RunState, hook_host
 from agentforge.model.status import TaskStatus
-from agentforge.model.task import Wait
+from agentforge.model.task import HookTask, Wait
 
 MAX_HOOK_RESTARTS = 10
 """How often hooks may start one stage over, before a person decides whether they may again."""
@@ -298,7 +297,7 @@ def _skip(here: HookSite, hook: str, reason: str, *, answered: bool = False) -> 
 # -- calls in flight, wherever they are
 
 
-def calls_in_flight(plan: Plan, state: RunState, at: Cursor | None = None) -> Iterator[Flight]:
+def calls_in_flight(plan: Plan, state: RunState, at: Cursor | None = None) -> Iterator[HookTask]:
     """The hooks that are being called, as tasks to await or to stop; with `at`, only those of that stage."""
     for progress in state.hooks:
         call = progress.call
@@ -309,4 +308,4 @@ def calls_in_flight(plan: Plan, state: RunState, at: Cursor | None = None) -> It
         here = site(plan, state, progress.point, progress.at, progress.subject)
         hook = here.hook(call.hook) if here else None
         if here is not None and hook is not None:
-            yield hook_task(here, hook, call), call
+            yield hook_task(here, hook, call)

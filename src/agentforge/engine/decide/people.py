@@ -3,10 +3,10 @@
 from msgspec.structs import replace
 
 from agentforge.engine.decide.checks import PASS
-from agentforge.engine.decide.hooks import calls_in_flight
+from agentforge.engine.decide.flight import ended, in_flight_at
 from agentforge.engine.decide.requests import Question, Ruling, withdrawn
 from agentforge.engine.decide.routes import follow_verdict, verdict_feedback
-from agentforge.engine.decide.stage_at import Flight, StageAt, ended, in_flight, visit_again
+from agentforge.engine.decide.stage_at import StageAt, visit_again
 from agentforge.engine.questions import words_of
 from agentforge.model import facts as f
 from agentforge.model.event import Draft
@@ -157,9 +157,9 @@ def restarted(here: StageAt) -> Ruling | None:
     restart = here.at.restart
     if restart is None:
         return None
-    if flight := flight_at(here):
-        ends = ended(flight, restart.reason)
-        return Ruling((ends,)) if ends else Ruling(work=(flight[0],))
+    if task := in_flight_at(here):
+        ends = ended(task, restart.reason)
+        return Ruling((ends,)) if ends else Ruling(work=(task,))
     verdict, feedback = here.at.verdict, here.at.feedback
     if verdict is not None and verdict.word != PASS:
         feedback = verdict_feedback(here, verdict, restart.reason)
@@ -167,12 +167,6 @@ def restarted(here: StageAt) -> Ruling | None:
         here, "requested", restart.reason, by=restart.by, round=here.at.round, feedback=feedback
     )
     return Ruling((*withdrawn(requests_of(here)), *here.record(again).facts))
-
-
-def flight_at(here: StageAt) -> Flight | None:
-    """What runs in this visit of the stage: a task of its own, or a hook that is called for it."""
-    hooks = calls_in_flight(here.plan, here.state, here.place.cursor(0))
-    return in_flight(here) or next(hooks, None)
 
 
 def requests_of(here: StageAt) -> list[Request]:

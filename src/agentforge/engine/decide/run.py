@@ -14,7 +14,8 @@ from typing import assert_never
 from msgspec import Struct
 
 from agentforge.engine.decide.block import decide_block
-from agentforge.engine.decide.hooks import call_hooks, calls_in_flight
+from agentforge.engine.decide.flight import ended, in_flight
+from agentforge.engine.decide.hooks import call_hooks
 from agentforge.engine.decide.requests import (
     APPROVALS,
     Question,
@@ -26,7 +27,7 @@ from agentforge.engine.decide.requests import (
     withdrawn,
 )
 from agentforge.engine.decide.stage import decide_stage, is_stuck
-from agentforge.engine.decide.stage_at import Flight, ended, in_flight, stage_at
+from agentforge.engine.decide.stage_at import stage_at
 from agentforge.engine.node_order import first_node, next_node
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor, Destination
@@ -105,24 +106,15 @@ def _stopping(plan: Plan, state: RunState) -> Directive | None:
     stop = state.stop
     if stop is None:
         return None
-    flights = _in_flight(plan, state)
-    if stop.now and (facts := [ends for flight in flights if (ends := ended(flight, stop.reason))]):
+    tasks = tuple(in_flight(plan, state))
+    if stop.now and (facts := [ends for task in tasks if (ends := ended(task, stop.reason))]):
         return Directive(tuple(facts))
-    if not flights:
+    if not tasks:
         if stop.cancel:
             return _over(state, f.SessionAborted(stop.reason))
         return Directive((Draft(f.SessionPaused(stop.reason), state.cursor),))
-    work: list[Work] = [task for task, _ in flights]
-    if stop.due_at and not stop.now:
-        work.append(Wait("stop", stop.due_at))
-    return Directive(work=tuple(work))
-
-
-def _in_flight(plan: Plan, state: RunState) -> list[Flight]:
-    """Everything that was started and hasn't ended."""
-    stages = (stage_at(plan, state, provider, at) for provider, at in state.under_way())
-    flights = (in_flight(stage) for stage in stages if stage)
-    return [*(flight for flight in flights if flight), *calls_in_flight(plan, state)]
+    due = (Wait("stop", stop.due_at),) if stop.due_at and not stop.now else ()
+    return Directive(work=(*tasks, *due))
 
 
 def _consequences(plan: Plan, state: RunState) -> Directive | None:
@@ -180,7 +172,7 @@ def _advance(plan: Plan, state: RunState) -> Directive:
 
 
 def _with_flights(plan: Plan, state: RunState, work: tuple[Work, ...]) -> Directive:
-    return Directive(work=_once(*work, *(task for task, _ in _in_flight(plan, state))))
+    return Directive(work=_once(*work, *in_flight(plan, state)))
 
 
 def _once(*work: Work) -> tuple[Work, ...]:

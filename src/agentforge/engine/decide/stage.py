@@ -25,12 +25,12 @@ from agentforge.engine.decide.failure import (
     decide_after_failure,
     decide_after_stage_failure,
 )
+from agentforge.engine.decide.flight import in_flight_at
 from agentforge.engine.decide.hooks import call_hooks, end_reason
 from agentforge.engine.decide.people import (
     approval,
     asked_by_agent,
     awaits_approval,
-    flight_at,
     rejected,
     requests_of,
     restarted,
@@ -88,8 +88,8 @@ def _asked(gates: tuple[StageGate, ...], here: StageAt) -> Ruling | None:
 
 
 def _running(here: StageAt) -> Ruling | None:
-    flight = flight_at(here)
-    return Ruling(work=(flight[0],)) if flight else None
+    task = in_flight_at(here)
+    return Ruling(work=(task,)) if task else None
 
 
 def _asking(here: StageAt) -> Ruling | None:
@@ -136,7 +136,8 @@ def _judge(here: StageAt) -> Ruling | None:
         return here.record(f.JudgeCompleted("skipped", unheard))
     if asked := _lost_judge(here) or _stuck(here):
         return asked
-    number = at.judge.number + 1 if at.judge else 1
+    before = at.calls.get("judge")
+    number = before.number + 1 if before else 1
     judge = here.plan.judge_of(here.node)
     return here.record(f.JudgeStarted(judge.type, judge.model, number))
 
@@ -265,7 +266,7 @@ def _lost_attempt(here: StageAt, iteration: IterationState, attempt: AttemptStat
 
 
 def _lost_judge(here: StageAt) -> Ruling | None:
-    judge = here.at.judge
+    judge = here.at.calls.get("judge")
     if judge is None or not judge.is_given_up:
         return None
     what = f"{judge.lost} judges of iteration {here.at.completed}"

@@ -1,6 +1,6 @@
 """A stage in progress, as the gates see it: its plan, its state, its limits and its tasks."""
 
-from typing import Literal, assert_never
+from typing import Literal
 
 from msgspec import Struct
 
@@ -10,13 +10,10 @@ from agentforge.model import facts as f
 from agentforge.model.check import Check
 from agentforge.model.cursor import Destination
 from agentforge.model.event import Draft
-from agentforge.model.failure import FailureKind
 from agentforge.model.place import Place, place_of
 from agentforge.model.plan import Plan, StageNode
 from agentforge.model.request import Feedback
-from agentforge.model.state import AttemptState, CheckRecord, IterationState, RunState, StageState, TaskState
-from agentforge.model.status import TaskStatus
-from agentforge.model.task import AgentTask, CheckTask, HookTask, JudgeTask
+from agentforge.model.state import CheckRecord, RunState, StageState
 
 DEFAULT_CHECK_TIMEOUT = 600.0
 BY_CHECKS = "checks"
@@ -82,9 +79,6 @@ def visit_again(
     return f.NodeRestarted(here.node.id, cause, reason, by, here.at.completed, round, feedback, to)
 
 
-Flight = tuple[AgentTask | JudgeTask | HookTask | CheckTask, TaskState]
-
-
 def stage_in(plan: Plan, state: RunState, place: Place, node: StageNode, at: StageState) -> StageAt:
     limit, remaining = state.runtime_granted or max_runtime(plan, node), None
     if limit is not None:
@@ -96,89 +90,6 @@ def stage_at(plan: Plan, state: RunState, provider: str | None, at: StageState) 
     """None if a damaged log names a stage that isn't in the plan."""
     node, place = plan.stage(at.path, provider), place_of(plan, state, provider, at)
     return stage_in(plan, state, place, node, at) if node and place else None
-
-
-def in_flight(here: StageAt) -> Flight | None:
-    """The task that was started and hasn't ended: it is awaited, reattached to after a crash, or stopped. A
-    recorded kill is carried out even if another engine recorded it."""
-    iteration, judge = here.at.iteration, here.at.judge
-    if iteration is not None and iteration.attempt is not None and iteration.attempt.in_flight:
-        return agent_task(here, iteration, iteration.attempt), iteration.attempt
-    if judge is not None and judge.in_flight:
-        return judge_task(here, judge), judge
-    return _check_in_flight(here)
-
-
-def _check_in_flight(here: StageAt) -> Flight | None:
-    call = here.at.check
-    if call is None or not call.in_flight:
-        return None
-    check = here.node.check(call.check)
-    if check is None:  # a damaged log
-        return None
-    task = CheckTask(
-        here.place,
-        here.node.id,
-        here.at.completed,
-        call.number,
-        call.status is TaskStatus.ENDING,
-        node=here.node,
-        check=check,
-        started_at=call.started_at,
-        timeout=call.timeout,
-        before=call.before,
-    )
-    return task, call
-
-
-def agent_task(here: StageAt, iteration: IterationState, attempt: AttemptState) -> AgentTask:
-    return AgentTask(
-        here.place,
-        here.node.id,
-        iteration.number,
-        attempt.number,
-        attempt.status is TaskStatus.ENDING,
-        node=here.node,
-        by=here.node.chosen(attempt.choice),
-        started_at=attempt.started_at,
-        timeout=attempt.timeout,
-        idle_timeout=attempt.idle_timeout,
-        resume=attempt.resume,
-        before=attempt.before,
-        prompt_sha256=iteration.prompt_sha256,
-        brief=FailureKind.ITERATION_TIMEOUT in iteration.failures,
-        remaining=here.remaining,
-        notes=here.state.notes,
-        feedback=here.feedback,
-        answers=here.at.answers,
-    )
-
-
-def judge_task(here: StageAt, judge: TaskState) -> JudgeTask:
-    ending = judge.status is TaskStatus.ENDING
-    at, by = here.at.completed, here.plan.judge_of(here.node)
-    return JudgeTask(
-        here.place, here.node.id, at, judge.number, ending, node=here.node, by=by, started_at=judge.started_at
-    )
-
-
-def ended(flight: Flight, reason: str) -> Draft | None:
-    """The fact that stops the task, or None if that is recorded already."""
-    task, known = flight
-    if known.status is not TaskStatus.RUNNING:
-        return None
-    match task:
-        case AgentTask():
-            return Draft(f.AttemptEnding(known.number, reason), task.cursor)
-        case JudgeTask():
-            return Draft(f.JudgeEnding(known.number, reason), task.cursor)
-        case CheckTask(check=check):
-            return Draft(f.CheckEnding(check.name, known.number, reason), task.cursor)
-        case HookTask(hook=hook):
-            ending = f.HookEnding(hook.id, hook.point, task.delivery, known.number, reason=reason)
-            return Draft(ending, task.at)
-        case _:
-            assert_never(task)
 
 
 def check_timeout(check: Check) -> float:

@@ -58,9 +58,10 @@ def wants_judge(termination: Termination, at: StageState) -> bool:
 def _is_judge_due(at: StageState) -> bool:
     """Whether the judge of an iteration is called again: after a failed call, or a retry that was lost. An
     unreadable answer is not retried."""
-    failure = at.judge.failure if at.judge else None
+    judge = at.calls.get("judge")
+    failure = judge.failure if judge else None
     if failure is None:
-        return at.judge is not None
+        return judge is not None
     return failure.message == "invoke_failed" and at.judge_tries < MAX_JUDGE_CALLS
 
 

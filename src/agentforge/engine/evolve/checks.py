@@ -5,6 +5,7 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
+from agentforge.engine.evolve.call import with_call, without_call
 from agentforge.model import facts as f
 from agentforge.model.event import Event
 from agentforge.model.place import visits_key
@@ -12,7 +13,6 @@ from agentforge.model.request import Request
 from agentforge.model.state import (
     MAX_CLUSTERS,
     OUTDATED,
-    CheckCall,
     CheckRecord,
     Cluster,
     CycleCount,
@@ -24,37 +24,20 @@ from agentforge.model.state import (
     Verdict,
     position_of,
 )
-from agentforge.model.status import TaskStatus
 
-CheckFact = (
-    f.CheckStarted
-    | f.CheckPrepared
-    | f.CheckCompleted
-    | f.CheckEnding
-    | f.CheckLost
-    | f.StageVerdictReached
-    | f.StageTransitioned
-)
+CheckFact = f.CheckPrepared | f.CheckCompleted | f.StageVerdictReached | f.StageTransitioned
 
 ROUTE_REASONS = frozenset({"cycle_limit", "failure_cluster", "no_progress"})
 """Of the questions whether a run may go back once more."""
 
 
-def evolve_checks(at: StageState, event: Event, fact: CheckFact) -> StageState:
+def evolve_checks(at: StageState, fact: CheckFact) -> StageState:
     match fact:
-        case f.CheckStarted(check=check, attempt=number, timeout=timeout):
-            lost = at.check.lost if at.check and at.check.check == check else 0
-            call = CheckCall(number, TaskStatus.RUNNING, event.at, lost, check=check, timeout=timeout)
-            return replace(at, check=call)
-        case f.CheckPrepared():
-            return replace(at, check=replace(at.check, before=fact.files)) if at.check else at
-        case f.CheckEnding():
-            return replace(at, check=replace(at.check, status=TaskStatus.ENDING)) if at.check else at
-        case f.CheckLost():
-            return _lost(at)
+        case f.CheckPrepared(files=files):
+            return with_call(at, fact.KIND, files=files)
         case f.CheckCompleted():
             others = (known for known in at.checks if known.check != fact.check)
-            return replace(at, check=None, checks=(*others, _record(at, fact)))
+            return without_call(replace(at, checks=(*others, _record(at, fact))), fact.KIND)
         case f.StageVerdictReached():
             verdict = Verdict(fact.verdict, fact.reason, fact.ended, is_checked=bool(fact.failing))
             return replace(at, verdict=verdict)
@@ -64,17 +47,8 @@ def evolve_checks(at: StageState, event: Event, fact: CheckFact) -> StageState:
             assert_never(fact)
 
 
-def _lost(at: StageState) -> StageState:
-    """A check that was stopped on request doesn't count as lost."""
-    if at.check is None:
-        return at
-    if at.check.status is TaskStatus.ENDING:
-        return replace(at, check=replace(at.check, status=TaskStatus.CANCELLED))
-    return replace(at, check=at.check.as_lost())
-
-
 def _record(at: StageState, fact: f.CheckCompleted) -> CheckRecord:
-    before = next((known for known in at.checks if known.check == fact.check), None)
+    call, before = at.calls.get(fact.KIND), next((c for c in at.checks if c.check == fact.check), None)
     is_again = before is not None and before.iteration == at.completed
     return CheckRecord(
         fact.check,
@@ -88,7 +62,7 @@ def _record(at: StageState, fact: f.CheckCompleted) -> CheckRecord:
         fact.changed,
         voids=(before.voids if before and is_again else 0) + 1 if fact.changed else 0,
         number=fact.attempt,
-        timeout=at.check.timeout if at.check else None,
+        timeout=call.timeout if call else None,
     )
 
 
@@ -198,11 +172,10 @@ def checks_on_resume(at: StageState) -> StageState:
     verdict = at.verdict
     if verdict is not None and (at.transition or verdict.accepted_by or verdict.word == "pass"):
         return at
-    check = replace(at.check, lost=0) if at.check else None
     void = tuple(replace(known, iteration=OUTDATED) for known in at.checks)
     # The agent's own conclusion stays as it is.
     kept = None if verdict is None or verdict.is_checked else replace(verdict, resumed=True)
-    return replace(at, verdict=kept, checks=void, check=check)
+    return with_call(replace(at, verdict=kept, checks=void), "check", lost=0)
 
 
 def route_key(path: str, provider: str | None, to: str) -> str:

@@ -89,12 +89,10 @@ def _call(call: HookCall, event: Event, fact: CallFact) -> HookCall:
             return _failed(call, event, message, is_retryable=retry)
         case f.HookTimedOut():
             return _failed(call, event, "it timed out", is_retryable=False, timed_out=True)
-        case f.HookLost() if call.status is TaskStatus.ENDING:
-            return replace(call, status=TaskStatus.CANCELLED, started=fact.started)
         case f.HookLost(started=started):
             return call.as_lost(started=started)
         case f.HookEnding():
-            return replace(call, status=TaskStatus.ENDING)
+            return replace(call, status=fact.MOVES_TO)
         case f.HookRetryScheduled(due_at=due_at):
             status = TaskStatus.DUE if due_at is None else TaskStatus.WAITING
             return replace(call, status=status, due_at=due_at)

@@ -6,6 +6,7 @@ from msgspec.structs import asdict, replace
 
 from agentforge.engine.evolve import checks, hooks
 from agentforge.engine.evolve.block import with_fresh_stages, with_stage
+from agentforge.engine.evolve.call import with_call
 from agentforge.engine.evolve.stage import answered, excused, on_resume
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
@@ -89,8 +90,7 @@ def _allow_escalated(state: RunState, event: Event, fact: f.RequestResolved, req
         case "question_rounds":
             stage = replace(stage, asks_granted=stage.asks_granted + more)
         case "check_lost":
-            check = replace(stage.check, excused=True, lost=0) if stage.check else None
-            stage = replace(stage, check=check)
+            stage = with_call(stage, "check", excused=True, lost=0)
         case "hook_restarts":
             stage = replace(stage, hook_restarts=max(0, stage.hook_restarts - more) if more else 0)
         case _:

@@ -138,6 +138,8 @@ def _started(event: Event, fact: f.SessionStarted | f.LogImported) -> RunState:
 
 def _apply(state: RunState, event: Event) -> RunState:
     fact = event.fact
+    if isinstance(fact, hooks.AnyHookFact):
+        return hooks.evolve_hooks(state, event, fact)
     match fact:
         case f.TimerFired(timer=timer):
             return _fired(state, event, timer)
@@ -147,12 +149,10 @@ def _apply(state: RunState, event: Event) -> RunState:
             return _apply_block(state, event, fact)
         case f.RequestOpened() | f.RequestAnswered() | f.RequestResolved():
             return apply_request(state, event, fact)
-        case f.CheckpointCleared() | f.CheckWaived():
+        case f.CheckpointCleared() | f.CheckWaived() | f.DamageAccepted():
             return _apply_permission(state, fact)
         case f.PauseRequested() | f.CancelRequested() | f.RestartRequested() | f.NoteAdded():
             return apply_control(_with_control(state, fact.control), fact)
-        case f.DamageAccepted(lines=lines):
-            return replace(state, accepted_damage=(*state.accepted_damage, *lines))
         case f.FileRefused(name=name, reason=reason, moved_to=moved_to):
             refused = (*state.refused, RefusedFile(name, reason, moved_to))
             return replace(state, refused=refused[-MAX_REFUSED:])
@@ -175,8 +175,12 @@ def _apply(state: RunState, event: Event) -> RunState:
             return _apply_task(state, event, fact)
 
 
-def _apply_permission(state: RunState, fact: f.CheckpointCleared | f.CheckWaived) -> RunState:
+def _apply_permission(
+    state: RunState, fact: f.CheckpointCleared | f.CheckWaived | f.DamageAccepted
+) -> RunState:
     match fact:
+        case f.DamageAccepted(lines=lines):
+            return replace(state, accepted_damage=(*state.accepted_damage, *lines))
         case f.CheckpointCleared(name=name):
             return state if name in state.cleared else replace(state, cleared=(*state.cleared, name))
         case f.CheckWaived(check=check, reason=reason, by=by):
@@ -186,22 +190,8 @@ def _apply_permission(state: RunState, fact: f.CheckpointCleared | f.CheckWaived
             assert_never(fact)
 
 
-def _apply_task(state: RunState, event: Event, fact: StageFact | hooks.AnyHookFact) -> RunState:
+def _apply_task(state: RunState, event: Event, fact: StageFact) -> RunState:
     match fact:
-        case (
-            f.HookStarted()
-            | f.HookCompleted()
-            | f.HookFailed()
-            | f.HookTimedOut()
-            | f.HookLost()
-            | f.HookEnding()
-            | f.HookRetryScheduled()
-            | f.HookSkipped()
-            | f.EffectIntended()
-            | f.EffectDone()
-            | f.EffectReconciled()
-        ):
-            return hooks.evolve_hooks(state, event, fact)
         case f.GitLeft():
             return _apply_stage(state, event, fact) if _is_in_progress(state, event.cursor) else state
         case _:

@@ -12,6 +12,7 @@ from agentforge.engine.evolve.attempt import (
     with_attempt,
     with_iteration,
 )
+from agentforge.engine.evolve.call import evolve_call, with_call, without_call
 from agentforge.engine.evolve.checks import CheckFact, checks_on_resume, evolve_checks
 from agentforge.model import facts as f
 from agentforge.model.event import Event
@@ -30,19 +31,15 @@ from agentforge.model.state import (
 )
 from agentforge.model.status import IterationStatus, TaskStatus
 
-_AttemptFact = f.GitLeft | f.AttemptReattached | f.AttemptLost | f.AttemptEnding | f.AttemptCancelled
-_JudgeFact = f.JudgeStarted | f.JudgeEnding | f.JudgeCompleted | f.JudgeLost
 StageFact = (
     f.IterationStarted
-    | f.AttemptStarted
-    | f.IterationCompleted
+    | f.TaskFact
+    | f.AttemptReattached
     | f.WorkerCompleted
-    | _AttemptFact
+    | f.GitLeft
     | AfterFailure
-    | f.ErrorOccurred
     | f.DelayStarted
     | f.TimerFired
-    | _JudgeFact
     | f.QueueChecked
     | CheckFact
 )
@@ -54,37 +51,36 @@ def evolve_stage(at: StageState, event: Event, fact: StageFact) -> StageState:
         case f.IterationStarted():
             number = _number(at, event)
             iteration = IterationState(number, IterationStatus.STARTED, event.at, fact.prompt_sha256)
-            return replace(at, iteration=iteration, failure=None, judge=None, judge_tries=0)
+            return without_call(replace(at, iteration=iteration, failure=None, judge_tries=0), "judge")
         case f.AttemptStarted():
             return _attempt_started(at, event, fact)
         case f.IterationCompleted():
             return _completed(at, event, fact)
         case f.ErrorOccurred():
             return _failed(at, event, fact)
-        case f.DelayStarted(due_at=due_at):
-            return replace(at, delay_due=due_at, delay_over=False)
-        case f.TimerFired(timer=timer):
-            return _fired(at, timer)
-        case f.JudgeStarted() | f.JudgeEnding() | f.JudgeCompleted() | f.JudgeLost():
+        case f.DelayStarted() | f.TimerFired():
+            return _timed(at, fact)
+        case f.JudgeCompleted():
             return _judged(at, event, fact)
         case f.QueueChecked(remaining=remaining):
             return replace(at, queue_checked=at.completed, queue_left=remaining)
-        case f.WorkerCompleted():
-            return at
-        case (
-            f.CheckStarted()
-            | f.CheckPrepared()
-            | f.CheckCompleted()
-            | f.CheckEnding()
-            | f.CheckLost()
-            | f.StageVerdictReached()
-            | f.StageTransitioned()
-        ):
-            return evolve_checks(at, event, fact)
+        case f.CheckPrepared() | f.CheckCompleted() | f.StageVerdictReached() | f.StageTransitioned():
+            return evolve_checks(at, fact)
         case f.RetryScheduled() | f.StageRetried() | f.LimitMet() | f.ProviderChanged():
             return after_failure(at, event, fact)
-        case _:
+        case (
+            f.AttemptReattached()
+            | f.WorkerCompleted()
+            | f.GitLeft()
+            | f.AttemptEnding()
+            | f.AttemptCancelled()
+            | f.AttemptLost()
+        ):
             return _apply_attempt(at, fact)
+        case f.TaskFact():
+            return evolve_call(at, event, fact)
+        case _:
+            assert_never(fact)
 
 
 def reentry_of(at: StageState, fact: f.NodeRestarted) -> Reentry:
@@ -109,20 +105,18 @@ def on_resume(at: StageState) -> StageState:
     """The stage after a resume: failures no longer count, the end of a delay is computed again, and an
     attempt in flight continues. The count of judge failures is kept. A failed at_most_once attempt is kept,
     too: an answer decides about it."""
-    judge = at.judge and replace(at.judge, lost=0)
     fresh = replace(
         at,
         failure=None,
         unavailable=(),
         stage_retries=0,
-        judge=judge,
         delay_due=None,
         # The rejection that is pending is the last one of the rounds before.
         round=at.round if at.rejected is None else 0,
         rounds_granted=0,
         asks_granted=at.asked,
     )
-    fresh = checks_on_resume(fresh)
+    fresh = checks_on_resume(with_call(fresh, "judge", lost=0))
     attempt = at.iteration.attempt if at.iteration else None
     if attempt is not None and not attempt.in_flight:
         attempt = replace(attempt, lost=0) if attempt.once and attempt.ended_without_result else None
@@ -133,8 +127,9 @@ def on_resume(at: StageState) -> StageState:
 
 def excused(at: StageState) -> StageState:
     """Allow another attempt, as a person answered; counters are kept."""
-    if at.judge is not None and not at.judge.in_flight:
-        return replace(at, judge=replace(at.judge, excused=True))
+    judge = at.calls.get("judge")
+    if judge is not None and not judge.in_flight:
+        return with_call(at, "judge", excused=True)
     attempt = at.iteration.attempt if at.iteration else None
     if attempt is None or attempt.in_flight:
         return at
@@ -193,9 +188,14 @@ def _completed(at: StageState, event: Event, fact: f.IterationCompleted) -> Stag
     return replace(done, claim=None) if at.claim else done
 
 
+_AttemptFact = (
+    f.AttemptReattached | f.WorkerCompleted | f.GitLeft | f.AttemptEnding | f.AttemptCancelled | f.AttemptLost
+)
+
+
 def _apply_attempt(at: StageState, fact: _AttemptFact) -> StageState:
     match fact:
-        case f.AttemptReattached():
+        case f.AttemptReattached() | f.WorkerCompleted():
             return at
         case f.GitLeft(items=items):
             return replace(at, git_left=tuple(dict.fromkeys((*at.git_left, *items)))[-MAX_LEFT:])
@@ -231,45 +231,34 @@ def _failed(at: StageState, event: Event, fact: f.ErrorOccurred) -> StageState:
     return with_iteration(ended, failures=(*at.iteration.failures, fact.kind))
 
 
-def _fired(at: StageState, timer: str) -> StageState:
-    if timer == "delay":
-        return replace(at, delay_due=None, delay_over=True)
-    return with_attempt(at, status=TaskStatus.DUE) if timer == "retry" else at
-
-
-def _judged(at: StageState, event: Event, fact: _JudgeFact) -> StageState:
-    judge = at.judge or TaskState(fact.attempt, TaskStatus.RUNNING, event.at)
+def _timed(at: StageState, fact: f.DelayStarted | f.TimerFired) -> StageState:
     match fact:
-        case f.JudgeStarted(attempt=number):
-            lost = at.judge.lost if at.judge else 0
-            return replace(at, judge=TaskState(number, TaskStatus.RUNNING, event.at, lost))
-        case f.JudgeEnding():
-            return replace(at, judge=replace(judge, status=TaskStatus.ENDING))
-        case f.JudgeLost() if judge.status is TaskStatus.ENDING:
-            return replace(at, judge=replace(judge, status=TaskStatus.CANCELLED))
-        case f.JudgeLost():
-            return replace(at, judge=judge.as_lost())
-        case f.JudgeCompleted(status="success", result=result):
-            stops = at.stops + 1 if result.stop else 0
-            heard = replace(at, judge=None, judge_tries=0, judged=at.completed, judge_failures=0)
-            return replace(heard, stops=stops, judge_reason=result.reason)
-        case f.JudgeCompleted(status="failed", result=result):
-            return _judge_failed(at, judge, Failure(FailureKind.JUDGE_FAILED, result.reason))
-        case f.JudgeCompleted():
-            return replace(at, judge=None, judge_tries=0, judged=at.completed)
+        case f.DelayStarted(due_at=due_at):
+            return replace(at, delay_due=due_at, delay_over=False)
+        case f.TimerFired(timer="delay"):
+            return replace(at, delay_due=None, delay_over=True)
         case _:
-            assert_never(fact)
+            return with_attempt(at, status=TaskStatus.DUE) if fact.timer == "retry" else at
 
 
-def _judge_failed(at: StageState, judge: TaskState, failure: Failure) -> StageState:
-    """A failed judge means neither stop nor continue. Several calls for an iteration count once."""
-    return replace(
-        at,
-        judge=replace(judge, status=TaskStatus.FAILED, failure=failure, lost=0),
-        judge_tries=at.judge_tries + 1,
-        judged=at.completed,
-        judge_failures=at.judge_failures + (0 if at.judge_tries else 1),
-    )
+def _judged(at: StageState, event: Event, fact: f.JudgeCompleted) -> StageState:
+    match fact.status:
+        case "success":
+            stops = at.stops + 1 if fact.result.stop else 0
+            heard = replace(at, judge_tries=0, judged=at.completed, judge_failures=0, stops=stops)
+            return without_call(replace(heard, judge_reason=fact.result.reason), fact.KIND)
+        case "failed":
+            # A failed judge means neither stop nor continue. Several calls for an iteration count once.
+            failure = Failure(FailureKind.JUDGE_FAILED, fact.result.reason)
+            call = at.calls.get(fact.KIND) or TaskState(fact.attempt, TaskStatus.RUNNING, event.at)
+            call = replace(call, status=TaskStatus.FAILED, failure=failure, lost=0)
+            failures = at.judge_failures + (0 if at.judge_tries else 1)
+            tried = replace(at, calls={**at.calls, fact.KIND: call}, judge_tries=at.judge_tries + 1)
+            return replace(tried, judged=at.completed, judge_failures=failures)
+        case "skipped":
+            return without_call(replace(at, judge_tries=0, judged=at.completed), fact.KIND)
+        case _:
+            assert_never(fact.status)
 
 
 def _number(at: StageState, event: Event) -> int:

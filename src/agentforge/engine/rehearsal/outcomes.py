@@ -8,16 +8,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.engine.node_identity import NodeKey
-from agentforge.engine.task_families import FAMILIES
+from agentforge.engine.task_kinds import KINDS
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
 from agentforge.model.failure import FailureKind
 from agentforge.model.request import Request
-from agentforge.model.task import AnyTask, CheckTask, HookTask, TaskKind, Wait, Work
+from agentforge.model.task import HookTask, StartedTask, Task, Wait, Work
 
-OUTCOMES = frozenset({f.TimerFired, *(fact for family in FAMILIES.values() for fact in family.outcomes)})
-AnswerKey = tuple[TaskKind, NodeKey, int, int, str]
+OUTCOMES = frozenset({f.TimerFired, *(fact for kind in KINDS.values() for fact in kind.outcomes)})
+AnswerKey = tuple[str, NodeKey, int, int, str]
 """The task's kind, node, iteration and attempt; of a check, its name."""
 CallKey = tuple[NodeKey, int, int, str]
 """Where a hook was called (node, iteration and attempt), and the hook."""
@@ -73,13 +73,12 @@ class Answers:
         if key is not None:
             self._facts.setdefault(key, event)
 
-    def take(self, task: AnyTask, place: NodeKey | None) -> Event | None:
+    def take(self, task: Task, place: NodeKey | None) -> Event | None:
         if isinstance(task, HookTask):
             return self._called(task, _somewhere(place, task.at))
         if place is None:
             return None
-        name = task.check.name if isinstance(task, CheckTask) else ""
-        return self._facts.pop((task.KIND, place, task.iteration, task.attempt, name), None)
+        return self._facts.pop((task.KIND, place, task.iteration, task.attempt, task.label), None)
 
     def _called(self, task: HookTask, place: NodeKey | None) -> Event | None:
         known = self._calls.get((place, task.iteration, task.attempt, task.hook.id)) if place else None
@@ -124,19 +123,19 @@ def work_for(works: Sequence[Work], fact: f.AnyFact, here: Cursor | None) -> Wor
         if isinstance(work, Wait):
             fits = isinstance(fact, f.TimerFired) and fact.timer == work.timer and _matches(work.cursor, here)
         else:
-            fits = type(fact) in FAMILIES[work.KIND].outcomes and work.recorded_at == here
-            fits = fits and (not work.attempt or work.attempt == getattr(fact, "attempt", work.attempt))
-            if isinstance(work, HookTask):
-                fits = fits and work.hook.id == getattr(fact, "hook", "")
+            fits = type(fact) in KINDS[work.KIND].outcomes and work.recorded_at == here
+            if isinstance(fact, f.TaskOutcome) and work.attempt:
+                fits = fits and (work.attempt, work.label) == (fact.attempt, fact.label)
         if fits:
             return work
     return None
 
 
 def addressed(fact: f.AnyFact, work: object) -> f.AnyFact:
-    """The outcome of a past call, as that of the work: at another place, a call has another delivery."""
-    if isinstance(work, HookTask) and isinstance(fact, CallOutcome):
-        return replace(fact, delivery=work.delivery)
+    """The outcome of a past task, as that of the work: at another place, the call of a hook has another
+    delivery."""
+    if isinstance(work, StartedTask) and isinstance(fact, f.TaskOutcome):
+        return replace(fact, **work.names)
     return fact
 
 
@@ -149,19 +148,15 @@ def _answer_key(fact: f.AnyFact, place: NodeKey | None, cursor: Cursor | None) -
         return None
     match fact:
         case f.ErrorOccurred(attempt=0, kind=kind):
-            task: TaskKind = "queue" if kind is FailureKind.QUEUE_UNREADABLE else "prepare"
+            task = "queue" if kind is FailureKind.QUEUE_UNREADABLE else "prepare"
             return task, place, cursor.iteration, 0, ""
         case f.IterationStarted():
             return "prepare", place, cursor.iteration, 0, ""
-        case f.IterationCompleted() | f.ErrorOccurred() | f.AttemptLost() | f.AttemptCancelled():
-            return "agent", place, cursor.iteration, fact.attempt, ""
-        case f.JudgeCompleted(status="skipped"):
-            return None
-        case f.JudgeCompleted() | f.JudgeLost():
-            return "judge", place, cursor.iteration, fact.attempt, ""
         case f.QueueChecked():
             return "queue", place, cursor.iteration, 0, ""
-        case f.CheckCompleted() | f.CheckLost():
-            return "check", place, cursor.iteration, fact.attempt, fact.check
+        case f.JudgeCompleted(status="skipped") | f.HookFact():
+            return None
+        case f.TaskOutcome():
+            return fact.KIND, place, cursor.iteration, fact.attempt, fact.label
         case _:
             return None

@@ -252,14 +252,12 @@ def _is_in(cursor: Cursor | None, provider: str | None) -> bool:
 
 
 def _number(item: Draft | Event) -> tuple[int, int] | tuple[str, str]:
-    """The iteration and attempt, or zeros if the fact has none. Of a request: why it is asked. Of a hook: its
-    id and its attempt; of a check likewise."""
+    """The iteration and attempt, or zeros if the fact has none. Of a request: why it is asked. Of a hook or a
+    check: its name and its attempt."""
     if isinstance(item.fact, f.RequestOpened):
         return item.fact.reason, item.fact.subject
-    if isinstance(item.fact, f.HookStarted):
-        return item.fact.hook, str(item.fact.attempt)
-    if isinstance(item.fact, f.CheckStarted):
-        return item.fact.check, str(item.fact.attempt)
-    if not isinstance(item.fact, f.AttemptStarted | f.JudgeStarted | f.JudgeCompleted) or not item.cursor:
+    if not isinstance(item.fact, f.TaskFact):
         return 0, 0
-    return item.cursor.iteration, item.fact.attempt
+    if item.fact.label:
+        return item.fact.label, str(item.fact.attempt)
+    return item.cursor.iteration if item.cursor else 0, item.fact.attempt

@@ -13,6 +13,7 @@ from agentforge.engine.evolve.run import evolve
 from agentforge.engine.node_identity import NodeKeys
 from agentforge.engine.rehearsal.course import step_of_fact, step_of_work
 from agentforge.engine.rehearsal.outcomes import Answers, addressed
+from agentforge.engine.task_kinds import KINDS
 from agentforge.model import facts as f
 from agentforge.model.course import CourseStep
 from agentforge.model.cursor import Cursor
@@ -20,17 +21,7 @@ from agentforge.model.event import Event
 from agentforge.model.plan import Plan
 from agentforge.model.request import TIMER, Request
 from agentforge.model.state import RunState
-from agentforge.model.task import (
-    AgentTask,
-    AnyTask,
-    CheckTask,
-    HookTask,
-    JudgeTask,
-    ManifestTask,
-    PrepareTask,
-    Wait,
-    Work,
-)
+from agentforge.model.task import ManifestTask, PrepareTask, Task, Wait, Work
 
 
 class RehearsedRun:
@@ -106,20 +97,13 @@ class RehearsedRun:
         return fact
 
 
-def _own_answer(task: AnyTask) -> f.AnyFact | None:
+def _own_answer(task: Task) -> f.AnyFact | None:
     """The outcome of a task that needs no recorded outcome, or None."""
     match task:
         case PrepareTask(node=node):
             return f.IterationStarted(node.id, node.stage, node.provider.type, node.provider.model, "")
         case ManifestTask():
             return f.ManifestWritten("")
-        case AgentTask(ending=True):
-            return f.AttemptCancelled(task.attempt, "ended on request")
-        case JudgeTask(ending=True):
-            return f.JudgeLost(task.attempt)
-        case HookTask(ending=True, hook=hook):
-            return f.HookLost(hook.id, hook.point, task.delivery, task.attempt)
-        case CheckTask(ending=True, check=check):
-            return f.CheckLost(check.name, task.attempt)
         case _:
-            return None
+            stopped = KINDS[task.KIND].stopped if task.ending else None
+            return stopped(**task.names) if stopped else None

@@ -16,13 +16,14 @@ from agentforge.model.facts.check import (
     StageTransitioned,
     StageVerdictReached,
 )
-from agentforge.model.facts.fact import Fact
+from agentforge.model.facts.fact import Fact, TaskEnding, TaskFact, TaskLost, TaskOutcome, TaskStarted
 from agentforge.model.facts.hook import (
     EffectDone,
     EffectIntended,
     EffectReconciled,
     HookCompleted,
     HookEnding,
+    HookFact,
     HookFailed,
     HookLost,
     HookRetryScheduled,
@@ -116,6 +117,7 @@ __all__ = [
     "GitLeft",
     "HookCompleted",
     "HookEnding",
+    "HookFact",
     "HookFailed",
     "HookLost",
     "HookRetryScheduled",
@@ -161,6 +163,11 @@ __all__ = [
     "StageRetried",
     "StageTransitioned",
     "StageVerdictReached",
+    "TaskEnding",
+    "TaskFact",
+    "TaskLost",
+    "TaskOutcome",
+    "TaskStarted",
     "TimerFired",
     "TmuxSessionCleaned",
     "TreeTaken",

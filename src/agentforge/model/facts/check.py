@@ -3,40 +3,55 @@
 from agentforge.model.check import CheckCounts, CheckProblem, CheckStatus, FilesBefore
 from agentforge.model.course import CourseStep
 from agentforge.model.cursor import Destination
-from agentforge.model.facts.fact import Fact, written
+from agentforge.model.facts.fact import (
+    Fact,
+    TaskEnding,
+    TaskFact,
+    TaskLost,
+    TaskOutcome,
+    TaskStarted,
+    written,
+)
 from agentforge.model.request import Feedback
 
 
-class CheckStarted(Fact, frozen=True):
+class CheckFact(TaskFact, frozen=True):
+    """What all facts about one run of a check name."""
+
+    KIND = "check"
+
+    check: str
+    attempt: int = written(1)
+
+    @property
+    def about(self) -> str:
+        return self.check
+
+
+class CheckStarted(CheckFact, TaskStarted, frozen=True):
     """The intent to run a check, durable before its program starts."""
 
     TYPE = "check_start"
 
-    check: str
-    attempt: int = written(1)
     timeout: float | None = None
 
     def step(self) -> CourseStep:
         return CourseStep("check", attempt=self.attempt, detail=self.check)
 
 
-class CheckPrepared(Fact, frozen=True):
+class CheckPrepared(CheckFact, frozen=True):
     """The files that a check is going to see, durable before its program starts."""
 
     TYPE = "check_prepared"
 
-    check: str
-    attempt: int = written(1)
     files: FilesBefore = FilesBefore()
 
 
-class CheckCompleted(Fact, frozen=True):
+class CheckCompleted(CheckFact, TaskOutcome, frozen=True):
     """A check ended."""
 
     TYPE = "check_complete"
 
-    check: str
-    attempt: int = written(1)
     status: CheckStatus = written("pass")
     exit_code: int | None = None
     counts: CheckCounts = CheckCounts()
@@ -64,23 +79,18 @@ class CheckCompleted(Fact, frozen=True):
         return CourseStep("check_outcome", attempt=self.attempt, detail=f"{self.check}: {how}")
 
 
-class CheckEnding(Fact, frozen=True):
+class CheckEnding(CheckFact, TaskEnding, frozen=True):
     """The intent to stop a check; the signal is sent only after this is durable."""
 
     TYPE = "check_ending"
 
-    check: str
-    attempt: int
-    reason: str
+    reason: str = written("")
 
 
-class CheckLost(Fact, frozen=True):
+class CheckLost(CheckFact, TaskLost, frozen=True):
     """The engine or host died during a check, or it was stopped on request; it runs again."""
 
     TYPE = "check_lost"
-
-    check: str
-    attempt: int = written(1)
 
     def step(self) -> CourseStep:
         return CourseStep("check_outcome", attempt=self.attempt, detail=f"{self.check}: lost")

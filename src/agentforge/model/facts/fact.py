@@ -1,10 +1,11 @@
-"""The base of all facts."""
+"""The base of all facts, and of those about a task."""
 
 from typing import ClassVar, TypeVar
 
 from msgspec import Struct, field
 
 from agentforge.model.course import CourseStep
+from agentforge.model.status import TaskStatus
 
 _T = TypeVar("_T")
 
@@ -26,3 +27,64 @@ class Fact(Struct, frozen=True, omit_defaults=True):
 def written(default: _T) -> _T:
     """A default that is written to the log all the same, as readers of the log expect the field."""
     return field(default_factory=lambda: default)
+
+
+# The life of a task is the same for every kind: an intent, perhaps an intent to stop it, one outcome. Each
+# kind has event types and data of its own, but the rules (`engine.legal`, `engine.evolve`, the driver, a
+# rehearsal) are written once, for the classes below. What tells tasks apart are properties, not fields: a
+# field of a base class would come first in every line of the log, and each kind has its own order there.
+
+
+class TaskFact(Fact, frozen=True):
+    """About one task: its kind, what it is about, and its number."""
+
+    KIND: ClassVar[str]
+    MOVES_TO: ClassVar[TaskStatus | None] = None
+    """The status of the task after this."""
+
+    @property
+    def attempt(self) -> int:
+        raise NotImplementedError
+
+    @property
+    def about(self) -> str:
+        """Tells it from other tasks of its kind with the same position and number."""
+        return ""
+
+    @property
+    def label(self) -> str:
+        """The same as the definition names it: another run of the same plan has it, too."""
+        return self.about
+
+
+class TaskStarted(TaskFact, frozen=True):
+    """The intent, durable before the task starts: what may be running after a crash is in the log."""
+
+    MOVES_TO = TaskStatus.RUNNING
+
+    @property
+    def timeout(self) -> float | None:
+        return None
+
+
+class TaskEnding(TaskFact, frozen=True):
+    """The intent to stop it; the signal is sent only after this is durable."""
+
+    MOVES_TO = TaskStatus.ENDING
+
+
+class TaskOutcome(TaskFact, frozen=True):
+    """How it ended."""
+
+    MOVES_TO = TaskStatus.SUCCEEDED
+
+
+class TaskLost(TaskOutcome, frozen=True):
+    """It ended without a result: the engine or the host died meanwhile, or it was stopped on request."""
+
+    MOVES_TO = TaskStatus.LOST
+
+    @property
+    def started(self) -> bool:
+        """False if it ended before anything ran."""
+        return True

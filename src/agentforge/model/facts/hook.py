@@ -4,12 +4,23 @@ from datetime import datetime
 from typing import Literal
 
 from agentforge.model.course import CourseStep
-from agentforge.model.facts.fact import Fact, written
+from agentforge.model.facts.fact import (
+    Fact,
+    TaskEnding,
+    TaskFact,
+    TaskLost,
+    TaskOutcome,
+    TaskStarted,
+    written,
+)
 from agentforge.model.hook import HookAction, HookOutcome, HookPoint
+from agentforge.model.status import TaskStatus
 
 
-class HookFact(Fact, frozen=True):
+class HookFact(TaskFact, frozen=True):
     """What all facts about one call of a hook name."""
+
+    KIND = "hook"
 
     hook: str
     point: HookPoint
@@ -17,8 +28,16 @@ class HookFact(Fact, frozen=True):
     """Identifies the call: the same for every try."""
     attempt: int = written(1)
 
+    @property
+    def about(self) -> str:
+        return self.delivery
 
-class HookStarted(HookFact, frozen=True):
+    @property
+    def label(self) -> str:
+        return self.hook
+
+
+class HookStarted(HookFact, TaskStarted, frozen=True):
     """The intent to call a hook, durable before the call."""
 
     TYPE = "hook_start"
@@ -33,7 +52,7 @@ class HookStarted(HookFact, frozen=True):
         return CourseStep("hook", attempt=self.attempt, detail=self.hook)
 
 
-class HookCompleted(HookFact, frozen=True):
+class HookCompleted(HookFact, TaskOutcome, frozen=True):
     """A hook answered."""
 
     TYPE = "hook_complete"
@@ -53,10 +72,11 @@ class HookCompleted(HookFact, frozen=True):
         return CourseStep("hook_answer", attempt=self.attempt, detail=self.action)
 
 
-class HookFailed(HookFact, frozen=True):
+class HookFailed(HookFact, TaskOutcome, frozen=True):
     """A try failed."""
 
     TYPE = "hook_failed"
+    MOVES_TO = TaskStatus.FAILED
 
     message: str = ""
     retry: bool = False
@@ -68,10 +88,11 @@ class HookFailed(HookFact, frozen=True):
         return CourseStep("hook_answer", attempt=self.attempt, detail="failed")
 
 
-class HookTimedOut(HookFact, frozen=True):
+class HookTimedOut(HookFact, TaskOutcome, frozen=True):
     """A try took too long and was stopped."""
 
     TYPE = "hook_timeout"
+    MOVES_TO = TaskStatus.FAILED
 
     duration_ms: int = 0
 
@@ -79,7 +100,7 @@ class HookTimedOut(HookFact, frozen=True):
         return CourseStep("hook_answer", attempt=self.attempt, detail="timeout")
 
 
-class HookLost(HookFact, frozen=True):
+class HookLost(HookFact, TaskLost, frozen=True):
     """The engine or host died during a try, or it was stopped on request: whether it had an effect is
     unknown."""
 
@@ -93,7 +114,7 @@ class HookLost(HookFact, frozen=True):
         return CourseStep("hook_answer", attempt=self.attempt, detail="lost")
 
 
-class HookEnding(HookFact, frozen=True):
+class HookEnding(HookFact, TaskEnding, frozen=True):
     """The intent to stop a try; it is stopped only after this is durable."""
 
     TYPE = "hook_ending"
@@ -107,6 +128,7 @@ class HookRetryScheduled(HookFact, frozen=True):
 
     TYPE = "hook_retry"
     FOLLOWS_ERROR = True
+    MOVES_TO = TaskStatus.WAITING
 
     due_at: datetime | None = None
     """None: at once."""

@@ -6,10 +6,19 @@ from typing import Literal
 from msgspec import field
 
 from agentforge.model.course import CourseStep
-from agentforge.model.facts.fact import Fact, written
+from agentforge.model.facts.fact import (
+    Fact,
+    TaskEnding,
+    TaskFact,
+    TaskLost,
+    TaskOutcome,
+    TaskStarted,
+    written,
+)
 from agentforge.model.failure import FailureKind
 from agentforge.model.git_left import LeftInGit
 from agentforge.model.result import Decision, Result, Usage
+from agentforge.model.status import TaskStatus
 
 
 class IterationStarted(Fact, frozen=True):
@@ -28,7 +37,11 @@ class IterationStarted(Fact, frozen=True):
         return CourseStep("iteration")
 
 
-class AttemptStarted(Fact, frozen=True):
+class AttemptFact(TaskFact, frozen=True):
+    KIND = "agent"
+
+
+class AttemptStarted(AttemptFact, TaskStarted, frozen=True):
     """The intent, durable before the agent is spawned."""
 
     TYPE = "attempt_start"
@@ -90,7 +103,7 @@ class AttemptReattached(Fact, frozen=True):
     pid: int
 
 
-class AttemptLost(Fact, frozen=True):
+class AttemptLost(AttemptFact, TaskLost, frozen=True):
     """An attempt ended without an outcome, as its engine, its supervisor or the machine died."""
 
     TYPE = "attempt_lost"
@@ -108,7 +121,7 @@ class AttemptLost(Fact, frozen=True):
         return CourseStep("attempt_lost", attempt=self.attempt)
 
 
-class AttemptEnding(Fact, frozen=True):
+class AttemptEnding(AttemptFact, TaskEnding, frozen=True):
     """The intent to kill; the signal is sent only after this is durable."""
 
     TYPE = "attempt_ending"
@@ -117,13 +130,14 @@ class AttemptEnding(Fact, frozen=True):
     reason: str
 
 
-class AttemptCancelled(Fact, frozen=True):
+class AttemptCancelled(AttemptFact, TaskOutcome, frozen=True):
     """An attempt was ended by a pause or by a cancelled run."""
 
     TYPE = "attempt_cancelled"
+    MOVES_TO = TaskStatus.CANCELLED
 
     attempt: int
-    reason: str
+    reason: str = written("ended on request")
     agent_session: str | None = None
     tree: str | None = None
 
@@ -131,10 +145,11 @@ class AttemptCancelled(Fact, frozen=True):
         return CourseStep("attempt_cancelled", attempt=self.attempt)
 
 
-class ErrorOccurred(Fact, frozen=True):
+class ErrorOccurred(AttemptFact, TaskOutcome, frozen=True):
     """An attempt failed, or the iteration couldn't be prepared (attempt 0)."""
 
     TYPE = "error"
+    MOVES_TO = TaskStatus.FAILED
 
     kind: FailureKind = field(name="type")
     message: str
@@ -216,7 +231,7 @@ class ProviderChanged(Fact, frozen=True):
     """When the next provider's limit resets; None: it is available now."""
 
 
-class IterationCompleted(Fact, frozen=True):
+class IterationCompleted(AttemptFact, TaskOutcome, frozen=True):
     """An iteration ended with a result."""
 
     TYPE = "iteration_complete"

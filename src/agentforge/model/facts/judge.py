@@ -5,7 +5,7 @@ from typing import Literal
 from msgspec import Struct
 
 from agentforge.model.course import CourseStep
-from agentforge.model.facts.fact import Fact
+from agentforge.model.facts.fact import Fact, TaskEnding, TaskFact, TaskLost, TaskOutcome, TaskStarted
 from agentforge.model.result import Usage
 
 
@@ -15,7 +15,11 @@ class JudgeResult(Struct, frozen=True):
     confidence: float = 0.0
 
 
-class JudgeStarted(Fact, frozen=True):
+class JudgeFact(TaskFact, frozen=True):
+    KIND = "judge"
+
+
+class JudgeStarted(JudgeFact, TaskStarted, frozen=True):
     """The intent to call the judge, durable before the call."""
 
     TYPE = "judge_start"
@@ -29,7 +33,7 @@ class JudgeStarted(Fact, frozen=True):
         return CourseStep("judge", attempt=self.attempt)
 
 
-class JudgeCompleted(Fact, frozen=True):
+class JudgeCompleted(JudgeFact, TaskOutcome, frozen=True):
     """The judge answered, failed or was not needed."""
 
     TYPE = "judge_complete"
@@ -48,7 +52,7 @@ class JudgeCompleted(Fact, frozen=True):
         return CourseStep("judgment", attempt=self.attempt, detail=detail)
 
 
-class JudgeEnding(Fact, frozen=True):
+class JudgeEnding(JudgeFact, TaskEnding, frozen=True):
     """The intent to kill; the signal is sent only after this is durable."""
 
     TYPE = "judge_ending"
@@ -57,7 +61,7 @@ class JudgeEnding(Fact, frozen=True):
     reason: str
 
 
-class JudgeLost(Fact, frozen=True):
+class JudgeLost(JudgeFact, TaskLost, frozen=True):
     """The engine or host died during the call, or it was stopped on request; it is retried."""
 
     TYPE = "judge_lost"
