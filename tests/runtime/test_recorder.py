@@ -188,10 +188,10 @@ def test_branches_judges_and_queues_have_separate_exchanges(kept: Kept) -> None:
         kept.keep(kept.about(1, place=inner_place(PLAN.steps[1], 1, provider, 0)))
     judged = f.JudgeCompleted("success", f.JudgeResult(stop=True, reason="hush"))
     for _ in range(2):
-        kept.recorder.judged(
+        kept.recorder.ended(
             JudgeTask(HERE, "plan", 1, 1, node=stage("plan"), by=PLAN.judge, started_at=NOON),
-            ExecuteResult('{"stop": true}'),
             judged,
+            ExecuteResult('{"stop": true}'),
         )
     for left in (3, 2):
         kept.recorder.queue(QueueTask(HERE, "plan", 0), f.QueueChecked(left))
@@ -316,12 +316,12 @@ def test_calls_of_hooks_are_recorded_once_and_lost_ones_are_not(kept: Kept) -> N
     failed = f.HookFailed("iteration_end-1", "iteration_end", "d-1", 1, message="not hush", retry=True)
     answered = f.HookCompleted("iteration_end-1", "iteration_end", "d-1", 3, context="fine")
     for _ in range(2):
-        kept.recorder.called(called(1), failed)
-    kept.recorder.called(called(2), replace(answered, attempt=2))
+        kept.recorder.ended(called(1), failed)
+    kept.recorder.ended(called(2), replace(answered, attempt=2))
     kept.another()
-    kept.recorder.called(called(2), f.HookLost("iteration_end-1", "iteration_end", "d-1", 2))
-    kept.recorder.called(called(3), answered)
-    kept.recorder.called(called(1, "d-2"), replace(answered, delivery="d-2", attempt=1))
+    kept.recorder.ended(called(2), f.HookLost("iteration_end-1", "iteration_end", "d-1", 2))
+    kept.recorder.ended(called(3), answered)
+    kept.recorder.ended(called(1, "d-2"), replace(answered, delivery="d-2", attempt=1))
     found = kept.cassette.exchanges
     assert [(e.kind, e.node, e.iteration, e.attempt, e.made, e.about) for e in found] == [
         ("hook", "stage-plan", 1, 1, None, "iteration_end-1:d-1"),

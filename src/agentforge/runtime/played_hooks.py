@@ -26,16 +26,14 @@ class PlayedHooks:
         """The deliveries of this run, in the order in which they began."""
 
     def outcome(self, task: HookTask) -> PlayedOutcome:
-        named = (task.hook.id, task.hook.point, task.delivery, task.attempt)
         found = self._recorded(task)
         if found is not None:
-            hook, point, delivery, attempt = named
-            return replace(found, hook=hook, point=point, delivery=delivery, attempt=attempt)
+            return replace(found, **task.names)
         if task.hook.point in CALL_POINTS:
             # People resume a replay and answer its requests for reasons of their own.
-            return f.HookCompleted(*named)
+            return f.HookCompleted(**task.names)
         where = f"iteration {task.iteration} of stage {task.name!r}" if task.name else "the run"
-        return f.HookFailed(*named, message=f"the cassette has no answer of this hook at {where}")
+        return f.HookFailed(**task.names, message=f"the cassette has no answer of this hook at {where}")
 
     def _recorded(self, task: HookTask) -> PlayedOutcome | None:
         site = self._site(task)

@@ -48,11 +48,11 @@ from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.json_text import NOT_JSON
 from agentforge.model.layout import IterationLayout, RunLayout
 from agentforge.model.place import Place
-from agentforge.model.plan import Plan
+from agentforge.model.plan import Plan, ProviderChoice
 from agentforge.model.protected_names import protected_step
 from agentforge.model.secrets import Redactor
 from agentforge.model.state import Waiver
-from agentforge.model.task import CheckTask, HookTask, JudgeTask, QueueTask
+from agentforge.model.task import CheckTask, HookTask, JudgeTask, QueueTask, StartedTask
 from agentforge.ports.provider import ExecuteResult
 from agentforge.ports.workspace import Stamp, Workspace
 from agentforge.runtime.conclusion import Attempted
@@ -185,22 +185,32 @@ class Recorder:
                 self._stamps[step.path] = GONE
         self._keep_stamps()
 
-    # -- judges and queues
+    # -- other tasks
 
-    def judged(self, task: JudgeTask, ended: ExecuteResult, fact: f.AnyFact) -> None:
-        key = self._key("judge", task.place, task.name, task.iteration, task.attempt)
-        if key in self._kept:
+    def ended(self, task: StartedTask, fact: f.AnyFact, said: ExecuteResult | None = None) -> None:
+        """Record the outcome of a judge, a hook or a check (which a replay runs again). `said`: what a judge
+        answered."""
+        if task.KIND not in ("judge", "hook", "check"):
             return
-        judge = task.by
-        steps = (*output_steps(ended, self._redactor), *exit_steps(ended, self._redactor))
-        exchange = self._exchange(key, judge.type, judge.model, steps)
-        self._append(replace(exchange, outcome=self._outcome(fact)))
+        stage = task.name or self._plan.session.name
+        key = self._key(task.KIND, task.place, stage, task.iteration, task.attempt)
+        by = task.by if isinstance(task, JudgeTask) else ProviderChoice("", "")
+        hook = RecordedHook(task.hook.id, task.delivery) if isinstance(task, HookTask) else None
+        check = task.check.name if isinstance(task, CheckTask) else ""
+        key = replace(key, about=f"{hook.id}:{hook.delivery}" if hook else check)
+        # An outcome that is stored, and is heard again, didn't reach the log: the later one counts, if any.
+        self._rewrite(without=key)
+        if isinstance(fact, f.TaskLost):
+            return
+        steps: tuple[AnyStep, ...] = ()
+        if said is not None:
+            steps = (*output_steps(said, self._redactor), *exit_steps(said, self._redactor))
+        exchange = self._exchange(key, by.type, by.model, steps)
+        self._append(replace(exchange, hook=hook, check=check, outcome=self._outcome(fact)))
 
-    def queue(self, task: QueueTask, fact: f.AnyFact) -> None:
+    def queue(self, task: QueueTask, fact: f.QueueChecked) -> None:
         """Record a queue check; the latest one counts."""
         key = self._key("queue", task.place, task.name, task.iteration, 1)
-        if not isinstance(fact, f.QueueChecked):
-            return
         exchange = Exchange(
             key.stage,
             key.iteration,
@@ -211,33 +221,6 @@ class Recorder:
         )
         self._rewrite(without=key)
         self._append(exchange)
-
-    # -- hooks
-
-    def called(self, task: HookTask, fact: f.AnyFact) -> None:
-        """Record the answer of a hook. A lost call is repeated, so an answer that is stored and not in the
-        log is removed."""
-        hook = RecordedHook(task.hook.id, task.delivery)
-        stage = task.name or self._plan.session.name
-        key = self._key("hook", task.place, stage, task.iteration, task.attempt)
-        key = replace(key, about=f"{hook.id}:{hook.delivery}")
-        if isinstance(fact, f.HookLost):
-            self._rewrite(without=key)
-        elif key not in self._kept:
-            exchange = replace(self._exchange(key, "", "", ()), hook=hook)
-            self._append(replace(exchange, outcome=self._outcome(fact)))
-
-    # -- checks
-
-    def checked(self, task: CheckTask, fact: f.AnyFact) -> None:
-        """Record the outcome of a check; a replay runs the check itself. A check that runs again replaces
-        the outcome."""
-        key = self._key("check", task.place, task.name, task.iteration, task.attempt)
-        key = replace(key, about=task.check.name)
-        self._rewrite(without=key)
-        if isinstance(fact, f.CheckCompleted):
-            exchange = replace(self._exchange(key, "", "", ()), check=task.check.name)
-            self._append(replace(exchange, outcome=self._outcome(fact)))
 
     # -- answers
 

@@ -123,6 +123,7 @@ NEAR = {
         "tests/sdk/test_judge_secrets.py",
         "tests/sdk/test_judge.py",
     ),
+    "agentforge.runtime.tasks.performer": (*ATTEMPT, REATTACHMENT, "tests/runtime/test_hook_performer.py"),
     "agentforge.runtime.tasks.prepare": (
         "tests/runtime/test_preparation.py",
         "tests/runtime/test_shorter_context.py",

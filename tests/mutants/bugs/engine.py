@@ -48,15 +48,15 @@ BUGS = (
         DECIDE,
         "a request to stop kills agents immediately",
         "_stopping",
-        "stop.now and (facts := [ends for flight in flights if (ends := ended(flight, stop.reason))])",
-        "(facts := [ends for flight in flights if (ends := ended(flight, stop.reason))])",
+        "stop.now and (facts := [ends for task in tasks if (ends := ended(task, stop.reason))])",
+        "(facts := [ends for task in tasks if (ends := ended(task, stop.reason))])",
     ),
     Bug(
-        STAGE_AT,
+        "agentforge.engine.decide.flight",
         "an agent that is already being stopped is stopped again",
         "ended",
-        "known.status is not TaskStatus.RUNNING",
-        "False",
+        "task.ending or ending is None",
+        "ending is None",
     ),
     Bug(
         DECIDE,
@@ -231,7 +231,7 @@ BUGS = (
         STAGE,
         "a judge number is reused",
         "_judge",
-        "at.judge.number + 1 if at.judge else 1",
+        "before.number + 1 if before else 1",
         "1",
     ),
     Bug(
@@ -388,8 +388,8 @@ BUGS = (
         OF_STAGE,
         "stops that aren't consecutive add up",
         "_judged",
-        "at.stops + 1 if result.stop else 0",
-        "at.stops + 1 if result.stop else at.stops",
+        "at.stops + 1 if fact.result.stop else 0",
+        "at.stops + 1 if fact.result.stop else at.stops",
     ),
     Bug(
         OF_STAGE,
@@ -406,13 +406,6 @@ BUGS = (
         "None",
     ),
     Bug(
-        OF_STAGE,
-        "a stopped judge counts as lost",
-        "_judged",
-        "replace(judge, status=TaskStatus.CANCELLED)",
-        "judge.as_lost()",
-    ),
-    Bug(
         TERMINATION, "a failed judge is called three times", "", "MAX_JUDGE_CALLS = 2", "MAX_JUDGE_CALLS = 3"
     ),
     Bug(
@@ -425,9 +418,9 @@ BUGS = (
     Bug(
         LEGAL,
         "an attempt starts while another is running",
-        "_refuse_in_iteration",
-        "attempt.status not in _ALLOWS_NEXT_ATTEMPT",
-        "attempt.status is None",
+        "_refuse_task",
+        "known.status not in _ALLOWS_NEXT_ATTEMPT",
+        "known.status is None",
     ),
     Bug(
         LEGAL,

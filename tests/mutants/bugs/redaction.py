@@ -191,7 +191,7 @@ BUGS = (
     Bug(
         "agentforge.runtime.tasks.judge",
         "the failure of a judge isn't redacted",
-        "JudgePerformer._read",
+        "JudgePerformer._finished",
         "hide(why)",
         "why",
         ("tests/sdk/test_judge_secrets.py",),

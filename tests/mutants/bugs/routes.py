@@ -168,14 +168,6 @@ BUGS = (
         ROUTES,
     ),
     Bug(
-        OF_CHECKS,
-        "a check that was stopped on request counts as lost",
-        "_lost",
-        "at.check.status is TaskStatus.ENDING",
-        "at.check is None",
-        ROUTES,
-    ),
-    Bug(
         "agentforge.engine.retry",
         "a timeout inside another exception is not transient",
         "kind_of",

@@ -28,16 +28,17 @@ from agentforge.runtime.conclusion import (
 from agentforge.runtime.outbox import empty_outbox
 from agentforge.runtime.supervision import AttemptLimits
 from agentforge.runtime.tasks.call import (
-    CallRefused,
     Calls,
+    Ended,
     Finished,
     Lost,
     ProviderCall,
     TaskContext,
+    TaskReport,
     writable_in,
 )
-from agentforge.runtime.tasks.performer import TaskReport
-from agentforge.runtime.tasks.prepare import Prepared, Preparer, output_path
+from agentforge.runtime.tasks.performer import CallPerformer
+from agentforge.runtime.tasks.prepare import Preparer, output_path
 from agentforge.runtime.tasks.tree_record import TreeRecord
 
 # A resumed session contains the task, but its last message may be an incomplete answer.
@@ -58,16 +59,11 @@ class StageVariables(Struct, frozen=True):
     """Those that the engine adds."""
 
 
-EARLIER = Prepared()
-"""Of an attempt that an earlier engine started: nothing of it is in memory."""
-
-
-class AgentPerformer:
+class AgentPerformer(CallPerformer[AgentTask]):
     def __init__(
         self, context: TaskContext, calls: Calls, preparer: Preparer, clock: Clock, trees: TreeRecord
     ) -> None:
-        self._context = context
-        self._calls = calls
+        super().__init__(context, calls)
         self._preparer = preparer
         self._clock = clock
         self._trees = trees
@@ -77,56 +73,53 @@ class AgentPerformer:
         if not self._context.is_replay and not self._calls.runs_program(task.by.type):
             # What an in-process provider does is quick; a tree would cost more than its iteration.
             self._trees.forget()
-            return await self._perform(task, fresh=fresh, report=report)
+            return await super().perform(task, fresh=fresh, report=report)
         if fresh and not task.ending:
             await self._trees.before(task.attempt, report)
-        outcome = await self._perform(task, fresh=fresh, report=report)
+        outcome = await super().perform(task, fresh=fresh, report=report)
         return await self._trees.after(task.attempt, outcome, report)
 
-    async def _perform(self, task: AgentTask, *, fresh: bool, report: TaskReport) -> f.AnyFact:
-        if task.ending:
-            return await self._end(task, report)
-        if fresh:
-            return await self._start(task, report)
-        about = self._about(task)
-        call = self._call(task, about, report)
-        ended = await self._calls.reattach(call, lambda pid: report(f.AttemptReattached(task.attempt, pid)))
-        return self._outcome(about, ended)
-
-    async def _start(self, task: AgentTask, report: TaskReport) -> f.AnyFact:
+    async def _prepared(self, task: AgentTask, report: TaskReport) -> AgentTask | f.ErrorOccurred:  # noqa: ARG002
         prepared = self._preparer.prepared(task)
         if isinstance(prepared, f.ErrorOccurred):
             return prepared
-        about = self._about(task, prepared)
-        call = self._call(task, about, report)
-        ended = await self._calls.make(call, lambda: self._request(task, about))
-        return self._outcome(about, ended)
+        return replace(task, prompt=prepared.prompt, is_new=prepared.is_new)
 
-    async def _end(self, task: AgentTask, report: TaskReport) -> f.AnyFact:
-        about = self._about(task)
-        ended = await self._calls.end(self._call(task, about, report))
-        if isinstance(ended, Finished):
-            return self._outcome(about, ended)
-        empty_outbox(about.outbox, about.here, about.number, about.progress)
+    def _reattached(self, task: AgentTask, pid: int, report: TaskReport) -> None:
+        report(f.AttemptReattached(task.attempt, pid))
+
+    async def _finished(self, task: AgentTask, ended: Finished) -> f.AnyFact:
+        result, record = ended.result, ended.record
+        about = self._left(task, is_program=record is not None)
+        known = _supervisor_failure(record, about) if record else None
+        if record is not None and known is not None:
+            result = replace(result, failure=known, exit_code=record.exit_code or 0)
+            about = replace(about, started=record.status != "spawn_failed")
+        about = replace(about, repeatable=record is not None, agent_session=ended.agent_session)
+        return self._concluded(about, result)
+
+    async def _not_started(self, task: AgentTask, failure: Failure) -> f.AnyFact:
+        return self._concluded(replace(self._left(task), started=False), ExecuteResult(failure=failure))
+
+    def _lost(self, task: AgentTask, lost: Lost) -> f.AttemptLost | f.AttemptCancelled:
+        about = self._left(task)
         hide_secrets(about)
-        note_attempt(about, "cancelled", None, self._clock.now())
-        return f.AttemptCancelled(about.number, "ended on request", ended.agent_session)
+        note_attempt(about, "cancelled" if task.ending else "lost", None, self._clock.now())
+        if task.ending:
+            return f.AttemptCancelled(about.number, agent_session=lost.agent_session)
+        if self._context.recorder:
+            self._context.recorder.forget(about)
+        return f.AttemptLost(about.number, lost.reason, lost.started, lost.agent_session)
 
-    def _outcome(self, about: Attempted, ended: Finished | Lost | CallRefused) -> f.AnyFact:
-        if not (isinstance(ended, Finished) and ended.record is None):  # Only programs use it.
+    def _left(self, task: AgentTask, *, is_program: bool = True) -> Attempted:
+        """What the attempt left; only programs use the outbox."""
+        about = self._about(task)
+        if is_program:
             empty_outbox(about.outbox, about.here, about.number, about.progress)
-        match ended:
-            case CallRefused(failure=failure):
-                return self._concluded(replace(about, started=False), ExecuteResult(failure=failure))
-            case Lost():
-                return self._lost(about, ended)
-            case Finished(result=result, record=record):
-                known = _supervisor_failure(record, about) if record else None
-                if record is not None and known is not None:
-                    result = replace(result, failure=known, exit_code=record.exit_code or 0)
-                    about = replace(about, started=record.status != "spawn_failed")
-                about = replace(about, repeatable=record is not None, agent_session=ended.agent_session)
-                return self._concluded(about, result)
+        return about
+
+    def _record(self, task: AgentTask, ended: Ended, fact: f.AnyFact) -> None:
+        """It is recorded before its files are changed: `_concluded`."""
 
     def _concluded(self, about: Attempted, ended: ExecuteResult) -> f.AnyFact:
         recorder = self._context.recorder
@@ -136,14 +129,7 @@ class AgentPerformer:
             recorder.keep(draft, about, fact)
         return fact
 
-    def _lost(self, about: Attempted, lost: Lost) -> f.AttemptLost:
-        hide_secrets(about)
-        note_attempt(about, "lost", None, self._clock.now())
-        if self._context.recorder:
-            self._context.recorder.forget(about)
-        return f.AttemptLost(about.number, lost.reason, lost.started, lost.agent_session)
-
-    def _about(self, task: AgentTask, prepared: Prepared = EARLIER) -> Attempted:
+    def _about(self, task: AgentTask) -> Attempted:
         context, node = self._context, task.node
         light = self._preparer.is_light(task.place, node)
         here = context.layout.iteration(task.place.folder, task.iteration)
@@ -158,33 +144,38 @@ class AgentPerformer:
             timeout=task.timeout,
             project=context.project,
             mark=task.mark(context.run_id),
-            progress=context.layout.progress(context.plan.mode, task.place.folder, task.place.scope),
+            progress=self._progress(task),
             output_path=output_path(context.project, node, context.plan.session.name),
             copies=context.copies,
             honors_promise=context.plan.mode == "loop" and isinstance(node.termination, Queue),
             redactor=context.redactor,
             at=task.place,
-            prompt=prepared.prompt,
+            prompt=task.prompt,
             light=light,
-            is_clean=prepared.is_new or light,
+            is_clean=task.is_new or light,
         )
 
-    def _call(self, task: AgentTask, about: Attempted, report: TaskReport) -> ProviderCall:
+    def _call(self, task: AgentTask) -> ProviderCall:
+        layout, place = self._context.layout, task.place
         return ProviderCall(
             by=task.by,
-            place=about.place,
-            mark=about.mark,
+            place=task.folder(layout),
+            mark=task.mark(self._context.run_id),
             stage=task.name,
             limits=AttemptLimits(task.timeout, task.idle_timeout),
             sandbox=task.node.sandbox,
-            scope=task.place.scope,
-            writable=writable_in(about.here, about.progress),
+            scope=place.scope,
+            writable=writable_in(layout.iteration(place.folder, task.iteration), self._progress(task)),
             before=task.before,
             once=task.node.semantics == "at_most_once",
-            report=report,
         )
 
-    def _request(self, task: AgentTask, about: Attempted) -> ExecuteRequest:
+    def _progress(self, task: AgentTask) -> str:
+        plan, place = self._context.plan, task.place
+        return self._context.layout.progress(plan.mode, place.folder, place.scope)
+
+    def _request(self, task: AgentTask) -> ExecuteRequest:
+        about = self._about(task)
         archive_leftovers(about)
         context, here = self._context, about.here
         # The id is from the log, which may have been written elsewhere.

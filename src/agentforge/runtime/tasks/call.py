@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from agentforge.engine.retry import kind_of
 from agentforge.model.errors import AgentForgeError, MissingKey, ProviderUnusable, UnknownProvider
+from agentforge.model.facts import AnyFact
 from agentforge.model.failure import Failure, FailureKind, short_message
 from agentforge.model.layout import AttemptLayout, IterationLayout, RunLayout
 from agentforge.model.plan import Plan, ProviderChoice, SandboxChoice
@@ -31,7 +32,6 @@ from agentforge.runtime.provider_result import checked
 from agentforge.runtime.recorder import Recorder
 from agentforge.runtime.refusals import ensure_folder
 from agentforge.runtime.supervision import AttemptLimits, Supervised, SupervisedExit
-from agentforge.runtime.tasks.performer import TaskReport
 from agentforge.system.deadline import call_within
 from agentforge.system.work_limit import WorkLimit
 
@@ -40,6 +40,10 @@ log = logging.getLogger("agentforge.run")
 DISPLACED = "the agent moved, removed or replaced the folder of its iteration, and its records with it"
 INTERPRET_SECONDS = 60.0
 """For the interpretation of an attempt's output, on a busy machine."""
+
+
+TaskReport = Callable[[AnyFact], None]
+"""Records a fact before the task's outcome; it is durable when this returns."""
 
 
 class TaskContext(Struct, frozen=True):
@@ -124,6 +128,9 @@ class CallRefused(Struct, frozen=True):
     failure: Failure
 
 
+Ended = Finished | Lost | CallRefused
+
+
 class Calls:
     def __init__(
         self,
@@ -153,9 +160,7 @@ class Calls:
         except (ProviderUnusable, UnknownProvider):
             return False
 
-    async def make(
-        self, call: ProviderCall, request: Callable[[], ExecuteRequest]
-    ) -> Finished | Lost | CallRefused:
+    async def make(self, call: ProviderCall, request: Callable[[], ExecuteRequest]) -> Ended:
         """Start it and wait for its end. The request is built once the provider's lock is held."""
         try:
             provider = self._provider_of(call.by.type)
@@ -169,7 +174,7 @@ class Calls:
 
     async def _make(
         self, call: ProviderCall, provider: Provider, request: Callable[[], ExecuteRequest]
-    ) -> Finished | Lost | CallRefused:
+    ) -> Ended:
         if is_program(provider):
             make_folder(call.place, self._refuse)
             if call.once:
@@ -182,9 +187,7 @@ class Calls:
             return await self._run(call, provider, asked)
         return await _execute(call, provider, asked)
 
-    async def reattach(
-        self, call: ProviderCall, reattached: Callable[[int], None]
-    ) -> Finished | Lost | CallRefused:
+    async def reattach(self, call: ProviderCall, reattached: Callable[[int], None]) -> Ended:
         """Wait for a call that an earlier engine made, or read its exit record."""
         try:
             provider = self._provider_of(call.by.type)
@@ -214,9 +217,7 @@ class Calls:
             Lost(left.lost, left.started) if provider is None else await self._outcome(call, provider, left)
         )
 
-    async def _run(
-        self, call: ProviderCall, provider: ProcessProvider, request: ExecuteRequest
-    ) -> Finished | Lost | CallRefused:
+    async def _run(self, call: ProviderCall, provider: ProcessProvider, request: ExecuteRequest) -> Ended:
         try:
             command = provider.command(request)
             if command.outbox:

@@ -14,22 +14,21 @@ from agentforge.engine.checks.junit import MAX_REPORT_BYTES, TOO_LARGE
 from agentforge.engine.checks.outcome import ReadCheck, UnreadReport, read_check
 from agentforge.model import facts as f
 from agentforge.model.check import MAX_KEPT_FAILURES, Check, CheckEnd, FilesBefore, ReportStamp
-from agentforge.model.layout import AttemptLayout
+from agentforge.model.failure import Failure
 from agentforge.model.plan import ProviderChoice, SandboxChoice
 from agentforge.model.task import CheckTask
 from agentforge.ports.provider import ExecuteRequest
 from agentforge.ports.tree import NoTree, TakenTree, Trees, is_tree_id
 from agentforge.runtime.supervision import AttemptLimits
 from agentforge.runtime.tasks.call import (
-    CallRefused,
     Calls,
     Finished,
-    Lost,
     ProviderCall,
     TaskContext,
+    TaskReport,
     script_request,
 )
-from agentforge.runtime.tasks.performer import TaskReport
+from agentforge.runtime.tasks.performer import CallPerformer
 from agentforge.system import files
 from agentforge.system.confined import ConfinedFolder
 from agentforge.views.check_feedback import FailedCheck, check_feedback
@@ -42,43 +41,18 @@ WIDE = "200"
 """Columns: programs that cut their messages at the width of a terminal would give other signatures."""
 
 
-class CheckPerformer:
+class CheckPerformer(CallPerformer[CheckTask]):
     def __init__(self, context: TaskContext, programs: Calls, trees: Trees) -> None:
-        self._context = context
-        self._programs = programs
+        super().__init__(context, programs)
         self._trees = trees
         self._reports = CheckReports(context.project)
 
-    async def perform(self, task: CheckTask, *, fresh: bool, report: TaskReport) -> f.AnyFact:
-        if fresh and not task.ending:
-            task = replace(task, before=await self._files(task))
-            report(f.CheckPrepared(task.check.name, task.attempt, task.before))
-        fact = await self._outcome(task, await self._ended(task, report, fresh=fresh))
-        if self._context.recorder:
-            self._context.recorder.checked(task, fact)
-        return fact
-
-    async def _ended(
-        self, task: CheckTask, report: TaskReport, *, fresh: bool
-    ) -> Finished | Lost | CallRefused:
-        call = replace(self._call(task), report=report)
-        if task.ending:
-            return await self._programs.end(call)
-        if fresh:
-            return await self._programs.make(call, lambda: self._request(task))
-        return await self._programs.reattach(call, lambda _pid: None)
-
     # -- running it
-
-    def _place(self, task: CheckTask) -> AttemptLayout:
-        return self._context.layout.check_attempt(
-            task.place.folder, task.check.name, task.iteration, task.attempt
-        )
 
     def _call(self, task: CheckTask) -> ProviderCall:
         return ProviderCall(
             by=ProviderChoice("script", "", {"run": task.check.run, "combined": True}),
-            place=self._place(task),
+            place=task.folder(self._context.layout),
             mark=task.mark(self._context.run_id),
             stage=task.name,
             limits=AttemptLimits(task.timeout),
@@ -96,11 +70,15 @@ class CheckPerformer:
 
     # -- the files that it checks
 
-    async def _files(self, task: CheckTask) -> FilesBefore:
+    async def _prepared(self, task: CheckTask, report: TaskReport) -> CheckTask:
         tree, stamp = await self._tree(), self._reports.stamp(task.check.report)
         if isinstance(tree, NoTree):
-            return FilesBefore(None, stamp, self._context.redactor.text(tree.reason))
-        return FilesBefore(tree.id, stamp)
+            before = FilesBefore(None, stamp, self._context.redactor.text(tree.reason))
+        else:
+            before = FilesBefore(tree.id, stamp)
+        # Durable before the program starts: an agent could write a file that says what the check saw.
+        report(f.CheckPrepared(task.check.name, task.attempt, before))
+        return replace(task, before=before)
 
     async def _tree(self) -> TakenTree | NoTree:
         if not self._trees.is_possible():
@@ -109,23 +87,21 @@ class CheckPerformer:
 
     # -- the outcome
 
-    async def _outcome(self, task: CheckTask, ended: Finished | Lost | CallRefused) -> f.AnyFact:
-        match ended:
-            case Lost():
-                return f.CheckLost(task.check.name, task.attempt)
-            case CallRefused(failure=failure):
-                return await self._completed(task, CheckEnd(not_started=failure.message), b"", 0)
-            case Finished(result=result, record=record):
-                # Output beyond its limit is cut without an error; its end is kept.
-                lost = record.error if record is not None and record.output_truncated else None
-                code = result.exit_code if result.exit_code >= 0 else None
-                end = CheckEnd(code, output_lost=lost or "")
-                if record is not None and record.status == "timeout":
-                    end = CheckEnd(timed_out=True)
-                elif record is not None and record.status == "spawn_failed":
-                    end = CheckEnd(not_started=record.error or "unknown reason")
-                output, _ = files.read_part(self._place(task).output, -MAX_OUTPUT, MAX_OUTPUT)
-                return await self._completed(task, end, output, result.duration_ms)
+    async def _not_started(self, task: CheckTask, failure: Failure) -> f.CheckCompleted:
+        return await self._completed(task, CheckEnd(not_started=failure.message), b"", 0)
+
+    async def _finished(self, task: CheckTask, ended: Finished) -> f.CheckCompleted:
+        result, record = ended.result, ended.record
+        # Output beyond its limit is cut without an error; its end is kept.
+        lost = record.error if record is not None and record.output_truncated else None
+        code = result.exit_code if result.exit_code >= 0 else None
+        end = CheckEnd(code, output_lost=lost or "")
+        if record is not None and record.status == "timeout":
+            end = CheckEnd(timed_out=True)
+        elif record is not None and record.status == "spawn_failed":
+            end = CheckEnd(not_started=record.error or "unknown reason")
+        output, _ = files.read_part(task.folder(self._context.layout).output, -MAX_OUTPUT, MAX_OUTPUT)
+        return await self._completed(task, end, output, result.duration_ms)
 
     async def _completed(
         self, task: CheckTask, end: CheckEnd, output: bytes, duration: int
@@ -151,7 +127,7 @@ class CheckPerformer:
             problem=outcome.problem,
             reason=outcome.reason,
             feedback="" if outcome.status == "pass" else hide(check_feedback(failed)),
-            output=self._context.layout.relative(self._place(task).output),
+            output=self._context.layout.relative(task.folder(self._context.layout).output),
             tree_before=before.tree,
             tree_after=after,
             changed=await self._changed(before.tree, after),
@@ -167,7 +143,7 @@ class CheckPerformer:
         """All of them, for people: the outcome has only the first ones."""
         if len(read.failures) > MAX_KEPT_FAILURES:
             lines = msgspec.json.Encoder().encode_lines(read.failures)
-            files.replace(f"{self._place(task).root}.failures.jsonl", lines)
+            files.replace(f"{task.folder(self._context.layout).root}.failures.jsonl", lines)
 
     async def _changed(self, before: str | None, after: str | None) -> tuple[str, ...]:
         """The paths that changed meanwhile; the trees don't have the reports of checks."""

@@ -9,13 +9,11 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from agentforge.engine.normalise import clean_output
-from agentforge.engine.rehearsal.outcomes import CallOutcome
 from agentforge.model import facts as f
-from agentforge.model.failure import short_message
-from agentforge.model.hook import HookPoint, HookResult
+from agentforge.model.failure import Failure, short_message
+from agentforge.model.hook import HookResult
 from agentforge.model.plan import ProviderChoice
 from agentforge.model.task import HookTask
 from agentforge.ports.clock import Clock
@@ -28,19 +26,19 @@ from agentforge.ports.webhook import (
     WebhookTimedOut,
 )
 from agentforge.runtime.hook_answer import as_recorded, checked_result, read_answer
-from agentforge.runtime.played_hooks import PlayedHooks
+from agentforge.runtime.played_hooks import PlayedHooks, PlayedOutcome
 from agentforge.runtime.supervision import AttemptLimits
 from agentforge.runtime.tasks.call import (
-    CallRefused,
     Calls,
     Finished,
     Lost,
     ProviderCall,
     TaskContext,
+    TaskReport,
     exception_message,
     script_request,
 )
-from agentforge.runtime.tasks.performer import TaskReport
+from agentforge.runtime.tasks.performer import CallPerformer
 from agentforge.system.work_limit import WorkLimit
 from agentforge.views.history import History
 
@@ -67,7 +65,7 @@ class WebhookPayload(Struct, frozen=True):
     attempt: int
 
 
-class HookPerformer:
+class HookPerformer(CallPerformer[HookTask]):
     def __init__(
         self,
         context: TaskContext,
@@ -82,10 +80,9 @@ class HookPerformer:
     ) -> None:
         """`scripts` calls the provider of scripts. `played`: what a replay answers instead of calling
         anything. `environ` has the secrets of webhooks."""
-        self._context = context
-        self._scripts = scripts
+        super().__init__(context, scripts)
         self._webhooks = webhooks
-        self._calls = calls
+        self._functions = calls
         self._played = played
         self._history = history
         self._clock = clock
@@ -94,23 +91,21 @@ class HookPerformer:
     async def perform(self, task: HookTask, *, fresh: bool, report: TaskReport) -> f.AnyFact:
         if self._played is not None:
             return self._played.outcome(task)
-        fact = await self._perform(task, report, fresh=fresh)
-        if self._context.recorder:
-            self._context.recorder.called(task, fact)
-        return fact
-
-    async def _perform(self, task: HookTask, report: TaskReport, *, fresh: bool) -> CallOutcome:
         if task.hook.action == "script":
-            return await self._script(task, report, fresh=fresh)
+            return await super().perform(task, fresh=fresh, report=report)
         if task.ending or not fresh:
-            return _lost(task)
-        if task.hook.action == "webhook":
-            return await self._webhook(task)
-        return await self._function(task)
+            fact: f.AnyFact = f.HookLost(**task.names)
+        elif task.hook.action == "webhook":
+            fact = await self._webhook(task)
+        else:
+            fact = await self._function(task)
+        if self._context.recorder:
+            self._context.recorder.ended(task, fact)
+        return fact
 
     # -- webhooks
 
-    async def _webhook(self, task: HookTask) -> CallOutcome:
+    async def _webhook(self, task: HookTask) -> PlayedOutcome:
         began, name = self._clock.monotonic(), task.hook.secret
         secret = self._environ.get(name, "") if name else ""
         if name and not secret:
@@ -143,36 +138,29 @@ class HookPerformer:
 
     # -- scripts
 
-    async def _script(self, task: HookTask, report: TaskReport, *, fresh: bool) -> CallOutcome:
-        call = replace(self._call(task), report=report)
-        if task.ending:
-            return self._script_outcome(task, await self._scripts.end(call))
-        if fresh:
-            return self._script_outcome(task, await self._scripts.make(call, lambda: self._request(task)))
-        return self._script_outcome(task, await self._scripts.reattach(call, lambda _pid: None))
+    def _lost(self, task: HookTask, lost: Lost) -> f.HookLost:
+        return f.HookLost(**task.names, started=lost.started)
 
-    def _script_outcome(self, task: HookTask, ended: Finished | Lost | CallRefused) -> CallOutcome:
-        match ended:
-            case Lost(started=started):
-                return _lost(task, started=started)
-            case CallRefused(failure=failure):
-                return self._failed(task, failure.message)
-            case Finished(record=record, result=result):
-                status, duration = result.exit_code, result.duration_ms
-                if record is not None and record.status == "timeout":
-                    return _timed_out(task, record.duration_ms)
-                if record is not None and record.status == "spawn_failed":
-                    return self._failed(task, record.error or "it couldn't be started", duration=duration)
-                if result.failure is not None:
-                    return self._failed(task, result.failure.message, status=status, duration=duration)
-                return self._answered(task, result.output.encode("utf-8", "replace"), status, duration)
+    async def _not_started(self, task: HookTask, failure: Failure) -> f.HookFailed:
+        return self._failed(task, failure.message)
+
+    async def _finished(self, task: HookTask, ended: Finished) -> PlayedOutcome:
+        record, result = ended.record, ended.result
+        status, duration = result.exit_code, result.duration_ms
+        if record is not None and record.status == "timeout":
+            return _timed_out(task, record.duration_ms)
+        if record is not None and record.status == "spawn_failed":
+            return self._failed(task, record.error or "it couldn't be started", duration=duration)
+        if result.failure is not None:
+            return self._failed(task, result.failure.message, status=status, duration=duration)
+        return self._answered(task, result.output.encode("utf-8", "replace"), status, duration)
 
     def _call(self, task: HookTask) -> ProviderCall:
         hook = task.hook
         config = {"run": hook.script or "", "environment": hook.environment}
         return ProviderCall(
             by=ProviderChoice("script", "", config),
-            place=self._context.layout.hook_attempt(task.delivery, task.attempt),
+            place=task.folder(self._context.layout),
             mark=task.mark(self._context.run_id),
             stage=task.name,
             limits=AttemptLimits(hook.seconds),
@@ -194,8 +182,8 @@ class HookPerformer:
 
     # -- functions
 
-    async def _function(self, task: HookTask) -> CallOutcome:
-        began, function = self._clock.monotonic(), self._calls.get(task.hook.id)
+    async def _function(self, task: HookTask) -> PlayedOutcome:
+        began, function = self._clock.monotonic(), self._functions.get(task.hook.id)
         if function is None:
             return self._failed(task, "this process has no such hook", began=began)
         limit = WorkLimit(task.hook.seconds)
@@ -216,7 +204,7 @@ class HookPerformer:
 
     # -- outcomes
 
-    def _answered(self, task: HookTask, text: bytes, status: int, duration_ms: int) -> CallOutcome:
+    def _answered(self, task: HookTask, text: bytes, status: int, duration_ms: int) -> PlayedOutcome:
         """Of a service or a script."""
         try:
             result = read_answer(clean_output(text).text)
@@ -229,7 +217,7 @@ class HookPerformer:
     ) -> f.HookCompleted:
         result = as_recorded(result, self._context.redactor)
         return f.HookCompleted(
-            *_named(task),
+            **task.names,
             action=result.action,
             reason=result.reason,
             context=result.context,
@@ -251,20 +239,11 @@ class HookPerformer:
     ) -> f.HookFailed:
         why = short_message(self._context.redactor.text(why))
         duration = duration if began is None else self._since(began)
-        return f.HookFailed(*_named(task), message=why, retry=retry, status=status, duration_ms=duration)
+        return f.HookFailed(**task.names, message=why, retry=retry, status=status, duration_ms=duration)
 
     def _since(self, began: float) -> int:
         return int((self._clock.monotonic() - began) * 1000)
 
 
-def _named(task: HookTask) -> tuple[str, HookPoint, str, int]:
-    """What all facts about the try name."""
-    return task.hook.id, task.hook.point, task.delivery, task.attempt
-
-
-def _lost(task: HookTask, *, started: bool = True) -> f.HookLost:
-    return f.HookLost(*_named(task), started=started)
-
-
 def _timed_out(task: HookTask, duration_ms: int) -> f.HookTimedOut:
-    return f.HookTimedOut(*_named(task), duration_ms=duration_ms)
+    return f.HookTimedOut(**task.names, duration_ms=duration_ms)

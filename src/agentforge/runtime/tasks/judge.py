@@ -14,14 +14,16 @@ from msgspec.structs import replace
 from agentforge.engine.node_identity import recorded_key
 from agentforge.engine.normalise import clean_output, read_judgment
 from agentforge.model import facts as f
+from agentforge.model.failure import Failure
 from agentforge.model.layout import IterationLayout
 from agentforge.model.result import Usage
 from agentforge.model.task import MARK, JudgeTask
-from agentforge.ports.provider import ExecuteRequest, ExecuteResult
+from agentforge.ports.provider import ExecuteRequest
+from agentforge.runtime.attempt_folder import ExitRecord
 from agentforge.runtime.recorder import judge_failure
 from agentforge.runtime.supervision import AttemptLimits
-from agentforge.runtime.tasks.call import CallRefused, Calls, Finished, Lost, ProviderCall, TaskContext
-from agentforge.runtime.tasks.performer import TaskReport
+from agentforge.runtime.tasks.call import Calls, Ended, Finished, ProviderCall, TaskContext
+from agentforge.runtime.tasks.performer import CallPerformer
 from agentforge.system import files
 from agentforge.views.history import History
 from agentforge.views.prompt import fill
@@ -48,50 +50,28 @@ class FailedJudgment(Struct, frozen=True):
     error: str
 
 
-class JudgePerformer:
-    def __init__(
-        self,
-        context: TaskContext,
-        calls: Calls,
-        history: History,
-    ) -> None:
-        self._context = context
-        self._calls = calls
+class JudgePerformer(CallPerformer[JudgeTask]):
+    """An error fails the judgment, never the stage."""
+
+    def __init__(self, context: TaskContext, calls: Calls, history: History) -> None:
+        super().__init__(context, calls)
         self._history = history
 
-    async def perform(self, task: JudgeTask, *, fresh: bool, report: TaskReport) -> f.AnyFact:
-        """An error fails the judgment, never the stage."""
-        call = replace(self._call(task), report=report)
-        if task.ending:
-            return self._outcome(task, await self._calls.end(call))
-        if fresh:
-            return self._outcome(task, await self._calls.make(call, lambda: self._request(task)))
-        return self._outcome(task, await self._calls.reattach(call, lambda _pid: None))
+    async def _not_started(self, task: JudgeTask, failure: Failure) -> f.JudgeCompleted:
+        return self._failed(task, INVOKE_FAILED, self._context.redactor.text(failure.message))
 
-    def _outcome(self, task: JudgeTask, ended: Finished | Lost | CallRefused) -> f.AnyFact:
-        match ended:
-            case Lost():
-                return f.JudgeLost(task.attempt)
-            case CallRefused(failure=failure):
-                return self._judge_failed(task, failure.message)
-            case Finished(record=record) if record is not None and record.status != "exited":
-                return self._judge_failed(task, record.error or record.status)
-            case Finished(result=result):
-                return self._recorded(task, result, self._read(task, result))
-
-    def _judge_failed(self, task: JudgeTask, why: str) -> f.JudgeCompleted:
-        why = self._context.redactor.text(why)
-        return self._recorded(task, judge_failure(why), self._failed(task, INVOKE_FAILED, why))
-
-    def _recorded(self, task: JudgeTask, ended: ExecuteResult, fact: f.JudgeCompleted) -> f.JudgeCompleted:
-        if self._context.recorder:
-            self._context.recorder.judged(task, ended, fact)
-        return fact
+    def _record(self, task: JudgeTask, ended: Ended, fact: f.AnyFact) -> None:
+        if self._context.recorder is None:
+            return
+        said = judge_failure(fact.error if isinstance(fact, f.JudgeCompleted) else "")
+        if isinstance(ended, Finished) and _has_exited(ended.record):
+            said = ended.result
+        self._context.recorder.ended(task, fact, said)
 
     def _call(self, task: JudgeTask) -> ProviderCall:
         return ProviderCall(
             by=task.by,
-            place=self._here(task).judge_attempt(task.attempt),
+            place=task.folder(self._context.layout),
             mark=task.mark(self._context.run_id),
             stage=task.name,
             limits=AttemptLimits(TIMEOUT),
@@ -99,25 +79,28 @@ class JudgePerformer:
             scope=task.place.scope,
         )
 
-    def _read(self, task: JudgeTask, ended: ExecuteResult) -> f.JudgeCompleted:
+    async def _finished(self, task: JudgeTask, ended: Finished) -> f.JudgeCompleted:
+        result, record = ended.result, ended.record
         here, hide = self._here(task), self._context.redactor.text
-        ended = replace(ended, output=hide(ended.output))
-        said = clean_output(ended.output.encode("utf-8", "replace")).text
+        if record is not None and not _has_exited(record):
+            return self._failed(task, INVOKE_FAILED, hide(record.error or record.status))
+        result = replace(result, output=hide(result.output))
+        said = clean_output(result.output.encode("utf-8", "replace")).text
         files.replace(os.path.join(here.root, "judge.log"), said.encode())
-        if ended.failure is not None or ended.exit_code != 0:
-            why = ended.failure.message if ended.failure else f"exit status {ended.exit_code}"
-            return self._failed(task, INVOKE_FAILED, hide(why), ended.usage)
-        result = read_judgment(ended.output)
-        if result is None:
+        if result.failure is not None or result.exit_code != 0:
+            why = result.failure.message if result.failure else f"exit status {result.exit_code}"
+            return self._failed(task, INVOKE_FAILED, hide(why), result.usage)
+        judgment = read_judgment(result.output)
+        if judgment is None:
             answer = said.strip()[:ANSWER_CHARS]
             why = (
                 f"its answer is not JSON in the requested form: {answer!r}"
                 if answer
                 else "it returned no output"
             )
-            return self._failed(task, INVALID_JSON, why, ended.usage)
-        files.replace(here.judge, files.compact(result))
-        return f.JudgeCompleted("success", result, task.attempt, ended.usage)
+            return self._failed(task, INVALID_JSON, why, result.usage)
+        files.replace(here.judge, files.compact(judgment))
+        return f.JudgeCompleted("success", judgment, task.attempt, result.usage)
 
     def _failed(self, task: JudgeTask, reason: str, why: str, usage: Usage | None = None) -> f.JudgeCompleted:
         here, result = self._here(task), f.JudgeResult(stop=False, reason=reason)
@@ -130,7 +113,7 @@ class JudgePerformer:
         return self._context.layout.iteration(task.place.folder, task.iteration)
 
     def _request(self, task: JudgeTask) -> ExecuteRequest:
-        context, folder = self._context, self._here(task).judge_attempt(task.attempt).root
+        context, folder = self._context, task.folder(self._context.layout).root
         files.make_dir(folder)
         # A judge answers on stdout; any result files that it writes are not the iteration's.
         return ExecuteRequest(
@@ -172,6 +155,10 @@ class JudgePerformer:
                 "HISTORY": _history(earlier.paths),
             },
         )
+
+
+def _has_exited(record: ExitRecord | None) -> bool:
+    return record is None or record.status == "exited"
 
 
 def _text(path: str) -> str:

@@ -10,8 +10,7 @@ from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.task import QueueTask
 from agentforge.ports.clock import Clock
 from agentforge.ports.task_queue import TaskQueue
-from agentforge.runtime.tasks.call import TaskContext
-from agentforge.runtime.tasks.performer import TaskReport
+from agentforge.runtime.tasks.call import TaskContext, TaskReport
 from agentforge.system import files
 
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from agentforge.model import facts as f
 from agentforge.ports.clock import Clock
 from agentforge.ports.tree import NoTree, TakenTree, Trees
-from agentforge.runtime.tasks.performer import TaskReport
+from agentforge.runtime.tasks.call import TaskReport
 
 FRESH_SECONDS = 1.0
 """A tree that was recorded this recently is that before the next attempt, too."""
