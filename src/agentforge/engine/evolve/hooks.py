@@ -1,5 +1,6 @@
 """Applies events to the hooks that a run is at: their calls, answers and effects."""
 
+from collections.abc import Callable
 from typing import assert_never
 
 from msgspec.structs import replace
@@ -35,12 +36,12 @@ def evolve_hooks(state: RunState, event: Event, fact: AnyHookFact) -> RunState:
             return _started(state, event, fact)
         case f.HookSkipped(hook=hook):
             return _with(state, _progress(state, event.cursor, fact).without_call(hook))
-        case f.HookCompleted():
-            return _noted(_on_call(state, event, fact.delivery, fact), fact)
         case f.EffectIntended(key=key) | f.EffectDone(key=key) | f.EffectReconciled(key=key):
-            return _on_effect(state, key, is_open=isinstance(fact, f.EffectIntended))
+            is_open = isinstance(fact, f.EffectIntended)
+            return _on_call(state, key, lambda call: replace(call, effect=is_open))
         case _:
-            return _on_call(state, event, fact.delivery, fact)
+            changed = _on_call(state, fact.delivery, lambda call: _call(call, event, fact))
+            return _noted(changed, fact) if isinstance(fact, f.HookCompleted) else changed
 
 
 def _started(state: RunState, event: Event, fact: f.HookStarted) -> RunState:
@@ -66,12 +67,13 @@ def _progress(state: RunState, at: Cursor | None, fact: f.HookStarted | f.HookSk
     return known
 
 
-def _on_call(state: RunState, event: Event, delivery: str, fact: CallFact) -> RunState:
+def _on_call(state: RunState, delivery: str, change: Callable[[HookCall], HookCall]) -> RunState:
     """A call that isn't known was made by a run whose log is damaged, or is no longer of interest."""
     known = next((p for p in state.hooks if p.call and p.call.delivery == delivery), None)
     if known is None or known.call is None:
         return state
-    return _with(state, _settled(replace(known, call=_call(known.call, event, fact))))
+    call = change(known.call)
+    return _with(state, known.without_call(call.hook) if call.is_settled else replace(known, call=call))
 
 
 def _call(call: HookCall, event: Event, fact: CallFact) -> HookCall:
@@ -115,18 +117,6 @@ def _failed(
     )
 
 
-def _on_effect(state: RunState, key: str, *, is_open: bool) -> RunState:
-    known = next((p for p in state.hooks if p.call and p.call.delivery == key), None)
-    if known is None or known.call is None:
-        return state
-    return _with(state, _settled(replace(known, call=replace(known.call, effect=is_open))))
-
-
-def _settled(progress: HookProgress) -> HookProgress:
-    call = progress.call
-    return progress.without_call(call.hook) if call and call.is_settled else progress
-
-
 def _noted(state: RunState, fact: f.HookCompleted) -> RunState:
     """What a hook says is a note like a person's."""
     if fact.action == "answer":
@@ -138,11 +128,10 @@ def _noted(state: RunState, fact: f.HookCompleted) -> RunState:
 
 
 def timer_fired(state: RunState, timer: str) -> RunState:
-    delivery = timer.removeprefix(TIMER)
-    known = next((p for p in state.hooks if p.call and p.call.delivery == delivery), None)
-    if known is None or known.call is None or known.call.status is not TaskStatus.WAITING:
-        return state
-    return _with(state, replace(known, call=replace(known.call, status=TaskStatus.DUE)))
+    def due(call: HookCall) -> HookCall:
+        return replace(call, status=TaskStatus.DUE) if call.status is TaskStatus.WAITING else call
+
+    return _on_call(state, timer.removeprefix(TIMER), due)
 
 
 def request_resolved(state: RunState, request: Request, effect: str) -> RunState:
