@@ -41,6 +41,30 @@ PlayedAnswers = Callable[[Request], tuple[f.AnyFact, ...]]
 answer."""
 
 
+# Theory of operation
+#
+# The loop compares what should be running, as `decide` says, with what is, and starts or cancels the
+# difference. It remembers nothing of the run: all it has besides the journal is its asyncio tasks and their
+# outcomes. So an engine that takes over a run does what one does that began it, and no case of recovery is
+# written twice.
+#
+# One writer. Only this loop, and the performers that it awaits in the same thread, record facts. The order
+# of the log is the order in which things were decided, and no lock guards it.
+#
+# Intent, sync, act. A task starts only when its intent is on the disk: an agent that isn't in the log would
+# survive a crash unknown, and be started and billed again. Outcomes needn't be durable at once, as their
+# repetition is safe: performers read the same exit record once more. So an outcome shares the fsync of the
+# intent that follows from it, and an iteration costs one.
+#
+# Await nothing between looking and starting. `_reconcile` once saw what was missing, synced, and started
+# it; a task that ended during the sync was then started twice. Whatever awaits must decide again
+# afterwards.
+#
+# A failure of ours isn't one of the run. An exception of a performer ends the loop and leaves the log as it
+# is: the run is interrupted, and recovery continues it. Agents that fail are facts, and `decide` answers
+# them.
+
+
 class Performers(Struct, frozen=True):
     """By kind of task: performed synchronously, or awaited."""
 
@@ -91,6 +115,7 @@ class Driver:
         self._is_news = False
         """Whether there is a reason to look again."""
         self._wake: asyncio.Future[None] | None = None
+        # Not in the log, on purpose: a later engine must assume that this one has started them.
         self._begun: set[tuple[str, Cursor | None, int, str]] = set()
         """Tasks whose intent this engine recorded: no earlier engine can have started them."""
 
@@ -236,6 +261,7 @@ class Driver:
             if isinstance(work, Wait):
                 cursor = cursor or self._journal.state.cursor
             if isinstance(outcome.fact, f.IterationCompleted) and cursor and cursor.provider:
+                # Readers of the shell engine's logs expect it; nothing of ours depends on it.
                 self._journal.record(f.WorkerCompleted(outcome.fact.result_file, 0), cursor)
             self._journal.record(outcome.fact, cursor)
 
@@ -291,6 +317,7 @@ class Driver:
         if task is None:
             return
         task.cancel()
+        # It may have ended before it could be cancelled; then it has left its outcome, which counts.
         await asyncio.wait([task])
 
     async def _wait_for_news(self) -> None:

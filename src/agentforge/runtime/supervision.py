@@ -34,6 +34,23 @@ from agentforge.system import programs
 
 log = logging.getLogger("agentforge.run")
 
+# Theory of operation
+#
+# The supervisor (`supervisor.py`) outlives the engine, so two engines may look at one attempt. The claim
+# decides between them: a file that is linked into place once, complete. The process that links it owns the
+# attempt. An engine that recovers a run tries to take the claim itself. If it can, no supervisor has
+# started, and none ever will: the attempt is over without side effects, and may be repeated under another
+# number. If it can't, the claim names a process, and there is someone to wait for. Without it, "not started
+# yet" and "started, and unseen" would look the same, and an agent would run twice or not at all.
+#
+# The exit record is the opposite end: it appears when the agent and all that it started are gone. A claim
+# without a record and without its process is a supervisor that died. Its agent dies with it on Linux; what
+# may be left carries the mark in its environment, and is ended before the attempt counts as lost.
+#
+# Agents can write into these folders. So records are read without following links, a claim that names
+# another folder belongs to a copy of the project, whose agent is left alone, and a claim that is missing
+# where marked processes run was removed.
+
 CLEANUP_SECONDS = 10.0
 Cleanup = tuple[str, ...]
 """A program that ends an agent which works outside the process tree; empty: not needed."""

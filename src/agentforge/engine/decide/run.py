@@ -48,6 +48,20 @@ from agentforge.model.state import (
 from agentforge.model.status import RunStatus
 from agentforge.model.task import Wait, Work
 
+# Theory of operation
+#
+# A gate is a condition and what follows from it, and the first that has something to say wins. So the order
+# of the tables is the priority of the rules, and a feature is a function in one row rather than a branch in
+# many.
+#
+# Level-triggered: a gate looks at what is, never at what just happened. It must have nothing to say once
+# its own facts are recorded, or the driver would record them for ever. After a crash that cut off some of
+# the facts of a decision, it is asked again: so each prefix of them must be a state from which some gate
+# continues.
+#
+# Time comes from the state: the latest event's. A decision that depended on the clock would change between
+# two looks at the same log, and a rehearsal couldn't repeat it. What waits is a `Wait` for a recorded time.
+
 
 class Directive(Struct, frozen=True):
     facts: tuple[Draft, ...] = ()

@@ -333,24 +333,33 @@ def is_stuck(state: RunState) -> bool:
     return state.recoveries - state.recoveries_excused >= MAX_RECOVERIES
 
 
+# A restart ends what is running; else what is running ends first, even if its stage asks something meanwhile.
 AT_ANY_TIME: tuple[StageGate, ...] = (restarted, _running, _asking, _over)
 BETWEEN_ITERATIONS: tuple[StageGate, ...] = (
+    # What people were shown stays as it is until they answer.
     awaits_approval,
     rejected,
     _stage_start,
+    # A stage that has its verdict is over: none of the gates below may run anything in it again.
     _judged,
     checked_before,
+    # Hooks may change the context or the files, so the checks come after them.
     _iteration_end,
     _iteration_checks,
     _preparation_failed,
+    # An iteration that asks is followed by another one. It is not judged, and can't be the last.
     asked_by_agent,
+    # What the end depends on: both are tasks, whose outcomes must be known first.
     _judge,
     _queue,
     _end,
+    # Limits are about new work only: a stage that is complete needs no person to extend them.
     _stuck,
     runtime_used_up,
     _delay,
+    # The last, so that nothing stands between a hook's answer and the iteration that it is about.
     _iteration_start,
 )
 BEFORE_ATTEMPT: tuple[StageGate, ...] = (_after_attempt, _stuck, runtime_used_up)
+# Whether a stage may repeat work at all is asked before why it failed.
 AFTER_ATTEMPT: tuple[AttemptGate, ...] = (_once, _failure, _retry_wait, _lost_attempt)

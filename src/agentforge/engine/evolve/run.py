@@ -43,6 +43,20 @@ from agentforge.model.state import (
 )
 from agentforge.model.status import RunStatus
 
+# Theory of operation
+#
+# The state is the fold of the log, and nothing else. So an event that is on the disk is never refused here,
+# and what follows from it doesn't depend on the version that reads it: routes, times, numbers and limits
+# were decided, and recorded, when it happened. As long as `evolve` chose the next node itself, a newer
+# engine could have sent a running pipeline elsewhere.
+#
+# It is total. Every prefix of a log is a state, and so is a log with lines missing: what a damaged line
+# would have entered (a node, a block, a task) is rebuilt from the cursor of the next one, or ignored.
+# Otherwise one bad sector would make a run unreadable, and its agents unreachable.
+#
+# It is bounded. No collection grows with the iterations, so that a run of a week costs as much per event as
+# one of a minute: what views show of the past, they fold from the log.
+
 MAX_CONTROLS = 32
 FIRST_FACTS = (f.SessionStarted, f.LogImported)
 FACTS_WITH_USAGE = (f.IterationCompleted, f.ErrorOccurred, f.JudgeCompleted)
