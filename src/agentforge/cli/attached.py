@@ -82,6 +82,7 @@ async def _drive(call: Invocation, work: Callable[[Engine], Awaitable[T]], *, se
                 if stopped.signal is None:
                     raise
     finally:
+        # In this order: closing records the last events, which `_watch` passes to the display.
         await engine.close()
         await watching
         display.close()

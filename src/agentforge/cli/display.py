@@ -46,6 +46,7 @@ class Painter(Protocol):
 class Display:
     def __init__(self, painter: Painter | None) -> None:
         self._painter = painter
+        # Without a bound: a full queue would make the run wait for a terminal that was stopped with Ctrl-S.
         self._items: queue.SimpleQueue[tuple[Event, RunModel] | str | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._paint, name="display", daemon=True)
         self._thread.start()

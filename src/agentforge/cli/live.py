@@ -205,7 +205,7 @@ def _name_style(row: StageProgress | BranchProgress) -> str:
 def _bar(row: StageProgress | BranchProgress) -> RenderableType:
     if row.mark in ("waiting", "skipped") or not row.total:
         return shown("")
-    # A stage that ended early is complete.
+    # A stage that ended early is complete: its maximum was no goal.
     completed = row.total if row.mark in ("done", "warning") else row.completed
     filled = min(BAR_COLUMNS, BAR_COLUMNS * completed // row.total)
     # Two characters, so that the bar can be read without colours.

@@ -52,6 +52,7 @@ def styled(text: str, tone: str) -> str:
     """A part of a line for `echo`."""
     if not COLOURS[tone] or os.environ.get("NO_COLOR") or is_dumb():
         return text
+    # Not as escape codes: `echo` makes those harmless that the text quotes, and couldn't tell ours from them.
     return f"{_MARK}{tone}{_MARK}{text}{_MARK}{_MARK}"
 
 
@@ -248,6 +249,7 @@ def ignore_closed_stdout() -> Iterator[None]:
 
 def drop_stdout() -> None:
     """After stdout was closed: buffered output must not fail at the end of the program."""
+    # Python flushes stdout when it exits, and would end with status 120 if that fails.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

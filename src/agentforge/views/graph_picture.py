@@ -163,6 +163,7 @@ def _arcs(boxes: Sequence[PictureBox]) -> Iterator[PictureArc]:
     placed: list[PictureArc] = []
     for arc in sorted(found, key=lambda arc: abs(arc.end - arc.begin)):
         taken = {other.lane for other in placed if other.side == arc.side and _overlap(arc, other)}
+        # The shortest get the lanes next to the boxes, so that arcs that contain each other don't cross.
         lane = next(lane for lane in range(len(found)) if lane not in taken)
         placed.append(PictureArc(arc.side, arc.begin, arc.end, lane))
     yield from placed

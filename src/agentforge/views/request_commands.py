@@ -31,6 +31,7 @@ def answer_command(session: str, request: Request, program: str, *, only: bool) 
 def reject_command(session: str, request: Request, program: str, *, only: bool) -> str:
     """The command that sends the result of an approval back, or ends the run."""
     how = "-f TEXT" if request.kind == "approval" else "--abort"
+    # -f takes the next word, whatever it begins with; a session after `--` can't be taken for an option.
     words = f"{how} -- {session}" if session.startswith("-") else f"{session} {how}"
     return f"{program} reject{_named(request, only)} {words}"
 

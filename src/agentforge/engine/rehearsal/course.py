@@ -50,6 +50,7 @@ def step_of_fact(fact: f.AnyFact, place: NodeKey | None, cursor: Cursor | None) 
     step = fact.step()
     if step is None:
         return None
+    # By the node's name and not by its path: another plan may have it elsewhere.
     stage, branch, visit = _where(place, cursor)
     iteration = cursor.iteration if cursor and step.what not in OUTSIDE_ITERATIONS else step.iteration
     return replace(step, stage=stage, branch=branch, visit=visit, iteration=iteration)

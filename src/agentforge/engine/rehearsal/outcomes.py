@@ -1,6 +1,11 @@
 """Which outcome belongs to which work, and what a past run recorded: the outcomes of its own work, and the
 answers to its requests."""
 
+# An outcome belongs to a task by its kind, node, iteration and attempt, and not by its position in the log:
+# the branches of a block run at the same time, so that their events are in another order in every run. Nodes
+# are compared by their keys (kinds and ids), as paths change with the plan. The same call of a hook and the
+# same request can come more than once, so theirs are queues.
+
 from collections import deque
 from collections.abc import Iterable, Sequence
 

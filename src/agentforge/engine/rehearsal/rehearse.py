@@ -1,9 +1,18 @@
-"""Checks whether a past run would take the same course with another pipeline.
+"""Checks whether a past run would take the same course with another pipeline."""
 
-The past run's events are replayed one by one. External events (outcomes, people's actions) are copied to the
-rehearsed run; the decisions come from the real `decide` with the new plan. When they differ,
-the courses diverge, and the rehearsal continues on its own as long as recorded outcomes are available.
-"""
+# The past run is followed event by event, and not simulated from its start: as long as both agree, the
+# rehearsed state is the past state under the new plan, and a difference is found where it arises. An event is
+#
+# - external (a person or the host): copied, as no plan decides it;
+# - an outcome: copied if the rehearsed run waits for the outcome of the same task at the same place;
+# - a decision that is a step: never copied. The real `decide` must come to it with the new plan, or the
+#   courses diverge. Another reason or provider is reported as a difference, but the course is the same;
+# - any other decision (waits, retries, limits): either run may have some that the other hasn't. `_reach`
+#   passes over those of the rehearsed run, `_quiet` over those of the past run.
+#
+# After the courses diverged, there is nothing to follow: the rehearsed run continues with what was recorded
+# for the same tasks and requests, in whatever order it needs them, until something was not recorded. It never
+# guesses what an agent would answer.
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -54,7 +63,7 @@ def _folded(events: Sequence[Event]) -> RunState:
     beginnings = (f.SessionStarted, f.LogImported)
     begun = max((n for n, event in enumerate(events) if isinstance(event.fact, beginnings)), default=None)
     if begun is None:
-        # A damaged log lacks the start: start from the plan change.
+        # A damaged log lacks the start. The plan change has all that is needed of it: a plan and a trace id.
         last = events[-1]
         assert isinstance(last.fact, f.PlanChanged)
         started = f.SessionStarted(
@@ -108,6 +117,7 @@ class _Comparison:
         unrecorded: tuple[CourseStep, ...] = ()
         for number, event in enumerate(past.events):
             if not self._follow(event):
+                # With another plan a run may go in circles as long as answers last: hence a bound.
                 self._diverge(event)
                 max_steps = 10 * (len(past.events) + len(self._run.plan.steps)) + 1000
                 unrecorded = self._run.advance(past.answers(number), max_steps)

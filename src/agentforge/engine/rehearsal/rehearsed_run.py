@@ -46,6 +46,7 @@ class RehearsedRun:
         if step := step_of_fact(fact, self.keys.at(cursor), cursor):
             self.course.append(step)
 
+    # The clock never goes back and is never read: a limit of time expires where it did in the past run.
     def fire(self, wait: Wait) -> None:
         # A delay between iterations takes no time here; a limit must really expire.
         self.record(f.TimerFired(wait.timer), wait.cursor, None if wait.timer == "delay" else wait.due_at)

@@ -10,6 +10,8 @@ from agentforge.views.text import counted, reason_text
 
 NOT_RECORDED = ", which has no recorded outcome"
 
+# What the past run did, and what this pipeline would do. Outcomes are waited for: which one comes is not
+# decided by the pipeline.
 _PHRASES: dict[CourseStepKind, tuple[str, str]] = {
     "node_entered": ("entered {where}", "enter {where}"),
     "branch_begun": ("started {where}", "start {where}"),
