@@ -316,8 +316,8 @@ BUGS = (
         "agentforge.app.runs.lookup",
         "a run that was resumed is over because it had stopped before",
         "Tail._read",
-        "isinstance(event.fact, STOPS)",
-        "self._stopped or isinstance(event.fact, STOPS)",
+        "isinstance(event.fact, RunStop)",
+        "self._stopped or isinstance(event.fact, RunStop)",
         ("tests/sdk/test_subscribe.py",),
     ),
     Bug(

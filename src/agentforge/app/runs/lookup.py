@@ -26,6 +26,7 @@ from agentforge.model.errors import (
     UnknownRun,
 )
 from agentforge.model.event import Event
+from agentforge.model.facts.run import RunStop
 from agentforge.model.failure import StopReason
 from agentforge.model.json_text import NOT_JSON
 from agentforge.model.layout import RunLayout, runs_dir
@@ -45,8 +46,6 @@ __all__ = ["LogReport", "Runs", "Tail", "shown_status"]
 
 MAX_STATE_BYTES = 16 * 1024 * 1024
 """No engine writes a larger state.json: it names the latest iterations only."""
-
-STOPS = (f.SessionCompleted, f.SessionFailed, f.SessionPaused, f.AwaitingApproval, f.SessionAborted)
 
 
 class _Cached(msgspec.Struct):
@@ -433,7 +432,7 @@ class Tail:
 
     def _read(self, reader: LogReader) -> Iterator[Event]:
         for event in reader.events(after=self._head):
-            self._stopped = isinstance(event.fact, STOPS)
+            self._stopped = isinstance(event.fact, RunStop)
             yield event
         self._head = reader.head
 

@@ -27,10 +27,11 @@ from agentforge.engine.rehearsal.outcomes import OUTCOMES, Answers, addressed, w
 from agentforge.engine.rehearsal.rehearsed_run import RehearsedRun
 from agentforge.engine.replan import plan_change
 from agentforge.model import facts as f
-from agentforge.model.course import RUN_ENDS, CourseStep
+from agentforge.model.course import CourseStep
 from agentforge.model.cursor import Cursor
 from agentforge.model.errors import IllegalMove
 from agentforge.model.event import Draft, Event
+from agentforge.model.facts.run import RunStop
 from agentforge.model.plan import Plan
 from agentforge.model.state import RunState
 from agentforge.model.task import Wait
@@ -39,6 +40,9 @@ MAX_QUIET_STEPS = 64
 """Consecutive waits and timers to skip; they are not part of a course."""
 
 _CARRIES_PLAN = f.SessionStarted | f.LogImported | f.PlanChanged
+_ABOUT_RUN = f.RequestOpened | RunStop
+"""Decisions about the run as a whole, of which no place is compared."""
+
 Found = TypeVar("Found")
 
 
@@ -154,7 +158,7 @@ class _Comparison:
 
     def _decided(self, event: Event) -> bool:
         place = self._past.keys.at(event.cursor)
-        if place is None and event.cursor is not None and not _is_about_run(event.fact):
+        if place is None and event.cursor is not None and not isinstance(event.fact, _ABOUT_RUN):
             return True
         here = self._run.keys.cursor(place, event.cursor.iteration if event.cursor else 0)
         draft = self._reach(lambda decision: self._same(decision.facts, event, place), here)
@@ -205,7 +209,7 @@ class _Comparison:
         for draft in alike:
             if self._run.keys.at(draft.cursor) == place and _number(draft) == _number(event):
                 return draft
-        return alike[0] if alike and _is_about_run(event.fact) else None
+        return alike[0] if alike and isinstance(event.fact, _ABOUT_RUN) else None
 
     def _compare(self, event: Event, draft: Draft) -> None:
         """The same step may have another reason or another provider."""
@@ -241,12 +245,6 @@ def _is_decision(fact: f.AnyFact) -> bool:
         # A judge's answer or failure is an outcome; not to ask a judge that keeps failing is a decision.
         return fact.status == "skipped"
     return not fact.EXTERNAL and type(fact) not in OUTCOMES and fact.step() is not None
-
-
-def _is_about_run(fact: f.AnyFact) -> bool:
-    """Whether it belongs to the run as a whole, so that it has no place to compare."""
-    step = fact.step()
-    return step is not None and (step.what in RUN_ENDS or step.what == "person_asked")
 
 
 def _confirmed(decision: Directive, fact: f.AnyFact, here: Cursor | None) -> Draft | None:

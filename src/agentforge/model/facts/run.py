@@ -242,3 +242,7 @@ class TmuxSessionCleaned(Fact, frozen=True):
     name: str
     pid: int | None = None
     """PID of the last engine, if known."""
+
+
+RunStop = SessionCompleted | SessionFailed | SessionPaused | AwaitingApproval | SessionAborted
+"""After these, no engine drives the run."""
