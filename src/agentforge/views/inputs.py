@@ -3,8 +3,8 @@
 from typing import Any
 
 from agentforge.model.layout import RunLayout
-from agentforge.model.plan import FromParallel, FromStage, InputSources, Judgment, Plan, StageNode
-from agentforge.views.history import History, StageOutputs
+from agentforge.model.plan import FromParallel, InputSources, Judgment, Plan, StageNode
+from agentforge.views.history import History
 
 ENDED_BY_STOP = "plateau"
 ENDED_BY_COUNT = "fixed"
@@ -15,7 +15,9 @@ def from_stage(sources: InputSources | None, history: History, layout: RunLayout
     """Outputs by stage id; a stage without output has an empty list."""
     found: dict[str, list[str]] = {}
     for source in sorted(sources.from_stage, key=lambda s: s.id) if sources else ():
-        found[source.id] = _selected(source, history.stage(source.path, source.provider).located(layout))
+        outputs = history.stage(source.path, source.provider).located(layout)
+        latest = [outputs.latest] if outputs.latest else []
+        found[source.id] = outputs.paths if source.select == "all" else latest
     return found
 
 
@@ -36,33 +38,23 @@ def ended_by(node: StageNode, reason: str) -> str:
     return ENDED_BY_STOP if isinstance(node.termination, Judgment) else ENDED_BY_COUNT
 
 
-def _selected(source: FromStage, outputs: StageOutputs) -> list[str]:
-    if source.select == "all":
-        return outputs.paths
-    return [outputs.latest] if outputs.latest else []
-
-
 def _block_outputs(source: FromParallel, history: History, plan: Plan, layout: RunLayout) -> dict[str, Any]:
     step = plan.places[source.path]
     providers: dict[str, Any] = {}
     for provider in sorted(source.providers):
         node = next(stage for stage in step.branch(provider) if stage.id == source.stage)
         outputs = history.stage(step.inner_path(node), provider).located(layout)
-        providers[provider] = _provider_outputs(source, node, outputs)
+        providers[provider] = {
+            "output": outputs.latest,
+            "status": outputs.status_file,
+            "iterations": outputs.iterations,
+            "termination_reason": ended_by(node, outputs.reason),
+            "history": outputs.paths if source.select == "all" else [],
+        }
     return {
         "stage": source.stage,
         "block": source.block,
         "select": "history" if source.select == "all" else "latest",
         "manifest": layout.absolute(history.manifests.get(source.path) or layout.manifest(step.dir)),
         "providers": providers,
-    }
-
-
-def _provider_outputs(source: FromParallel, node: StageNode, outputs: StageOutputs) -> dict[str, Any]:
-    return {
-        "output": outputs.latest,
-        "status": outputs.status_file,
-        "iterations": outputs.iterations,
-        "termination_reason": ended_by(node, outputs.reason),
-        "history": outputs.paths if source.select == "all" else [],
     }

@@ -6,7 +6,7 @@ from datetime import datetime
 from agentforge.model import facts as f
 from agentforge.model.event import Event
 from agentforge.model.request import RESUME, SUCCEEDED, Request
-from agentforge.views.lines.row import BRIEF_CHARS, Details, RunLine, message, quoted, row, utc
+from agentforge.views.lines.row import BRIEF_CHARS, RunLine, message, quoted, row, utc
 from agentforge.views.request_commands import answer_command
 from agentforge.views.text import age, one_line, span
 
@@ -64,16 +64,6 @@ def closed_text(fact: f.RequestAnswered | None) -> str:
     return f"Answered elsewhere by {one_line(fact.by)}: {message(fact.answer)}"
 
 
-def _opened(fact: f.RequestOpened) -> Details:
-    return {
-        "id": fact.id,
-        "kind": fact.kind,
-        "of": "|".join(fact.answerers),
-        "due": utc(fact.due_at) if fact.due_at else "",
-        "question": quoted(fact.question),
-    }
-
-
 def _asked(fact: f.RequestOpened, _: Event) -> RunLine:
     options = ", ".join(one_line(option, BRIEF_CHARS) for option in _shown_options(fact.options))
     return RunLine(f"{fact.kind}: {message(fact.question)} [{options or 'any text'}]", "wait", "warn")
@@ -85,7 +75,19 @@ def _answered(fact: f.RequestAnswered, _: Event) -> RunLine:
 
 
 ROWS = (
-    row(f.RequestOpened, "branch", subject="run", details=_opened, line=_asked),
+    row(
+        f.RequestOpened,
+        "branch",
+        subject="run",
+        details=lambda x: {
+            "id": x.id,
+            "kind": x.kind,
+            "of": "|".join(x.answerers),
+            "due": utc(x.due_at) if x.due_at else "",
+            "question": quoted(x.question),
+        },
+        line=_asked,
+    ),
     row(
         f.RequestAnswered,
         details=lambda x: {

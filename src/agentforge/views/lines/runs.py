@@ -52,12 +52,6 @@ def _restarted(fact: f.NodeRestarted, _: Event) -> RunLine:
     return RunLine(f"{what} by {one_line(fact.by)}, and runs again: {message(fact.reason)}", "wait")
 
 
-def _branch_ended(fact: f.ProviderCompleted, _: Event) -> RunLine:
-    if fact.status == "failed":
-        return RunLine(f"failed: {message(fact.error or '')}", "failed", "error")
-    return RunLine("is done", "done")
-
-
 ROWS = (
     row(
         f.SessionStarted,
@@ -142,7 +136,11 @@ ROWS = (
         f.ProviderCompleted,
         "visit",
         details=lambda x: {"provider": x.provider, "status": x.status, "error": quoted(x.error or "")},
-        line=_branch_ended,
+        line=lambda x, _: (
+            RunLine(f"failed: {message(x.error or '')}", "failed", "error")
+            if x.status == "failed"
+            else RunLine("is done", "done")
+        ),
     ),
     row(f.WorkerCompleted, "iteration", details=lambda x: {"exit_code": x.exit_code}),
     row(f.StageCompleted, "visit", details=lambda x: {"reason": quoted_reason(x.reason)}, line=_ended),
