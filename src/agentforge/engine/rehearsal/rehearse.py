@@ -43,7 +43,7 @@ _CARRIES_PLAN = f.SessionStarted | f.LogImported | f.PlanChanged
 _ABOUT_RUN = f.RequestOpened | RunStop
 """Decisions about the run as a whole, of which no place is compared."""
 
-Found = TypeVar("Found")
+Match = TypeVar("Match")
 
 
 def rehearse(plan: Plan, events: Sequence[Event]) -> Rehearsal:
@@ -182,8 +182,8 @@ class _Comparison:
         return True
 
     def _reach(
-        self, look: Callable[[Directive], Found | None], here: Cursor | None, *, fires: bool = True
-    ) -> Found | None:
+        self, look: Callable[[Directive], Match | None], here: Cursor | None, *, fires: bool = True
+    ) -> Match | None:
         """The first match, skipping waits that the past run didn't have; or None."""
         for _ in range(MAX_QUIET_STEPS):
             decision = self._run.decision()
