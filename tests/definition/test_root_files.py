@@ -78,6 +78,10 @@ def test_nodes_that_no_pipeline_has_are_named(text: str) -> None:
     assert found(text) == RootFiles(others={"x.yaml": NO_NODE_OF_OURS})
 
 
+def test_a_folder_is_no_file() -> None:
+    assert root_files(TextWorld({"x.yaml/y.yaml": "nodes: []"})) == RootFiles()
+
+
 def test_the_number_of_files_is_limited() -> None:
     names = [f"p{number:04}.yaml" for number in range(MAX_FILES + 1)]
     read = root_files(TextWorld(dict.fromkeys(names, "nodes: [{id: a}]")))

@@ -39,7 +39,8 @@ class RootFiles(Struct, frozen=True):
 
 
 def root_files(sources: Sources) -> RootFiles:
-    names = [name for name in sources.listing(sources.project) if name.endswith((".yaml", ".yml"))]
+    listed = (name for name in sources.listing(sources.project) if name.endswith((".yaml", ".yml")))
+    names = [name for name in listed if not sources.is_dir(absolute(sources.project, name))]
     found = {name: _why_not(name, sources) for name in names[:MAX_FILES]}
     found |= dict.fromkeys(names[MAX_FILES:], TOO_MANY)
     others = {name: why for name, why in found.items() if why}
