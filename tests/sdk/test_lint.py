@@ -1,5 +1,6 @@
 """`lint` refuses what a run would refuse, with the same words."""
 
+import os
 import sys
 from pathlib import Path
 from types import FrameType
@@ -7,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.adapters.fake_clis import put_cli, speaking
 from tests.sdk.projects import ENVIRON, node, pipeline, run, run_dir
 
 from agentforge.app.definitions import LintResult
@@ -208,6 +210,33 @@ def test_a_provider_that_is_unusable_here_is_reported_where_it_is_named(tmp_path
     (missing,) = run(engine.lint("p.yaml", "pipeline")).diagnostics
     assert (missing.code, missing.place.line, missing.place.col) == ("provider-unusable", 4, 15)
     assert missing.text == "    provider: codex"
+
+
+OF_THIS_MACHINE = {
+    "a missing key": (
+        "{type: api, model: claude-sonnet-4-5}",
+        {},
+        ("not-ready", "ANTHROPIC_API_KEY is not set"),
+    ),
+    "a host that may not get the key": (
+        "{type: claude, env: {ANTHROPIC_BASE_URL: http://10.0.0.1}}",
+        {"ANTHROPIC_API_KEY": "k"},
+        ("invalid-settings", "ANTHROPIC_BASE_URL"),
+    ),
+}
+
+
+@pytest.mark.parametrize("what", OF_THIS_MACHINE)
+def test_what_depends_on_the_machine_is_reported_at_the_provider(tmp_path: Path, what: str) -> None:
+    provider, environ, (code, message) = OF_THIS_MACHINE[what]
+    (tmp_path / "p.yaml").write_text(f"nodes:\n  - id: a\n    prompt: do it\n    provider: {provider}\n")
+    put_cli(tmp_path / "bin", "claude", speaking("claude"))
+    path = f"{tmp_path}/bin:{os.environ['PATH']}"
+    engine = Engine(tmp_path, environ={"HOME": str(tmp_path), "PATH": path, **environ})
+    found = [one for one in run(engine.lint("p.yaml", "pipeline")).diagnostics if one.code == code]
+    assert [(one.place.line, one.place.col) for one in found] == [(4, 22)], found
+    assert message in found[0].message
+    assert found[0].text == f"    provider: {provider}"
 
 
 def test_every_description_of_a_provider_is_checked_also_if_no_stage_uses_it(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from agentforge.app.providers.pinned import RunProviders
 from agentforge.app.providers.registry import Registry
 from agentforge.definition.precedence import JUDGE_PROVIDER
 from agentforge.definition.settings_check import named_setting
-from agentforge.model.diagnostic import Diagnostic, SourcePlace
+from agentforge.model.diagnostic import Diagnostic, Severity, SourcePlace
 from agentforge.model.errors import AgentForgeError, InvalidSettings, ProviderUnusable
 from agentforge.model.failure import Failure
 from agentforge.model.plan import Judgment, Plan, ProviderChoice, Queue, StageNode
@@ -24,6 +24,11 @@ from agentforge.runtime.tasks.call import is_program
 
 ONLINE = frozenset({"claude", "codex", "opencode", "gemini", "api"})
 """Providers that call a model. Even a local model is unreachable without a network."""
+
+ProviderProblem = tuple[str, AgentForgeError]
+"""With the name of the provider that it is about; empty: about none."""
+ProviderWarning = tuple[str, str]
+"""Such a name, and the text."""
 
 log = logging.getLogger("agentforge.providers")
 PROBE_SECONDS = 10.0
@@ -38,20 +43,20 @@ class Readiness(Struct, frozen=True):
     problems: tuple[AgentForgeError, ...] = ()
     """Why it can't start."""
     warnings: tuple[str, ...] = ()
-    unusable: Mapping[str, str] = {}
-    """The providers that can't be used, by the messages of their problems."""
+    about: Mapping[str, str] = {}
+    """The provider that a problem or a warning is about, by the message."""
 
     def diagnostics(self, file: str, places: Mapping[str, tuple[SourcePlace, str]]) -> tuple[Diagnostic, ...]:
         """What `lint` reports about a definition in this file."""
-        at = SourcePlace(file, 1, 1)
+        nowhere = (SourcePlace(file, 1, 1), "")
 
-        def diagnosed(one: AgentForgeError) -> Diagnostic:
-            place, line = places.get(self.unusable.get(one.message, ""), (at, ""))
-            return Diagnostic(one.code.replace("_", "-"), "error", one.message, place, one.hint, line)
+        def diagnosed(code: str, severity: Severity, text: str, hint: str = "") -> Diagnostic:
+            place, line = places.get(self.about.get(text, ""), nowhere)
+            return Diagnostic(code, severity, text, place, hint, line)
 
         return (
-            *map(diagnosed, self.problems),
-            *(Diagnostic("not-ready", "warning", text, at) for text in self.warnings),
+            *(diagnosed(one.code.replace("_", "-"), "error", one.message, one.hint) for one in self.problems),
+            *(diagnosed("not-ready", "warning", text) for text in self.warnings),
         )
 
     def confirmed(self) -> Plan:
@@ -87,26 +92,32 @@ async def examine(
     problems = [
         *_unusable_chains(stages, broken),
         *invalid,
-        *unusable_sandboxes,
+        *(("", error) for error in unusable_sandboxes),
         *_unconfined(plan, stages, registry, sandboxed=sandboxed),
         *([] if unusable_sandboxes else _nested_sandboxes(stages, registry, sandboxes)),
         *refused,
-        *_unreadable_queue(stages, queue),
+        *(("", error) for error in _unreadable_queue(stages, queue)),
     ]
-    distinct = {problem.message: problem for problem in problems}
+    distinct = {problem.message: problem for _, problem in problems}
     fallbacks = {name: broken[name] for name in broken if name in plan.providers()}
     unusable = (
-        f"provider {name} is not usable: {error.message}"
+        (name, f"provider {name} is not usable: {error.message}")
         for name, error in fallbacks.items()
         if error.message not in distinct
     )
-    doubts += (
-        f"no login found for the judge {name}; if it fails, stages run to their maximum of iterations: {fix}"
+    logins = (
+        (
+            name,
+            f"no login found for the judge {name}; if it fails, stages run to their maximum of iterations: "
+            f"{fix}",
+        )
         for name, fix in registry.without_login(sorted(plan.judges() - broken.keys())).items()
     )
-    warnings = [*doubts, *_offline(stages, registry), *unusable, *notes]
-    by_message = {error.message: name for name, error in broken.items()}
-    return Readiness(plan, tuple(distinct.values()), tuple(dict.fromkeys(warnings)), by_message)
+    warnings = dict.fromkeys([*doubts, *logins, *_offline(stages, registry), *unusable, *notes])
+    about = {text: name for name, text in warnings} | {one.message: name for name, one in problems}
+    return Readiness(
+        plan, tuple(distinct.values()), tuple(dict.fromkeys(text for _, text in warnings)), about
+    )
 
 
 async def examine_replay(plan: Plan, sandboxes: Mapping[str, Sandbox]) -> Readiness:
@@ -136,10 +147,10 @@ def _stages(plan: Plan) -> list[StageNode]:
 
 def _unusable_chains(
     stages: Iterable[StageNode], broken: Mapping[str, AgentForgeError]
-) -> Iterator[AgentForgeError]:
+) -> Iterator[ProviderProblem]:
     for stage in stages:
         if all(choice.type in broken for choice in stage.chain):
-            yield broken[stage.provider.type]
+            yield stage.provider.type, broken[stage.provider.type]
 
 
 def _judge(plan: Plan, stage: StageNode) -> tuple[ProviderChoice, ...]:
@@ -148,10 +159,10 @@ def _judge(plan: Plan, stage: StageNode) -> tuple[ProviderChoice, ...]:
 
 def _validate_settings(
     plan: Plan, stages: Iterable[StageNode], registry: RunProviders, broken: Mapping[str, AgentForgeError]
-) -> tuple[list[AgentForgeError], list[str]]:
+) -> tuple[list[ProviderProblem], list[ProviderWarning]]:
     """Problems and warnings: of the settings of each chain, including fallbacks, and of the judges."""
-    problems: list[AgentForgeError] = []
-    warnings: list[str] = []
+    problems: list[ProviderProblem] = []
+    warnings: list[ProviderWarning] = []
     for stage in stages:
         for choice in (*stage.chain, *_judge(plan, stage)):
             provider = registry[choice.type]
@@ -161,13 +172,13 @@ def _validate_settings(
                 found = provider.validate_settings(choice.model, choice.config)
             except ProviderUnusable as error:
                 problems += (
-                    InvalidSettings(f"stage {stage.id!r}: {one.message}", hint=one.hint)
+                    (choice.type, InvalidSettings(f"stage {stage.id!r}: {one.message}", hint=one.hint))
                     for one in (error, *error.others)
                 )
             else:
                 # The compiler has reported those about settings.
                 own = (text for text in found or () if not named_setting(text, choice))
-                warnings += (f"stage {stage.id!r}: {text}" for text in own)
+                warnings += ((choice.type, f"stage {stage.id!r}: {text}") for text in own)
     return problems, warnings
 
 
@@ -192,15 +203,16 @@ async def _unusable_sandboxes(
 
 def _unconfined(
     plan: Plan, stages: Iterable[StageNode], registry: RunProviders, *, sandboxed: bool
-) -> Iterator[AgentForgeError]:
+) -> Iterator[ProviderProblem]:
     # Also of providers that failed to initialize: another run may initialize them while this one is running.
     for stage in stages:
         for choice in stage.chain:
             if (provider := registry.known(choice.type)) is not None:
-                yield from _confinement_problems(stage, provider, sandboxed=sandboxed)
+                for problem in _confinement_problems(stage, provider, sandboxed=sandboxed):
+                    yield choice.type, problem
         judge = registry.known(plan.judge_of(stage).type) if isinstance(stage.termination, Judgment) else None
         if judge is not None and not sandboxed:
-            yield from _judge_problems(stage, judge)
+            yield from ((plan.judge_of(stage).type, problem) for problem in _judge_problems(stage, judge))
 
 
 def _confinement_problems(
@@ -222,11 +234,12 @@ def _confinement_problems(
 
 def _nested_sandboxes(
     stages: Iterable[StageNode], registry: RunProviders, sandboxes: Mapping[str, Sandbox]
-) -> Iterator[AgentForgeError]:
+) -> Iterator[ProviderProblem]:
     for stage in stages:
         for choice in stage.chain:
             if (provider := registry.known(choice.type)) is not None:
-                yield from _nesting_problems(stage, provider, choice, sandboxes)
+                for problem in _nesting_problems(stage, provider, choice, sandboxes):
+                    yield choice.type, problem
 
 
 def _nesting_problems(
@@ -261,16 +274,17 @@ def _unreadable_queue(stages: Iterable[StageNode], queue: Failure | None) -> Ite
             yield ProviderUnusable(f"stage {stage.id!r} ends when its queue is empty: {queue.message}")
 
 
-def _offline(stages: Iterable[StageNode], registry: RunProviders) -> Iterator[str]:
+def _offline(stages: Iterable[StageNode], registry: RunProviders) -> Iterator[ProviderWarning]:
     for stage in stages:
         if stage.sandbox is None or stage.sandbox.network or not _is_confined(stage):
             continue
-        known = filter(None, (registry.known(choice.type) for choice in stage.chain))
-        for provider in known:
-            if provider.name in ONLINE:
+        for choice in stage.chain:
+            provider = registry.known(choice.type)
+            if provider is not None and provider.name in ONLINE:
                 yield (
+                    choice.type,
                     f"stage {stage.id!r}: {provider.name} needs the network to reach its model, but the "
-                    "sandbox disables it; use `network: off` only for stages that run a command"
+                    "sandbox disables it; use `network: off` only for stages that run a command",
                 )
 
 
@@ -303,11 +317,11 @@ async def probe_providers(registry: Registry) -> Sequence[ProviderInfo]:
 
 def usable_judges(
     plan: Plan, registry: RunProviders, broken: Mapping[str, AgentForgeError], *, chooses: bool
-) -> tuple[Plan, list[AgentForgeError], list[str]]:
+) -> tuple[Plan, list[ProviderProblem], list[ProviderWarning]]:
     """The plan with a usable judge for each stage that needs one, why there is none, and notes on judges that
     were replaced."""
-    problems: list[AgentForgeError] = []
-    notes: list[str] = []
+    problems: list[ProviderProblem] = []
+    notes: list[ProviderWarning] = []
 
     def judged(stage: StageNode) -> StageNode:
         judge = plan.judge_of(stage)
@@ -316,11 +330,11 @@ def usable_judges(
         why = broken[judge.type]
         own = _own_judge(stage, registry, broken) if chooses else None
         if own is None:
-            problems.append(_without_judge(stage, judge, why))
+            problems.append((judge.type, _without_judge(stage, judge, why)))
             return stage
         model = f" / {own.model}" if own.model else ""
         reason = f"{judge.type} is not usable: {why.message}"
-        notes.append(f"stage {stage.id!r} is judged by {own.type}{model}, because {reason}")
+        notes.append((judge.type, f"stage {stage.id!r} is judged by {own.type}{model}, because {reason}"))
         return replace(stage, judge=own)
 
     return plan.with_stages(judged), problems, notes
