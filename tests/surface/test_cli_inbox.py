@@ -8,6 +8,8 @@ import time
 import pytest
 from tests.surface.terminal import ASK_ONCE, WRITE_RESULT, Project, wait_for
 
+from agentforge import SyncEngine
+
 APPROVE = "    approve: true\n"
 BUILD = f"build=echo visit >> made.txt; echo hard work; {WRITE_RESULT}"
 
@@ -86,6 +88,28 @@ def test_status_list_top_and_tail_show_who_must_answer_and_what_is_asked(waiting
     assert "    ‖ Approve the result of stage 'build'? (a person; asked Ns ago)" in listed
     assert "a person, Ns: Approve the result of stage 'build'?" in waiting.call("top", "--once").lines[1]
     assert "kind=approval of=person question=" in waiting.call("tail", "auth", "--no-follow").out
+
+
+@pytest.mark.parametrize(
+    ("agent", "extra", "is_asked", "command", "answer"),
+    [
+        (ASK_ONCE, "", "waiting for an answer", "answer auth sqlite", "sqlite"),
+        (WRITE_RESULT, APPROVE, "awaiting approval", "approve auth", "approve"),
+    ],
+)
+def test_a_run_with_the_name_of_one_that_waits_names_the_command_that_answers(
+    project: Project, agent: str, extra: str, is_asked: str, command: str, answer: str
+) -> None:
+    run = ("run", "-p", project.pipeline(f"plan={agent}", extra=extra), "-s", "auth")
+    project.call(*run)
+    refused, over = project.call(*run), "   (or --force to start over)"
+    assert refused.err == f"Error: Session 'auth' is {is_asked}.\n  hint: agentforge {command}{over}\n"
+    assert f"Last event: {is_asked} (" in project.call("status", "auth").out
+    SyncEngine(project.root, environ=project.environment({})).answer("auth", answer, drive=False)
+    refused = project.call(*run)
+    message = "Session 'auth' was answered, and not continued."
+    assert refused.err == f"Error: {message}\n  hint: agentforge recover auth{over}\n"
+    assert "awaiting_approval" not in project.call("status", "auth").out
 
 
 def test_question_is_waited_for_and_changes_no_total(project: Project) -> None:

@@ -33,7 +33,7 @@ from agentforge.model.errors import (
 )
 from agentforge.model.layout import lock_file
 from agentforge.model.session_name import session_argument, session_name
-from agentforge.model.status import RunStatus
+from agentforge.model.status import RunStatus, status_text
 from agentforge.ports.clock import Clock
 from agentforge.ports.process import Processes
 from agentforge.runtime.drafts import remove_run_drafts
@@ -42,6 +42,7 @@ from agentforge.runtime.state_folder import HeadKeeper
 from agentforge.runtime.state_writer import StateWriter
 from agentforge.runtime.supervision import has_living_program
 from agentforge.system import files
+from agentforge.views.request_commands import answer_commands
 
 log = logging.getLogger("agentforge.run")
 
@@ -208,7 +209,8 @@ class Leases:
     def _refuse_existing(self, session: str) -> None:
         if self._runs.log(session).is_held():
             raise active(self._runs, session)
-        status = self._runs.info(session).state.status
+        info = self._runs.info(session)
+        status, asked = info.state.status, info.state.open_requests
         if status is RunStatus.COMPLETED:
             raise RunExists(
                 f"Session {session!r} already completed.",
@@ -219,6 +221,11 @@ class Leases:
                 f"Session {session!r} was cancelled.",
                 hint="choose another name, or use --force to start over: the cancelled run is archived",
             )
+        if status is RunStatus.AWAITING_APPROVAL:
+            commands = [] if info.answered else answer_commands(session, asked, "agentforge")
+            then = (*commands, f"agentforge recover {session_argument(session)}")[0]
+            shown = "was answered, and not continued" if info.answered else f"is {status_text(status, asked)}"
+            raise RunExists(f"Session {session!r} {shown}.", hint=f"{then}   (or --force to start over)")
         shown = "is interrupted" if status is RunStatus.RUNNING else f"is {status.value}"
         raise RunExists(
             f"Session {session!r} {'failed' if status is RunStatus.FAILED else shown} and can be resumed.",

@@ -52,7 +52,7 @@ def status_rows(view: StatusView, now: datetime, zone: tzinfo) -> list[StatusRow
     rows.append(StatusRow("Started", f"{view.started_at.astimezone(zone):%Y-%m-%d %H:%M:%S}"))
     if view.last_event_at is not None:
         since = age((now - view.last_event_at).total_seconds())
-        rows.append(StatusRow("Last event", f"{view.last_event} ({since})"))
+        rows.append(StatusRow("Last event", f"{status_text(view.last_event or '', view.requests)} ({since})"))
     rows += _health(view)
     rows.append(StatusRow("Errors", str(view.errors), "bad" if view.errors else "plain"))
     rows.append(StatusRow("Duration", duration_text(view.duration_seconds, view.waited_seconds)))
