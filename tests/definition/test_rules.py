@@ -488,7 +488,7 @@ def test_a_pipeline_that_is_not_yaml_is_refused() -> None:
     [
         *(
             (key, "the maximum number of iterations is `runs`")
-            for key in ("max", "iterations", "max_iterations")
+            for key in ("max", "iterations", "max_iterations", "max_runs", "times", "count", "repeat")
         ),
         *((key, "use `retry.max_attempts`") for key in ("retries", "max_retries", "attempts")),
     ],
@@ -498,6 +498,14 @@ def test_other_names_of_runs_and_attempts_are_errors_with_ours(key: str, hint: s
     assert (diagnostic.severity, diagnostic.code, diagnostic.hint) == ("error", "misplaced-key", hint)
     block = f"nodes: [{{id: p, parallel: {{providers: [claude], stages: [{{id: a, prompt: x, {key}: 3}}]}}}}]"
     assert [one.hint for one in found(block)] == [hint]
+
+
+@pytest.mark.parametrize("key", ["max_runs", "times", "count", "repeat"])
+def test_other_names_of_the_runs_of_a_nested_pipeline_are_errors(key: str) -> None:
+    wrong = [
+        one for one in found(f"nodes: [{{id: a, pipeline: refine, {key}: 3}}]") if one.code == "misplaced-key"
+    ]
+    assert [one.hint for one in wrong] == ["how often the pipeline runs is `runs`"]
 
 
 def test_a_value_of_another_shape_is_refused_with_the_shape_that_fits() -> None:

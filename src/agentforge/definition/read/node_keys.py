@@ -287,6 +287,7 @@ PIPELINE_NODE = Table(
     unsupported=_UNSUPPORTED,
     misplaced={
         **dict.fromkeys(("approve", "limits", *OF_STAGES), "put it on a stage of that pipeline"),
+        **dict.fromkeys(("max_runs", "times", "count", "repeat"), "how often the pipeline runs is `runs`"),
         **OF_PIPELINE,
     },
 )

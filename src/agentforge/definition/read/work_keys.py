@@ -236,7 +236,10 @@ NOT_FOR_STAGES = {"checkpoint": "put it on the node that runs the stage", **_OF_
 
 # What other tools call these settings.
 OTHER_NAMES = {
-    **dict.fromkeys(("max", "iterations", "max_iterations"), "the maximum number of iterations is `runs`"),
+    **dict.fromkeys(
+        ("max", "iterations", "max_iterations", "max_runs", "times", "count", "repeat"),
+        "the maximum number of iterations is `runs`",
+    ),
     **dict.fromkeys(("retries", "max_retries", "attempts", "max_attempts"), "use `retry.max_attempts`"),
 }
 
