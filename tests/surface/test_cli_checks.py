@@ -70,7 +70,7 @@ def test_lint_takes_a_kind_a_name_or_a_file(project: Project) -> None:
     assert project.call("lint", file).code == 0
     missing = project.call("lint", "pipeline", "nosuch")
     assert missing.code == 2
-    assert "[ERROR] arguments: unknown-pipeline: " in missing.out
+    assert missing.err.startswith("Error: no pipeline named `nosuch`\n  hint: pipelines: ")
     assert project.call("lint", "nosuch").code == 2
     assert "expected `loop` or `pipeline`" in project.call("lint", "nosuch").err
 

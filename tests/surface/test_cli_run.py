@@ -375,7 +375,29 @@ def test_a_missing_file_and_a_folder_are_short_errors(project: Project) -> None:
         2,
         "Error: no pipeline file `nosuch.yaml`\n  hint: check the path\n",
     )
+    assert project.call("lint", "nosuch.yaml").err == missing.err
     assert folder.err == "Error: `adir.yaml` is a folder, not a pipeline file\n  hint: name a file in it\n"
+
+
+def test_a_stage_behind_run_gets_the_command_that_runs_it(project: Project) -> None:
+    assert project.call("run", "work").err.endswith("  hint: `agentforge work` runs the stage of that name\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "typed"),
+    [
+        (("work", "fix", "3", "--model"), "agentforge work"),
+        (("loop", "work", "fix", "--model"), "agentforge loop"),
+        (("run", "-p"), "agentforge run"),
+        (("logs", "--nosuch"), "agentforge logs"),
+        (("inbox", "show", "--nosuch"), "agentforge inbox show"),
+        (("-C",), "agentforge"),
+    ],
+)
+def test_hints_name_the_command_that_was_typed(
+    project: Project, arguments: tuple[str, ...], typed: str
+) -> None:
+    assert project.call(*arguments).err.endswith(f"  hint: see `{typed} --help`\n")
 
 
 def test_hints_name_the_stage_that_was_typed(project: Project) -> None:

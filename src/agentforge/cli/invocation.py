@@ -38,8 +38,8 @@ class Invocation:
         self.as_json = False
         self.log_level: str | None = None
         self.log_format: str | None = None
-        self.stage = ""
-        """The stage, if its name stands in the place of a command."""
+        self.word = ""
+        """The name of the command as it was typed, or of the stage in its place."""
         self.background: str | None = None
         """The session that this process drives in the background."""
 

@@ -177,13 +177,12 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        word = args[0]
+        word = invocation(ctx).word = args[0]
         command = self.get_command(ctx, word)
         if command is not None:
             return command.name, command, args[1:]
         stages = _stages(ctx, args)
         if word in stages:
-            invocation(ctx).stage = word
             loop = self.get_command(ctx, "loop")
             return "loop", loop, args
         if ctx.resilient_parsing:
@@ -256,7 +255,7 @@ def call(arguments: list[str], path: str = "agentforge") -> int:
         echo(*error.format_message().split("\n"))
         return exit_codes.FAILED if seen.name == SHELL_ENGINE_NAME and not arguments else exit_codes.USAGE
     except click.ClickException as error:
-        return show_usage_error(error, as_json=seen.as_json, program=_program(seen), stage=seen.stage)
+        return show_usage_error(error, as_json=seen.as_json, program=_program(seen), word=seen.word)
     except AgentForgeError as error:
         _record_failure(seen, error)
         return show_error(error, as_json=seen.as_json, program=_program(seen))

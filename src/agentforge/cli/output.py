@@ -201,13 +201,14 @@ def show_executions(executes: "Sequence[Execution]") -> None:
 
 
 def show_usage_error(
-    error: click.ClickException, *, as_json: bool, program: str = PROGRAM, stage: str = ""
+    error: click.ClickException, *, as_json: bool, program: str = PROGRAM, word: str = ""
 ) -> int:
-    """`stage`: whose name was given instead of `loop`."""
+    """`word`: the command, or the name of a stage that was given instead of `loop`."""
     context = getattr(error, "ctx", None)
-    typed = context.command_path if context else ""
-    typed = f"{typed.removesuffix('loop')}{stage}" if stage else typed
-    hint = getattr(error, "hint", "") or (f"see `{typed} --help`" if typed else "")
+    # An option without its value has no context.
+    path = context.command_path.removesuffix(" loop") if context else PROGRAM
+    typed = path if f" {word} " in f"{path} " else f"{path} {word}".rstrip()
+    hint = getattr(error, "hint", "") or f"see `{typed} --help`"
     message = error.format_message()
     if isinstance(error, click.NoSuchOption) and re.fullmatch(r"-\d", error.option_name):
         message = f"a number must be at least 1, got one that begins with '{error.option_name}'"

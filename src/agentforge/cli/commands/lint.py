@@ -10,7 +10,8 @@ from agentforge.cli import exit_codes
 from agentforge.cli.invocation import invocation, project_options
 from agentforge.cli.output import echo, echo_wrapped, note, print_json, styled, wrapped
 from agentforge.model.condition import condition_text
-from agentforge.model.diagnostic import Diagnostic, SourcePlace, listed
+from agentforge.model.diagnostic import ARGUMENTS, Diagnostic, SourcePlace, listed
+from agentforge.model.errors import DefinitionError
 from agentforge.views.graph import judged_stages
 from agentforge.views.lines.plan import hook_line, lint_lines
 from agentforge.views.text import counted, one_line
@@ -45,6 +46,8 @@ def lint(kind: str | None, name: str | None, strict: bool, static: bool) -> int:
     with open_engine(call := invocation()) as engine:
         found = [_with_hidden(one) for one in _targets(engine.definitions if static else engine, kind, name)]
         unread = engine.definitions.unread() if kind is None else {}
+    if len(found) == 1 and not call.as_json:
+        _refuse_missing(found[0])
     failed = [linted for linted in found if not linted.passed or (strict and linted.diagnostics)]
     if call.as_json:
         others = [{"file": name, "reason": why} for name, why in unread.items()]
@@ -63,6 +66,12 @@ def lint(kind: str | None, name: str | None, strict: bool, static: bool) -> int:
         if any(one.code == OF_THIS_MACHINE for linted in failed for one in linted.diagnostics):
             note(f"To validate only the files: {call.program} lint --static")
     return exit_codes.USAGE if failed else exit_codes.COMPLETED
+
+
+def _refuse_missing(linted: "LintResult") -> None:
+    """Raise the error of a name that nothing has, as `run` does."""
+    if linted.diagnostics and linted.diagnostics[0].place.file == ARGUMENTS:
+        raise DefinitionError(linted.diagnostics)
 
 
 def _targets(

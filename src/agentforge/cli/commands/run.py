@@ -5,7 +5,8 @@ from typing import Any
 
 import click
 
-from agentforge.cli.invocation import engine_options
+from agentforge import Definitions
+from agentforge.cli.invocation import engine_options, invocation
 from agentforge.cli.run_options import definition_of, options_for, taken
 from agentforge.cli.start import start_attached
 from agentforge.cli.trust import trust_option
@@ -34,8 +35,13 @@ def run(
     Ctrl-C lets the agent finish its iteration and pauses the run; `agentforge resume` resumes it.
     """
     if context.args:
+        word, hint = quote(context.args[0]), ""
         error = click.UsageError(f"unexpected extra argument '{context.args[0]}'", context)
-        error.hint = f"`agentforge run -p {quote(context.args[0])}` runs a pipeline"  # type: ignore[attr-defined]
+        if pipeline is None:
+            hint = f"`agentforge run -p {word}` runs a pipeline"
+        if context.args[0] in Definitions(invocation().root).stage_names():
+            hint = f"`agentforge {word}` runs the stage of that name"
+        error.hint = hint  # type: ignore[attr-defined]
         raise error
     if pipeline is None:
         raise click.UsageError(
