@@ -9,7 +9,9 @@ from tests.sdk.projects import Gate, engine, node, pipeline, run
 
 from agentforge.app.providers import registry
 from agentforge.app.providers.registry import Registry
+from agentforge.app.results import RunResult
 from agentforge.model.errors import AgentForgeError, InvalidRequest, ProviderUnusable, UnknownProvider
+from agentforge.ports.provider import Capabilities, ExecuteRequest, ExecuteResult
 from agentforge.sdk.engine import Engine
 from agentforge.testing import ScriptedProvider
 from agentforge.testing.scripted_provider import crashes, says
@@ -344,3 +346,70 @@ def test_provider_without_methods_is_refused_with_their_names(
     with pytest.raises(AgentForgeError, match=missing):
         run(main())
     assert caplog.records == []
+
+
+class SaysFive(ScriptedProvider):
+    def capabilities(self) -> Capabilities:
+        return 5  # type: ignore[return-value]
+
+
+class Raises(ScriptedProvider):
+    def capabilities(self) -> Capabilities:
+        raise KeyError("x")
+
+
+class SyncInit(ScriptedProvider):
+    def init(self) -> None:  # type: ignore[override]
+        pass
+
+
+class SyncExecute(ScriptedProvider):
+    def execute(self, request: ExecuteRequest) -> ExecuteResult:  # type: ignore[override]
+        return ExecuteResult()
+
+    def shutdown(self) -> None:  # type: ignore[override]
+        pass
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (SaysFive, "provider 'bad': `capabilities` returned int, not Capabilities"),
+        (Raises, "provider 'bad': `capabilities` raised KeyError: 'x'"),
+        (SyncInit, "provider 'bad': `init` is not async"),
+    ],
+)
+@pytest.mark.parametrize("registered", [True, False])
+def test_provider_with_a_method_of_another_shape_is_refused_with_its_name(
+    kind: type[ScriptedProvider],
+    message: str,
+    registered: bool,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bad = kind([], name="bad")
+
+    async def main() -> None:
+        async with Engine(tmp_path, providers={} if registered else {"bad": bad}) as sdk:
+            if registered:
+                await sdk.register_provider("bad", bad)
+            await sdk.run(pipeline({**node("plan"), "provider": "bad"}), session="s")
+
+    with pytest.raises(AgentForgeError, match=message):
+        run(main())
+    assert caplog.records == []
+
+
+def test_synchronous_execute_fails_the_attempt_with_what_to_write(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> RunResult:
+        async with Engine(tmp_path, providers={"bad": SyncExecute([], name="bad")}) as sdk:
+            return await sdk.run(
+                pipeline({**node("plan"), "provider": "bad", "retry": {"max_attempts": 1}}), session="s"
+            )
+
+    result = run(main())
+    assert (result.status, result.error_type) == ("failed", "provider_crashed")
+    assert "bad: `execute` is not async" in (result.error or "")
+    assert [record for record in caplog.records if record.exc_info] == []

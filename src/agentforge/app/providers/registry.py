@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
+from inspect import isawaitable
 from typing import NoReturn
 
 from agentforge.app.providers.offers import Offer
@@ -208,6 +209,17 @@ def _complete(name: str, provider: Provider) -> Provider:
             f"provider {name!r} is incomplete: {type(provider).__name__} lacks {', '.join(missing)}",
             hint="add what `agentforge.provider.Provider` declares; docs/sdk.md has an example",
         )
+    try:
+        found: object = provider.capabilities()
+    except Exception as error:
+        raise ProviderUnusable(
+            f"provider {name!r}: `capabilities` raised {type(error).__name__}: {error}"
+        ) from error
+    if not isinstance(found, Capabilities):
+        raise ProviderUnusable(
+            f"provider {name!r}: `capabilities` returned {type(found).__name__}, not Capabilities",
+            hint="return `agentforge.provider.Capabilities()`; docs/sdk.md has an example",
+        )
     return provider
 
 
@@ -236,7 +248,12 @@ async def _init(name: str, provider: Provider, seconds: float) -> None:
     limit = WorkLimit(seconds)
     try:
         async with limit:
-            await provider.init()
+            returned: object = provider.init()
+            if not isawaitable(returned):
+                raise ProviderUnusable(
+                    f"provider {name!r}: `init` is not async", hint="write `async def init`"
+                )
+            await returned
     except TimeoutError:
         if not limit.expired():
             raise
@@ -250,7 +267,9 @@ async def shut_down(name: str, provider: Provider) -> None:
     """Shut down the provider; a failure or timeout is only logged."""
     try:
         async with WorkLimit(SHUTDOWN_SECONDS):
-            await provider.shutdown()
+            returned: object = provider.shutdown()
+            if isawaitable(returned):
+                await returned
     except Exception:
         log.exception("provider %s failed to shut down", name)
 

@@ -7,6 +7,7 @@ A call is started at most once, as its claim file ensures. So everything here is
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from inspect import isawaitable
 from time import monotonic
 from typing import TypeGuard
 
@@ -286,7 +287,8 @@ async def _execute(call: ProviderCall, provider: Provider, request: ExecuteReque
     limit = WorkLimit(seconds)
     try:
         async with limit:
-            ended = await provider.execute(request)
+            returned: object = provider.execute(request)
+            ended = await returned if isawaitable(returned) else _not_async(call)
     except Exception as error:
         ended = ExecuteResult(duration_ms=int((monotonic() - began) * 1000), failure=_raised(call, error))
     ended = checked(ended, call.by.type)
@@ -295,6 +297,11 @@ async def _execute(call: ProviderCall, provider: Provider, request: ExecuteReque
         message = f"stage {call.stage!r} took longer than {seconds:g} s"
         ended = replace(ended, failure=Failure(FailureKind.ITERATION_TIMEOUT, message))
     return Finished(ended, agent_session=_session_of(provider, ended))
+
+
+def _not_async(call: ProviderCall) -> ExecuteResult:
+    message = f"{call.by.type}: `execute` is not async: write `async def execute`"
+    return ExecuteResult(failure=Failure(FailureKind.PROVIDER_CRASHED, message))
 
 
 def _interpret(call: ProviderCall, provider: ProcessProvider, record: ExitRecord) -> ExecuteResult:
