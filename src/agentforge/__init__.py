@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     from agentforge.app.results import RunResult as RunResult
     from agentforge.app.results import RunRow as RunRow
     from agentforge.app.results import ShownStatus as ShownStatus
+    from agentforge.app.runs.assembly import EngineOptions as EngineOptions
     from agentforge.app.runs.caller import refuse_agent as refuse_agent
     from agentforge.app.runs.lookup import Runs as Runs
     from agentforge.app.runs.lookup import Tail as Tail
     from agentforge.app.runs.overview import Overview as Overview
     from agentforge.app.runs.removal import OutdatedRuns as OutdatedRuns
     from agentforge.app.runs.replay import CourseComparison as CourseComparison
-    from agentforge.app.runs.runner import EngineOptions as EngineOptions
     from agentforge.app.runs.work import RunChange as RunChange
     from agentforge.app.runs.work import RunWork as RunWork
     from agentforge.app.starter import ProjectSurvey as ProjectSurvey
@@ -201,7 +201,7 @@ _HOME = {
     "app.runs.lookup": ("Runs", "Tail"),
     "app.runs.overview": ("Overview",),
     "app.runs.removal": ("OutdatedRuns",),
-    "app.runs.runner": ("EngineOptions",),
+    "app.runs.assembly": ("EngineOptions",),
     "app.runs.work": ("RunChange", "RunWork"),
     "app.starter": ("ProjectSurvey", "StarterFiles", "examine_project", "init_project"),
     "definition.compiler": ("Compiled", "PipelineSource"),

@@ -246,7 +246,7 @@ def test_missing_packages_are_named_with_the_way_to_install_them(tmp_path: Path)
 
 def test_nothing_heavy_is_imported_to_offer_the_provider() -> None:
     script = (
-        "import sys; from agentforge.adapters.providers.builtin import builtin_providers; "
+        "import sys; from agentforge.app.providers.offers import builtin_providers; "
         "builtin_providers({})['api'].validate(); "
         "print([name for name in ('pydantic', 'pydantic_ai', 'anthropic', 'openai', 'jsonschema') "
         "if name in sys.modules])"

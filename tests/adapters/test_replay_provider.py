@@ -14,9 +14,9 @@ import pytest
 import yaml
 
 from agentforge.adapters.providers import replay_player
-from agentforge.adapters.providers.builtin import builtin_providers
 from agentforge.adapters.providers.replay import ReplayConfig, ReplayProvider, load_cassette
 from agentforge.adapters.providers.replay_player import NO_EXCHANGE, STEP_FAILED
+from agentforge.app.providers.offers import builtin_providers
 from agentforge.model.cassette import VERSION, ExchangeKind, ExchangeQuery, Say, parse_cassette
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.failure import FailureKind

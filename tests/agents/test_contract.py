@@ -8,7 +8,7 @@ import pytest
 from tests.agents.clis import programs
 from tests.agents.trial import PATIENCE, Trial
 
-from agentforge.adapters.providers.builtin import builtin_providers
+from agentforge.app.providers.offers import builtin_providers
 from agentforge.ports.provider import Provider
 from agentforge.testing.model_server import Script, Turn
 from agentforge.testing.provider_contract import ProcessProviderContract

@@ -12,8 +12,8 @@ from tests.sdk.projects import engine, node, pipeline, run
 from agentforge.adapters.providers.cli import CliAgent
 from agentforge.adapters.providers.codex import CODEX
 from agentforge.adapters.providers.command import CommandProvider
-from agentforge.app.providers.pinned import RunProviders
 from agentforge.app.providers.readiness import examine
+from agentforge.app.providers.registry import RunProviders
 from agentforge.definition.compiler import Compiled
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.failure import FailureKind

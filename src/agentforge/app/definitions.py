@@ -128,8 +128,8 @@ class Definitions:
     def _check_settings(self) -> SettingsCheck | None:
         """Asks the providers whose code is ours; none in mock mode."""
         from agentforge.app.providers.offers import find_offers
+        from agentforge.app.providers.readiness import settings_check
         from agentforge.app.providers.registry import Registry
-        from agentforge.app.providers.settings import settings_check
 
         if self._known_providers is None:
             return None

@@ -12,11 +12,10 @@ from agentforge.adapters.cli_agents.program import find_program
 from agentforge.adapters.host import probe as host_probe
 from agentforge.adapters.host.file_systems import why_not_local
 from agentforge.adapters.host.probe import model_server
-from agentforge.adapters.providers.builtin import builtin_providers
 from agentforge.adapters.providers.mock import is_mock_mode
 from agentforge.app.hook_probes import hook_probes
 from agentforge.app.providers.logins import agent_login
-from agentforge.app.providers.offers import BASES, Offer, find_offers
+from agentforge.app.providers.offers import BASES, Offer, builtin_providers, find_offers
 from agentforge.app.results import GROUPS, Probe
 from agentforge.app.variable_probes import variable_probes
 from agentforge.app.wiring import sandboxes

@@ -9,19 +9,23 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from agentforge.adapters.httpx_webhooks import HttpxWebhooks
 from agentforge.app.hook_context import HookContexts
 from agentforge.definition.compiler import INLINE
+from agentforge.model.cassette import Cassette
 from agentforge.model.errors import HookMissing, InvalidRequest
 from agentforge.model.event import Event
 from agentforge.model.hook import CALL_POINTS, POINTS, Hook, HookPoint, HookResult, OnFailure, OnLost
-from agentforge.model.layout import RunLayout
 from agentforge.model.plan import Plan
 from agentforge.model.plan_limits import MAX_HOOKS, MAX_SECONDS, MAX_YAML_HOOKS
 from agentforge.model.session_name import session_argument
 from agentforge.model.state import RunSettings
 from agentforge.model.task import HookTask
+from agentforge.ports.clock import Clock
 from agentforge.runtime.journal import Journal
-from agentforge.runtime.tasks.hook import HookCalls
+from agentforge.runtime.played_hooks import PlayedHooks
+from agentforge.runtime.tasks.call import Calls, TaskContext
+from agentforge.runtime.tasks.hook import HookCalls, HookPerformer
 from agentforge.system.deadline import call_within
 
 OF_STAGES = frozenset(POINTS) - {"session_start", "session_end", *CALL_POINTS}
@@ -123,12 +127,31 @@ class HookRegistry:
                 f"session {session!r} needs hooks that this program doesn't have: {named}", hint=hint
             )
 
-    def calls(self, journal: Journal, layout: RunLayout, events: Callable[[], Iterator[Event]]) -> HookCalls:
-        """The functions for one run. `events` reads its log."""
-        if not self._functions or not journal.plan.program_hooks:
-            return {}
-        contexts = HookContexts(journal, layout, events)
-        return {id: _call(function, contexts) for id, function in self._functions.items()}
+    def performer(
+        self,
+        context: TaskContext,
+        journal: Journal,
+        clock: Clock,
+        *,
+        scripts: Calls,
+        load: Callable[[], Cassette],
+        events: Callable[[], Iterator[Event]],
+    ) -> HookPerformer:
+        """Calls the hooks of a run. `load`: the cassette of a replay. `events` reads the log of the run."""
+        calls: HookCalls = {}
+        if self._functions and journal.plan.program_hooks:
+            contexts = HookContexts(journal, context.layout, events)
+            calls = {id: _call(function, contexts) for id, function in self._functions.items()}
+        return HookPerformer(
+            context,
+            journal.model.history,
+            clock,
+            scripts=scripts,
+            webhooks=HttpxWebhooks(),
+            calls=calls,
+            played=PlayedHooks(journal.plan, load) if context.is_replay else None,
+            environ=context.environ,
+        )
 
 
 def _name(function: HookFunction, given: str | None) -> str:

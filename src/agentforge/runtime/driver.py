@@ -8,7 +8,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -31,6 +31,9 @@ from agentforge.runtime.requests import record_answers
 from agentforge.runtime.state_folder import HeadKeeper
 from agentforge.runtime.state_writer import StateWriter
 from agentforge.runtime.tasks.performer import Immediate, Performer
+
+if TYPE_CHECKING:
+    from agentforge.runtime.escalations import EscalationWriter
 
 log = logging.getLogger("agentforge.run")
 
@@ -72,17 +75,6 @@ class Performers(Struct, frozen=True):
     waited_for: Mapping[TaskKind, Performer]
 
 
-class WrittenView(Protocol):
-    """Files outside the run directory that follow the log."""
-
-    @property
-    def is_due(self) -> bool: ...
-
-    def write(self) -> None:
-        """Called when the events are durable."""
-        ...
-
-
 class _Outcome(Struct, frozen=True):
     work: Work
     fact: f.AnyFact
@@ -98,7 +90,7 @@ class Driver:
         keeper: HeadKeeper,
         secrets: SecretReferences = NO_SECRETS,
         played: PlayedAnswers | None = None,
-        view: WrittenView | None = None,
+        view: "EscalationWriter | None" = None,
     ) -> None:
         self._journal = journal
         self._view = view

@@ -12,16 +12,14 @@ from typing import Any, ClassVar, Unpack
 from msgspec.structs import replace
 
 from agentforge.app.definitions import DefinitionKind, Definitions, LintResult
-from agentforge.app.hooks import HookRegistry
-from agentforge.app.providers.offers import find_offers, refuse_untrusted
-from agentforge.app.providers.pinned import RunProviders
-from agentforge.app.providers.readiness import ProviderInfo, Readiness, probe_providers
-from agentforge.app.providers.registry import Registry
-from agentforge.app.providers.settings import settings_check
+from agentforge.app.providers.offers import refuse_untrusted
+from agentforge.app.providers.readiness import ProviderInfo, Readiness, probe_providers, settings_check
+from agentforge.app.providers.registry import RunProviders
 from agentforge.app.recording import Recording, Replay, is_cassette_file
 from agentforge.app.results import OpenRequest, RunInfo, RunResult, RunRow
 from agentforge.app.runs import controls
 from agentforge.app.runs.answers import Response, open_requests, respond
+from agentforge.app.runs.assembly import STOP_GRACE, EngineOptions, EngineParts
 from agentforge.app.runs.context import RunContext
 from agentforge.app.runs.leases import Leases
 from agentforge.app.runs.lookup import Runs, Tail
@@ -29,11 +27,10 @@ from agentforge.app.runs.recompile import recompiled
 from agentforge.app.runs.removal import OutdatedRuns, outdated_runs, remove_run
 from agentforge.app.runs.replay import CourseComparison, compare_course, compiled_for_replay
 from agentforge.app.runs.resume import recover_run, resume_run, validate_resume
-from agentforge.app.runs.runner import STOP_GRACE, EngineOptions, Runner
+from agentforge.app.runs.runner import Runner
 from agentforge.app.runs.start import run_settings, start_run, validate_start
 from agentforge.app.runs.trust import Trust
 from agentforge.app.runs.work import RunWork
-from agentforge.app.wiring import local_processes
 from agentforge.definition.compiler import Compiled, PipelineSource, compile_pipeline, compile_stage
 from agentforge.definition.settings_check import SettingsCheck
 from agentforge.model.errors import InvalidRequest
@@ -66,13 +63,12 @@ class Engine(HookDecorators):
         self.runs = runs = Runs(workdir, self.environ)
         self.project = runs.project
         self.definitions = Definitions(self.project, self.environ)
-        self._registry = Registry(lambda: find_offers(self.project, self.environ), options["providers"])
-        self._clock = options["clock"]
-        self._hooks = HookRegistry(options["hook_errors"])
-        processes, trust = local_processes(), Trust(runs)
-        leases = Leases(runs, processes, options["clock"], trust)
-        self._runner = Runner(runs, leases, self._registry, self._hooks, processes=processes, options=options)
-        self._context = RunContext(runs, leases, trust, self._runner, processes, options["clock"])
+        self._parts = parts = EngineParts(runs, options)
+        self._registry, self._hooks, self._clock = parts.registry, parts.hooks, parts.clock
+        trust = Trust(runs)
+        leases = Leases(runs, parts.processes, parts.clock, trust)
+        self._runner = Runner(parts, leases)
+        self._context = RunContext(runs, leases, trust, self._runner, parts.processes, parts.clock)
 
     async def __aenter__(self) -> "Engine":
         return self
@@ -130,7 +126,7 @@ class Engine(HookDecorators):
             assert pipeline is not None
             compiled = compile_pipeline(sources, pipeline, session, overrides, passes=passes, **known)
         described = [name for name in compiled.plan.descriptions if not self._registry.is_registered(name)]
-        if not self._runner.is_mock:
+        if not self._parts.is_mock:
             refuse_untrusted(described, self.project, self.environ)
         return replace(compiled, plan=self._hooks.pinned(compiled.plan))
 
@@ -419,7 +415,7 @@ class Engine(HookDecorators):
 
     @property
     def _check_settings(self) -> SettingsCheck | None:
-        return None if self._runner.is_mock else settings_check(self._registry.known)
+        return None if self._parts.is_mock else settings_check(self._registry.known)
 
     def _permissions(self, plan: Plan) -> dict[str, tuple[str, ...]]:
         providers = RunProviders(self._registry, plan, self.environ)

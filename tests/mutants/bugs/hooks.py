@@ -34,11 +34,11 @@ BUGS = (
     ),
     Bug(NOTIFICATIONS, "a command that fails counts as sent", "_run", "done.code != 0", "False", SENT),
     Bug(
-        RUNNER,
+        NOTIFICATIONS,
         "a replay notifies",
-        "Runner._notifier",
-        "() if is_replay else channels(journal.plan, *here)",
-        "channels(journal.plan, *here)",
+        "notifier_of",
+        "() if is_replay else channels(journal.plan, environ, project, sandboxes)",
+        "channels(journal.plan, environ, project, sandboxes)",
         SENT,
     ),
     Bug(

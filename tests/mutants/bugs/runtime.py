@@ -29,7 +29,7 @@ PROOF = "agentforge.runtime.run_proof"
 RECORDING = "agentforge.runtime.recorder"
 REQUESTS = "agentforge.runtime.requests"
 RESUME = "agentforge.app.runs.resume"
-RUNNER = "agentforge.app.runs.runner"
+ASSEMBLY = "agentforge.app.runs.assembly"
 STATE = "agentforge.runtime.state_writer"
 
 LIVING = ("tests/surface/test_locks.py", "tests/runtime/test_living_programs.py")
@@ -177,9 +177,9 @@ BUGS = (
         ORDER,
     ),
     Bug(
-        RUNNER,
+        ASSEMBLY,
         "the view of requests lacks what was recorded before the run is driven",
-        "Runner._escalations",
+        "_escalations",
         "journal.wait_for_disk()",
         "pass",
         ("tests/sdk/test_escalations.py",),

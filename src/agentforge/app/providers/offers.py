@@ -3,12 +3,14 @@
 A project describes its own in `.agentforge/providers/NAME.yaml`: one agent CLI per file.
 """
 
+import inspect
 import logging
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, Literal
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Literal, NoReturn
 
 import msgspec
 from msgspec import Struct
@@ -16,19 +18,21 @@ from msgspec import Struct
 from agentforge.adapters.cli_agents.command_line import problems
 from agentforge.adapters.cli_agents.description import AgentCli, Words
 from agentforge.adapters.cli_agents.settings import describe_error
-from agentforge.adapters.providers.builtin import builtin_providers
+from agentforge.adapters.providers.api import ApiProvider
 from agentforge.adapters.providers.claude import CLAUDE
-from agentforge.adapters.providers.cli import FORMATS, CliAgent
+from agentforge.adapters.providers.cli import FORMATS, CliAgent, InlineCli
 from agentforge.adapters.providers.codex import CODEX
-from agentforge.adapters.providers.entry_points import offered_providers
+from agentforge.adapters.providers.command import CommandProvider
 from agentforge.adapters.providers.gemini import GEMINI
+from agentforge.adapters.providers.mock import MockProvider
 from agentforge.adapters.providers.opencode import OPENCODE
+from agentforge.adapters.providers.replay import ReplayProvider
 from agentforge.definition.read.values import as_data, as_text
 from agentforge.definition.report import Report
 from agentforge.definition.yaml.parser import SourceText, parse_mapping
 from agentforge.definition.yaml.tree import Entry, Keyed, Listed, Tree
 from agentforge.model.diagnostic import SourcePlace, choice
-from agentforge.model.errors import InvalidSettings, ProviderUnusable, StorageFailed
+from agentforge.model.errors import AgentForgeError, InvalidSettings, ProviderUnusable, StorageFailed
 from agentforge.model.layout import PROVIDERS
 from agentforge.ports.provider import Provider
 from agentforge.ports.sources import MAX_SOURCE_BYTES
@@ -38,6 +42,10 @@ from agentforge.version import __version__
 
 log = logging.getLogger("agentforge.providers")
 
+GROUP = "agentforge.providers"
+"""Of the entry points of packages."""
+METHODS = ("init", "execute", "shutdown", "capabilities", "validate")
+"""What a provider must have besides its name."""
 Origin = Literal["registered", "project", "entry point", "built in"]
 LIKE = "like"
 """The key that names the CLI whose description this one extends."""
@@ -60,21 +68,37 @@ class Offer(Struct, frozen=True):
 
 def find_offers(project: str, environ: Mapping[str, str]) -> dict[str, Offer]:
     """By name. Providers of the project override those of packages, and both override built-in ones."""
-    found = {name: _builtin(name, provider) for name, provider in builtin_providers(environ).items()}
-    builtin = frozenset(found)
+    builtin = builtin_providers(environ)
+    found = {
+        name: Offer(name, "built in", f"agentforge {__version__}", partial(builtin.__getitem__, name))
+        for name in builtin
+    }
     for name, offered in offered_providers().items():
         load = partial(offered.load, environ)
         found[name] = Offer(name, "entry point", offered.place, load, shadows=name in builtin)
     for name, file in find_described(project).items():
         make: Callable[[], Provider] = partial(described_provider, project, name, file, environ)
         if name in builtin and not is_trusted(project, environ):
-            make = partial(_refuse, name, file)
+            make = partial(_raise, untrusted(name, file))
         found[name] = Offer(name, "project", file, make, shadows=name in builtin)
     return found
 
 
-def _refuse(name: str, file: str) -> Provider:
-    raise untrusted(name, file)
+def builtin_providers(environ: Mapping[str, str]) -> dict[str, Provider]:
+    """Those that need no registration: new instances by name. Their agents inherit `environ`."""
+    providers: tuple[Provider, ...] = (
+        *(CliAgent(cli, environ) for cli in BASES.values()),
+        InlineCli(environ),
+        ApiProvider(environ),
+        CommandProvider(environ),
+        MockProvider(environ),
+        ReplayProvider(environ),
+    )
+    return {provider.name: provider for provider in providers}
+
+
+def _raise(error: ProviderUnusable) -> NoReturn:
+    raise error
 
 
 def refuse_untrusted(names: Iterable[str], project: str, environ: Mapping[str, str]) -> None:
@@ -95,8 +119,7 @@ def untrusted_files(project: str, environ: Mapping[str, str]) -> dict[str, str]:
     return {name: described[name] for name in sorted(shadows)}
 
 
-def _builtin(name: str, provider: Provider) -> Offer:
-    return Offer(name, "built in", f"agentforge {__version__}", lambda: provider)
+# -- descriptions
 
 
 def find_described(project: str) -> dict[str, str]:
@@ -220,6 +243,83 @@ def _base(like: Entry | None, report: Report) -> AgentCli | None:
         report.error("bad-value", named.at, f"`{LIKE}`: unknown CLI {named.value!r}", hint)
     return BASES.get(named.value) if named else None
 
+
+# -- packages
+
+
+class Offered(Struct, frozen=True):
+    """A provider of installed packages: found by their metadata, loaded only when it is used."""
+
+    name: str
+    entries: tuple[EntryPoint, ...]
+    """More than one only if several packages use the name."""
+
+    @property
+    def place(self) -> str:
+        return " and ".join(dict.fromkeys(_distribution(entry) for entry in self.entries))
+
+    def load(self, environ: Mapping[str, str]) -> Provider:
+        """Raises ProviderUnusable with the package and the cause for any error in its code."""
+        if len(self.entries) > 1:
+            raise ProviderUnusable(
+                f"provider {self.name!r} is offered by several packages: {self.place}",
+                hint="uninstall all but one of them",
+            )
+        entry = self.entries[0]
+        try:
+            return _made(entry, environ)
+        except AgentForgeError as error:
+            raise _unusable(entry, error.message, error.hint) from error
+        except (Exception, SystemExit) as error:
+            raise _unusable(entry, f"{type(error).__name__}: {error}") from error
+
+
+def offered_providers() -> dict[str, Offered]:
+    """By name; the packages themselves are not imported."""
+    found: dict[str, dict[tuple[str, str], EntryPoint]] = {}
+    for entry in entry_points(group=GROUP):
+        # A package may be on the path twice.
+        found.setdefault(entry.name, {}).setdefault((_project(entry), entry.value), entry)
+    return {name: Offered(name, tuple(entries.values())) for name, entries in found.items()}
+
+
+def _made(entry: EntryPoint, environ: Mapping[str, str]) -> Provider:
+    make = entry.load()
+    if not callable(make):
+        raise ProviderUnusable(f"`{entry.value}` must be a class or a function that returns a provider")
+    provider = make(environ=dict(environ)) if _takes_environ(make) else make()
+    missing = [member for member in ("name", *METHODS) if not hasattr(provider, member)]
+    if missing:
+        lacking = ", ".join(f"`{member}`" for member in missing)
+        raise ProviderUnusable(f"`{entry.value}` doesn't return a provider: it has no {lacking}")
+    made: Provider = provider
+    return made
+
+
+def _takes_environ(make: Callable[..., Any]) -> bool:
+    try:
+        return "environ" in inspect.signature(make).parameters
+    except (TypeError, ValueError):
+        # A builtin without a signature.
+        return False
+
+
+def _project(entry: EntryPoint) -> str:
+    return entry.dist.name if entry.dist else ""
+
+
+def _distribution(entry: EntryPoint) -> str:
+    return f"{entry.dist.name} {entry.dist.version}" if entry.dist else "an unnamed package"
+
+
+def _unusable(entry: EntryPoint, cause: str, hint: str = "") -> ProviderUnusable:
+    return ProviderUnusable(
+        f"provider {entry.name!r} of {_distribution(entry)} can't be loaded: {cause}",
+        hint=hint or f"repair or uninstall {_project(entry) or 'the package'} (entry point `{entry.value}`)",
+    )
+
+
+# -- trust
 
 TRUST_VARIABLE = "AGENTFORGE_TRUST_PROJECT"
 TRUST_FILE = os.path.join("agentforge", "trusted-projects")

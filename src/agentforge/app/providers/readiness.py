@@ -4,19 +4,24 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.app.providers.offers import Origin
-from agentforge.app.providers.pinned import RunProviders
-from agentforge.app.providers.registry import Registry
+from agentforge.app.providers.registry import Registry, RunProviders
 from agentforge.definition.precedence import JUDGE_PROVIDER
-from agentforge.definition.settings_check import named_setting
+from agentforge.definition.settings_check import (
+    SettingProblem,
+    SettingsCheck,
+    is_of_definition,
+    named_setting,
+)
 from agentforge.model.diagnostic import Diagnostic, Severity, SourcePlace
 from agentforge.model.errors import AgentForgeError, InvalidSettings, ProviderUnusable
 from agentforge.model.failure import Failure
+from agentforge.model.key_hosts import HINT as KEY_HOSTS_HINT
 from agentforge.model.plan import Judgment, Plan, ProviderChoice, Queue, StageNode
 from agentforge.ports.provider import BuildsSandbox, Capabilities, Provider, ValidatesSettings
 from agentforge.ports.sandbox import Sandbox
@@ -290,6 +295,30 @@ def _offline(stages: Iterable[StageNode], registry: RunProviders) -> Iterator[Pr
 
 def _is_confined(stage: StageNode) -> bool:
     return stage.sandbox is not None and stage.sandbox.type != "none"
+
+
+def settings_check(known: Callable[[str], Provider | None]) -> SettingsCheck:
+    """For the compiler: asks providers about the models and settings of a definition. `known`: the provider
+    of a name, or None if it is missing or can't be created."""
+
+    def check(choice: ProviderChoice) -> Iterator[SettingProblem]:
+        provider = known(choice.type)
+        if not isinstance(provider, ValidatesSettings):
+            return
+        try:
+            warnings = provider.validate_settings(choice.model, choice.config) or ()
+        except ProviderUnusable as error:
+            warnings = error.doubts
+            for one in (error, *error.others):
+                # Which hosts may get a key depends on the environment.
+                if is_of_definition(one.message, choice) and one.hint != KEY_HOSTS_HINT:
+                    yield SettingProblem(one.message, one.hint)
+        # The others are about this machine, such as a missing key.
+        for text in warnings:
+            if named_setting(text, choice):
+                yield SettingProblem(text, is_error=False)
+
+    return check
 
 
 class ProviderInfo(Struct, frozen=True):

@@ -1,4 +1,5 @@
-"""The providers of an engine: each is initialized and validated once, and shut down with the engine."""
+"""The providers of an engine, each initialized and validated once and shut down with the engine; and those of
+one run, which are the same apart from those that its plan describes."""
 
 import asyncio
 import logging
@@ -7,10 +8,14 @@ from functools import cached_property
 from inspect import isawaitable
 from typing import NoReturn
 
-from agentforge.app.providers.offers import Offer
+from agentforge.adapters.providers.cli import CliAgent
+from agentforge.app.providers.logins import agent_login
+from agentforge.app.providers.offers import METHODS, Offer, provider_from
+from agentforge.definition.yaml.parser import SourceText
 from agentforge.model.diagnostic import choice
 from agentforge.model.errors import AgentForgeError, InvalidRequest, ProviderUnusable, UnknownProvider
 from agentforge.model.failure import Failure, FailureKind
+from agentforge.model.plan import Plan
 from agentforge.ports.provider import (
     Capabilities,
     ExecuteRequest,
@@ -25,8 +30,6 @@ from agentforge.system.work_limit import WorkLimit
 log = logging.getLogger("agentforge.providers")
 INIT_SECONDS = 60.0
 SHUTDOWN_SECONDS = 10.0
-METHODS = ("init", "execute", "shutdown", "capabilities", "validate")
-"""What a provider must have besides its name."""
 
 
 class Registry:
@@ -198,6 +201,74 @@ class Registry:
             # A package that overrides a built-in provider may be a surprise.
             level = logging.WARNING if offer.origin == "entry point" else logging.INFO
             log.log(level, "provider %s comes from %s, which overrides the built-in one", name, offer.place)
+
+
+class RunProviders:
+    """The providers of one run: those that its plan describes, and for all others the engine's."""
+
+    def __init__(self, registry: Registry, plan: Plan, environ: Mapping[str, str]) -> None:
+        self._registry = registry
+        self._environ = environ
+        self._pinned: dict[str, CliAgent] = {}
+        self._broken: dict[str, AgentForgeError] = {}
+        for name, text in plan.descriptions.items():
+            if not registry.is_registered(name):
+                self._describe(name, text, environ)
+
+    def _describe(self, name: str, text: str, environ: Mapping[str, str]) -> None:
+        try:
+            self._pinned[name] = provider_from(SourceText(f"{name}.yaml", text), name, environ)
+        except AgentForgeError as error:
+            self._broken[name] = error
+
+    def __getitem__(self, name: str) -> Provider:
+        """The provider, or a placeholder that raises the reason if it isn't usable."""
+        if name in self._broken:
+            return Unusable(name, self._broken[name], self._pinned.get(name))
+        return self._pinned[name] if name in self._pinned else self._registry[name]
+
+    @property
+    def locks(self) -> Mapping[str, asyncio.Lock]:
+        return self._registry.locks
+
+    def known(self, name: str) -> Provider | None:
+        """The provider, usable or not, or None if it can't be created."""
+        if name in self._pinned or name in self._broken:
+            return self._pinned.get(name)
+        return self._registry.known(name)
+
+    def permissions(self, names: Iterable[str]) -> dict[str, tuple[str, ...]]:
+        """The arguments that let CLI agents work without asking, by provider."""
+        known = {name: self.known(name) for name in names}
+        return {
+            name: found.cli.permission_arguments
+            for name, found in known.items()
+            if isinstance(found, CliAgent)
+        }
+
+    def without_login(self, names: Iterable[str]) -> dict[str, str]:
+        """The CLI agents for which neither an API key nor a login is found, each with the fix."""
+        known = {name: self.known(name) for name in names}
+        logins = {
+            name: agent_login(found.cli, found.cli.program_name, self._environ)
+            for name, found in known.items()
+            if isinstance(found, CliAgent) and found.cli.keys
+        }
+        return {name: login.fix for name, login in logins.items() if not login.credentials}
+
+    async def try_ready(self, names: Iterable[str]) -> dict[str, AgentForgeError]:
+        """Initialize the providers; returns the errors by provider."""
+        unique = dict.fromkeys(names)
+        for name in unique:
+            if (provider := self._pinned.get(name)) is not None:
+                self._registry.note_shadow(name)
+                try:
+                    provider.validate()
+                except AgentForgeError as error:
+                    self._broken[name] = error
+        own = self._pinned.keys() | self._broken.keys()
+        broken = await self._registry.try_ready(name for name in unique if name not in own)
+        return broken | {name: self._broken[name] for name in unique if name in self._broken}
 
 
 def _complete(name: str, provider: Provider) -> Provider:
