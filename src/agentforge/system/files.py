@@ -36,6 +36,20 @@ from agentforge.system.folders import (
     write_all,
 )
 
+# How it works. An agent works as the same user in the same folders, so each name here may be a link, a pipe,
+# a device or a folder, and may change between a look and its use. Permissions can't prevent that; checking a
+# path first and opening it then doesn't either. So each operation works on descriptors: a folder is opened
+# without following any link (system/folders.py), and the file by its name in that folder, with O_NOFOLLOW,
+# and without waiting, because a pipe without a writer would stop the engine for ever. What was opened is then
+# looked at, by its descriptor.
+#
+# - Apart from `append`, a write never goes through an existing file: it may be a hard link to a file of the
+#   user. A draft is created exclusively and renamed; the rename replaces the name only.
+# - Readers see the old or the new content, also after a crash. Durability is a second question: only callers
+#   that say so wait for the disk (`Disk`), as one sync costs more than all other work of an iteration
+#   (decision 15).
+# - A folder in the way is moved aside, not removed: it may be the user's, and shows what an agent did.
+
 MAX_BYTES = 64 * 1024 * 1024
 """The largest file that is read at once, unless the caller sets another limit."""
 LOCK_SECONDS = 3.0

@@ -19,6 +19,10 @@ from msgspec import Struct
 
 from agentforge.system import openat2
 
+# `os.path.realpath` and then `open` are two resolutions, and an agent can put a link between them. `openat2`
+# does both in one call, but only on newer kernels of Linux, and some sandboxes refuse it; everywhere else, a
+# path costs one call for each of its folders. Both give the same answers.
+
 MAX_LINKS = 40
 MAX_NAME_BYTES = 200
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

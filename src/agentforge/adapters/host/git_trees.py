@@ -45,6 +45,12 @@ from agentforge.ports.tree import KeptTree, NoTree, TakenTree, is_tree_id
 from agentforge.system import files
 from agentforge.system.programs import ProgramResult
 
+# Invariant: two trees that the log names can be compared from `trees/` alone, whatever happens to the
+# repository. So the previous content of a file is copied from git at the moment when the file changes, not
+# when a person asks: `git gc` may have removed it by then. Unchanged content is never copied, which keeps the
+# cost near that of `git status`. A tree is evidence for a check, so nothing that an agent controls may hide a
+# file from it: neither the repository's configuration nor its attributes nor `info/exclude` are read.
+
 MAX_COPIED = 64 * 1024 * 1024
 MAX_SUBMODULES = 200
 """Further ones are taken as they are in the index."""

@@ -19,6 +19,10 @@ from agentforge.ports.tree import NoTree, TakenTree, is_tree_id
 from agentforge.ports.workspace import Stamp
 from agentforge.system.folders import open_folder, open_regular
 
+# A file is read again unless its size, inode and times are as before, which is git's own rule. The rule fails
+# for a file that changes twice within the clock's resolution, so a stamp as young as that is not trusted
+# ("racy" in git).
+
 _SECOND = 1_000_000_000
 _RACY_NS = _SECOND // 20
 _COARSE_NS = 2 * _SECOND

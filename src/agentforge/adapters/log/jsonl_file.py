@@ -16,6 +16,13 @@ from agentforge.system import files
 from agentforge.system.disk import Disk, WriteRetry
 from agentforge.system.files import open_file, storage, storage_failed
 
+# An agent can remove, move or replace the log at any time. Before each write, one `lstat` and one short read
+# compare the file at the path with what this engine wrote last: inode, length, and the last bytes, which
+# contain the hash of the last event. An engine that only looked when it opened the log would write to a file
+# without a name while another one takes the lease of the new file. The head outside of the project is
+# compared on opening only: reading it before each write would cost more and prove less, as the engine's own
+# memory is out of an agent's reach (decision 18).
+
 MAX_PAYLOAD = 32 * 1024 * 1024
 """Commands that only look at a run read its payloads, too, also those of a foreign run."""
 _NAME = re.compile(r"[0-9a-f]{64}")
@@ -117,6 +124,7 @@ class JsonlFile:
         self._disk = disk
         self._retry = retry
         self._payloads = payloads
+        # Of the open file, not of the path: the path may lead elsewhere by now.
         opened = os.fstat(lease.fd)
         self._inode = (opened.st_ino, opened.st_dev)
         self._ahead = WriteAhead(path, disk)
@@ -156,6 +164,7 @@ class JsonlFile:
         else:
             self._sync_log()
             self._ahead.restart(self.length, self._tail, self._disk.now() - began)
+        # The bytes are kept until here, as the write-ahead file gets them again.
         self._synced = self.length
         self._unsynced.clear()
 
@@ -196,6 +205,7 @@ class JsonlFile:
 
         Also if it seems to lack none: after a failed sync, only the kernel's cache may have them.
         """
+        # Before the first read of the log: what it lacks was acknowledged, and its engine has acted on it.
         position, data = self._ahead.left(self._end_before)
         if not data:
             return 0

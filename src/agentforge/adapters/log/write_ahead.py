@@ -19,6 +19,21 @@ from agentforge.model.errors import StorageFailed, UnusableFile
 from agentforge.system import files
 from agentforge.system.disk import Disk
 
+# Invariant: at any time, each acknowledged byte of the log is durable in one of the two files. So
+#
+# - the file is overwritten from its beginning only after the log itself was synced (`restart`);
+# - it is removed only when all of the log is synced, and by no one but the engine that holds the lease;
+# - its zeros and its name are synced before it is used: else the first sync would extend it, which is as slow
+#   as the log, and a power failure could take the name with what it has.
+#
+# An old record must not follow a newer one, although the file isn't cleared between its rounds. The checksums
+# see to that: each continues the one before, and the first continues the end of the log at its position. The
+# position alone doesn't identify a record; a log that was cut and continued has the same positions with other
+# bytes.
+#
+# Preallocating the log instead was rejected: those that follow it with `tail -f` would see zeros (decision
+# 29).
+
 SIZE = 1024 * 1024
 SYNCS_BEFORE = 32
 """The file is created after this many syncs of the log: short runs don't need it."""
@@ -124,6 +139,8 @@ class WriteAhead:
         opened = os.fstat(self._fd)
         self._inode = (opened.st_ino, opened.st_dev)
         try:
+            # Zeros are written and not reserved: to write to a reserved part changes the file's extents, and
+            # a sync waits for that.
             self._disk.write_at(self._fd, bytes(SIZE), 0)
             self._disk.sync(self._fd)
             self._disk.sync_directory(os.path.dirname(self.path))
@@ -161,6 +178,7 @@ def records(content: bytes, before: Before) -> tuple[int, bytes]:
         position, size, claimed = HEADER.unpack_from(content, at)
         data = content[at + HEADER.size : at + HEADER.size + size]
         checksum = crc32(data, checksum)
+        # Where the records of this round end, an older one, zeros or a torn one begins: each fails here.
         if not size or len(data) < size or position != start + len(found) or checksum != claimed:
             break
         found += data

@@ -23,6 +23,24 @@ from agentforge.model.errors import AgentForgeError, InvalidRequest, LogConflict
 from agentforge.model.event import Event
 from agentforge.ports.event_log import BufferHealth, Damage, Head, ShellLines, TornTail
 
+# How it works. `append` gives an event its place in the chain at once, in memory; the bytes follow in groups.
+# The head therefore is ahead of the file, and the file is ahead of the disk. Who acts on an event calls
+# `sync` first (runtime/journal.py decides when); who only shows one waits for no one.
+#
+# Invariants:
+# - The file holds a prefix of what was appended, in order, and ends with a newline, also after any crash: a
+#   write is all or nothing (jsonl_file.py), and what a power failure tears is at the end, where `_repair`
+#   deals with it.
+# - A torn last line that lacks nothing but its newline is kept, not cut off: it was complete, so its engine
+#   may have synced it and acted on it. Anything else at the end never counted: it is saved beside the log and
+#   cut off.
+# - After a failed sync, or a failed write that can't be undone, this writer accepts nothing any more
+#   (`Store.failure`). To retry a sync proves nothing: the kernel reports an error once and may have dropped
+#   the pages.
+#
+# A line that doesn't continue the chain in the middle of the log is damage, and no crash explains it. It is
+# never repaired: a person decides, with `--accept-damage`.
+
 SLOW_FLUSH_SECONDS = 0.1
 
 
@@ -146,6 +164,7 @@ class Writer:
                     f"event {event.seq} can't follow event {head.seq}",
                     hint="number events starting from the writer's head",
                 )
+            # Before anything changes: an event that is refused here leaves the writer as it was.
             line, digest = self._encode(event)
             if not self._pending:
                 self._oldest = self._buffering.monotonic()
@@ -212,6 +231,7 @@ class Writer:
         pending, began = self._pending, self._buffering.monotonic()
         if pending:
             self._store.write(b"\n".join(pending) + b"\n")
+            # Only now: if the write failed, they are still to be written, and the head already counts them.
             self._pending = []
             self._flushed += len(pending)
             self._flushes += 1

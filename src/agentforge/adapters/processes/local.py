@@ -19,6 +19,21 @@ from agentforge.model.errors import AgentForgeError
 from agentforge.ports.process import Identity, Processes
 from agentforge.system.programs import Program, run
 
+# How it works. An agent must outlive its engine, so that a killed engine costs no work, and must not outlive
+# its limits. So the engine doesn't start agents: it starts the supervisor, in a session of its own, which
+# starts the agent (runtime/supervisor.py). From then on the engine may die; the next one finds the supervisor
+# by its identity.
+#
+# - A process is identified by its number, its start time and the boot, never by the number alone, which the
+#   kernel gives to another process. Before a signal, a pidfd pins the process, and the identity is compared
+#   through it.
+# - A child that has ended keeps its number until `reap`. That is why `start` reaps first and the caller looks
+#   at /proc before anything else reaps.
+# - The supervisor's specification goes through a socket: arguments and environment of a process can be read
+#   by every process of the user, also by agents, and a file would outlive a crash.
+# - What belongs to an attempt is found by its mark in the environment, by descent and by session
+#   (marked_tree.py): an agent's tools start daemons, which are nobody's children by then.
+
 POLL_SECONDS = 0.05
 PS_POLL_SECONDS = 0.1
 ASK_SECONDS = 10.0
@@ -71,10 +86,13 @@ class SupervisorStarter:
         return _Detached(
             [sys.executable, *ISOLATED, program, folder],
             cwd=folder,
+            # Not the engine's environment: it has all secrets, and /proc shows it to agents as long as the
+            # supervisor lives.
             env={name: os.environ[name] for name in LIBRARY_PATHS if name in os.environ},
             stdin=stdin.fileno(),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
+            # Else Ctrl-C on the terminal, and its end, would reach the supervisor and the agent as well.
             start_new_session=True,
             close_fds=True,
         )

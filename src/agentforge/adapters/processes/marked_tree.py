@@ -11,6 +11,11 @@ from msgspec import Struct
 
 from agentforge.model.errors import AgentForgeError
 
+# One look at the process table is not enough: while it is read, processes fork, and their parents end. So the
+# members are collected until there are no new ones, stopped so that they can't fork, and only then killed. A
+# process that was a member once stays one by its number and start time, even if its environment can no longer
+# be read and its parent is gone. Killing process groups alone misses the daemons that call `setsid`.
+
 FREEZE_PASSES = 20
 KILL_TIMEOUT = 10.0
 

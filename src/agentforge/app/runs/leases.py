@@ -44,6 +44,24 @@ from agentforge.runtime.supervision import has_living_program
 from agentforge.system import files
 from agentforge.views.request_commands import answer_commands
 
+# How it works. The right to drive a run is the `flock` on its log, nothing else. The lock file names its
+# owner for people, for `--force` and for the shell engine's tools, and may be wrong: its owner may be dead,
+# its number may be another process by now. So no decision about who may write rests on it, and removing it is
+# always safe.
+#
+# Invariants:
+# - The lease is taken before the log is read to be continued, and kept until the last event is durable.
+#   Otherwise two engines could decide from the same head and start the same agent twice.
+# - A check without the lease (`refuse_taken`, `validate_start`) only gives an earlier and better message.
+#   What counts is checked again while the lease is held: `open_new` for a name, `archive` for a run in
+#   progress.
+# - What follows a stopped run (state.json, the completion, the lock file) is written in that order, so that a
+#   crash in between leaves the lock file, by which `repair` finds the run and does the rest again.
+#
+# Locking the lock file, as the shell engine does, is not enough: people and `git clean` remove it, and an
+# engine that locks a new file then doesn't see the other one. The log can't be removed unnoticed
+# (adapters/log/displacement.py).
+
 log = logging.getLogger("agentforge.run")
 
 STOP_SECONDS = 40.0
@@ -64,6 +82,8 @@ class Leases:
     def open(self, session: str) -> Journal:
         """Acquire the run's lease."""
         session = session_name(session)
+        # A second descriptor of this process would be refused by its own lock too, but only after waiting for
+        # a second.
         if session in self._open:
             raise active(self._runs, session)
         try:
@@ -72,6 +92,7 @@ class Leases:
             raise active(self._runs, session) from None
         try:
             hide_from_git(self._runs.project)
+            # With the lease, nothing else writes to the run: what a killed engine half wrote can be removed.
             remove_run_drafts(self._runs.layout(session))
             write_lock(self._runs.project, session, self._processes, self._clock.now())
             drop_reason(self._runs.project, session)
@@ -281,6 +302,7 @@ class Leases:
         held = (lock_file(self._runs.project, session), self._runs.layout(session).log)
         if lock is None or any(map(lease.is_held, held)):
             return None
+        # A number alone may belong to another process by now; the identity has its start time and the boot.
         if lock.process is not None:
             return None if self._processes.is_alive(lock.process) else lock
         return None if self._processes.identify(lock.pid) else lock
@@ -292,6 +314,7 @@ class Leases:
     async def _remove(self, session: str, lock: LockFile) -> None:
         log.info("Removing stale lock: %s (PID %d)", session, lock.pid, extra={"session": session})
         self.repair(session)
+        # An engine may have started since we looked: its lock file is another one.
         if read_lock(self._runs.project, session) == lock:
             remove_lock(self._runs.project, session)
         await self.release_tasks(session)
@@ -334,6 +357,8 @@ async def stop_owner(runs: Runs, session: str, processes: Processes) -> None:
     lock = read_lock(runs.project, session)
     if lock is None or lock.process is None or lock.pid == os.getpid():
         raise active(runs, session)
+    # SIGTERM, so that it stops its agents and pauses the run. It is never killed from here: a person decides
+    # that.
     processes.terminate(lock.process)
     try:
         async with asyncio.timeout(STOP_SECONDS):
