@@ -1,7 +1,6 @@
 """The script of a hook, as a program for the supervisor: a shell command line with a declared environment."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -39,7 +38,7 @@ class ScriptProvider(ProgramProvider):
         """Every system has a shell."""
 
     def command(self, request: ExecuteRequest) -> Command:
-        script = _config(request.config)
+        script = msgspec.convert(request.config, ScriptConfig)
         if "\0" in script.run or len(script.run.encode("utf-8", "replace")) > MAX_ARGUMENT_BYTES:
             raise ProviderUnusable(
                 "the script contains a NUL character or exceeds the system's limit for an argument",
@@ -61,10 +60,6 @@ class ScriptProvider(ProgramProvider):
             failure = Failure(FailureKind.HOOK_FAILED, message, status)
         output = _cut(exit.output, is_cut=exit.truncated)
         return ExecuteResult(output, status, exit.duration_ms, failure=failure)
-
-
-def _config(config: Mapping[str, Any]) -> ScriptConfig:
-    return msgspec.convert(config, ScriptConfig)
 
 
 def _cut(output: str, *, is_cut: bool) -> str:

@@ -73,7 +73,7 @@ class HookRegistry:
             raise InvalidRequest(
                 f"the stage of hook {id!r} must be the id of a node", hint="pass the id as a string"
             )
-        if timeout is not None and not _is_time(timeout):
+        if timeout is not None and not (isinstance(timeout, int | float) and 0 < timeout <= MAX_SECONDS):
             raise InvalidRequest(
                 f"the timeout of hook {id!r} must be positive, at most a year", hint="pass seconds, or None"
             )
@@ -176,10 +176,6 @@ def _check_arguments(id: str, function: HookFunction, count: int) -> None:
         raise InvalidRequest(
             f"hook {id!r} must take {what}: {error}", hint="change its parameters"
         ) from error
-
-
-def _is_time(seconds: object) -> bool:
-    return isinstance(seconds, int | float) and 0 < seconds <= MAX_SECONDS
 
 
 def _ids(plan: Plan) -> Iterator[str]:

@@ -164,7 +164,9 @@ def _crashed(cli: AgentCli, message: str, exit: Exit) -> Failure:
 
 def _usage(cli: AgentCli, reading: Reading, failure: Failure | None) -> Usage | None:
     """The usage, without the session if it no longer exists."""
-    session_lost = failure and _is_session_lost(cli, failure.message)
+    session_lost = failure and (
+        _search(cli, "lost_session_patterns", cli.lost_session_patterns, 0, [failure.message])[0][0] >= 0
+    )
     return replace(reading.usage, agent_session=None) if session_lost and reading.usage else reading.usage
 
 
@@ -178,10 +180,6 @@ def _own_kinds(cli: AgentCli, messages: Sequence[str]) -> list[FailureKind | Non
 def _last_error(cli: AgentCli, output: str) -> int:
     """Where the last match of the error patterns begins, or -1."""
     return _search(cli, "error_patterns", cli.error_patterns, re.MULTILINE, [output])[0][1]
-
-
-def _is_session_lost(cli: AgentCli, message: str) -> bool:
-    return _search(cli, "lost_session_patterns", cli.lost_session_patterns, 0, [message])[0][0] >= 0
 
 
 def _search(

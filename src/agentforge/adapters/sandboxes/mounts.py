@@ -30,7 +30,11 @@ def given_mounts(
     within: Confinement, choice: SandboxChoice, home: str, programs: Iterable[str] = ()
 ) -> list[Mount]:
     """The mounts that the attempt and the stage ask for; `programs` are read-only."""
-    chosen = (path for path in writable_paths(choice, within, home) if not _is_in(path, within.hidden))
+    chosen = (
+        path
+        for path in writable_paths(choice, within, home)
+        if not any(is_within(path, folder) for folder in within.hidden)
+    )
     return [
         Mount(within.workspace, Visibility.WRITABLE),
         *(Mount(path, Visibility.WRITABLE) for path in chosen),
@@ -114,7 +118,3 @@ def absolute(path: str, workspace: str, home: str) -> str:
 
 def is_within(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/")
-
-
-def _is_in(path: str, folders: Iterable[str]) -> bool:
-    return any(is_within(path, folder) for folder in folders)

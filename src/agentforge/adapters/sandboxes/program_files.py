@@ -49,12 +49,12 @@ def guarded_programs(
     own = (*engine_files(), os.path.dirname(sys.executable), *filter(os.path.isabs, sys.path))
     theirs = program_files(program, environment, workspace)
     found = (*own, *(path for path in theirs if not any(is_within(path, folder) for folder in chosen)))
-    below = (os.path.normpath(path) for path in found if any(_is_below(path, root) for root in roots))
+    below = (
+        os.path.normpath(path)
+        for path in found
+        if any(path != root and is_within(path, root) for root in roots)
+    )
     return tuple(dict.fromkeys(below))
-
-
-def _is_below(path: str, folder: str) -> bool:
-    return path != folder and is_within(path, folder)
 
 
 def _trace(program: str, path: str, found: list[str]) -> None:

@@ -158,10 +158,6 @@ def _unusable_chains(
             yield stage.provider.type, broken[stage.provider.type]
 
 
-def _judge(plan: Plan, stage: StageNode) -> tuple[ProviderChoice, ...]:
-    return (plan.judge_of(stage),) if isinstance(stage.termination, Judgment) else ()
-
-
 def _validate_settings(
     plan: Plan, stages: Iterable[StageNode], registry: RunProviders, broken: Mapping[str, AgentForgeError]
 ) -> tuple[list[ProviderProblem], list[ProviderWarning]]:
@@ -169,7 +165,10 @@ def _validate_settings(
     problems: list[ProviderProblem] = []
     warnings: list[ProviderWarning] = []
     for stage in stages:
-        for choice in (*stage.chain, *_judge(plan, stage)):
+        for choice in (
+            *stage.chain,
+            *((plan.judge_of(stage),) if isinstance(stage.termination, Judgment) else ()),
+        ):
             provider = registry[choice.type]
             if choice.type in broken or not isinstance(provider, ValidatesSettings):
                 continue

@@ -62,7 +62,11 @@ class RunWork:
     ) -> IterationWork:
         """An iteration of the stage (its id or its path, in a block followed by `@PROVIDER`), by default the
         latest of its latest visit. Without a stage: the latest iteration of the run."""
-        named = [work for work in self.iterations if stage is None or stage in _names(work)]
+        named = [
+            work
+            for work in self.iterations
+            if stage is None or stage in (work.stage, work.path, work.name, work.exact_name)
+        ]
         if not named:
             raise self._unknown_stage(stage)
         branches = sorted({work.name for work in named})
@@ -194,10 +198,6 @@ def _compared(
 
 def _is_visit(work: IterationWork, at: Cursor) -> bool:
     return (work.path, work.visit, work.branch) == (at.node_path, at.node_run, at.provider)
-
-
-def _names(work: IterationWork) -> tuple[str, ...]:
-    return (work.stage, work.path, work.name, work.exact_name)
 
 
 def _pair(work: IterationWork) -> tuple[str, str] | None:
