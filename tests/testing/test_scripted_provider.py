@@ -15,7 +15,7 @@ class AsConfigured(ScriptedProvider):
     """Takes as long as the request's config says."""
 
     async def execute(self, request: ExecuteRequest) -> ExecuteResult:
-        await asyncio.sleep(request.config.get("seconds", 0))
+        self._seconds = request.config.get("seconds", 0)  # Read before anything else runs.
         return await super().execute(request)
 
 
@@ -33,3 +33,9 @@ class TestOneCallAtATimeContract(TestScriptedContract):
     @pytest.fixture
     def provider(self) -> Provider:
         return AsConfigured([says("hello")], concurrent=False)
+
+
+class TestLateContract(TestScriptedContract):
+    @pytest.fixture
+    def provider(self) -> Provider:
+        return AsConfigured([says("hello")], late=True)

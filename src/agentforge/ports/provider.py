@@ -100,7 +100,8 @@ class Provider(Protocol):
         ...
 
     async def execute(self, request: ExecuteRequest) -> ExecuteResult:
-        """Cancelled when its time limit is over: what it returns later doesn't count."""
+        """Cancelled when its time limit is over or the run is stopped. It then ends soon: nothing that it
+        started runs on. What it returns after that doesn't count as a success."""
         ...
 
     async def shutdown(self) -> None:

@@ -186,6 +186,7 @@ class ProviderContract:
     def test_cancellation_stops_all_processes(
         self, provider: Provider, make_request: MakeRequest, slow_config: dict[str, Any]
     ) -> None:
+        """It may still answer, although that is too late."""
         mark = uuid.uuid4().hex
         request = make_request(config=slow_config, environment={MARK: mark})
 
@@ -194,8 +195,9 @@ class ProviderContract:
             task = asyncio.create_task(provider.execute(request))
             await _wait_until_started(provider, task, mark)
             task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await asyncio.wait_for(task, 10)
+            ended, _ = await asyncio.wait({task}, timeout=10)
+            assert ended, "a cancelled execute continues"
+            assert task.cancelled() or isinstance(task.result(), ExecuteResult)
             await provider.shutdown()
 
         run(cancelled())
