@@ -5,6 +5,8 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from tests.adapters.sandbox_contract import SandboxContract
+from tests.noting_sandbox import NotingSandbox
 
 from agentforge.adapters.sandboxes.bwrap import BwrapSandbox
 from agentforge.adapters.sandboxes.docker import DockerSandbox
@@ -48,11 +50,41 @@ def project(tmp_path: Path) -> Path:
     return root
 
 
+def environment(tmp_path: Path) -> dict[str, str]:
+    return {"PATH": f"{tmp_path}/tools:/usr/bin:/bin", "HOME": "/nonexistent"}
+
+
+class TestBwrapContract(SandboxContract):
+    @pytest.fixture
+    def sandbox(self, project: Path, tmp_path: Path) -> Sandbox:
+        if not Path("/proc/self").exists():
+            pytest.skip("platform: bubblewrap works on Linux only")
+        return BwrapSandbox(environment(tmp_path), str(project))
+
+
+class TestDockerContract(SandboxContract):
+    @pytest.fixture
+    def sandbox(self, project: Path, tmp_path: Path) -> Sandbox:
+        return DockerSandbox(environment(tmp_path), str(project))
+
+
+class TestNotingContract(SandboxContract):
+    @pytest.fixture
+    def sandbox(self) -> Sandbox:
+        return NotingSandbox()
+
+
+class TestUnusableContract(SandboxContract):
+    @pytest.fixture
+    def sandbox(self) -> Sandbox:
+        return NotingSandbox("it can't start", "root can't")
+
+
 @pytest.mark.parametrize("kind", [BwrapSandbox, DockerSandbox])
 def test_how_each_path_is_mounted(
     project: Path, tmp_path: Path, kind: type[BwrapSandbox] | type[DockerSandbox]
 ) -> None:
-    environ = {"PATH": f"{tmp_path}/tools:/usr/bin:/bin", "HOME": "/nonexistent"}
+    environ = environment(tmp_path)
     sandbox: Sandbox = kind(environ, str(project))
     if kind is BwrapSandbox and not Path("/proc/self").exists():
         pytest.skip("platform: bubblewrap works on Linux only")

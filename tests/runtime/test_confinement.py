@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.noting_sandbox import NotingSandbox
 
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.layout import CONTROL, RunLayout
@@ -18,26 +19,6 @@ from agentforge.runtime.tasks.call import writable_in
 COMMAND = Command(("agent",), {})
 STAGE = "stage-00-plan"
 MARK = "run/0/1/1/1@5"
-
-
-class NotingSandbox:
-    """Notes what it is asked to confine."""
-
-    name = "noting"
-    nesting_problem = ""
-
-    def __init__(self) -> None:
-        self.asked: list[tuple[Confinement, str]] = []
-
-    def probe(self, choice: SandboxChoice) -> None:
-        """Always there."""
-
-    def wrap(self, command: Command, choice: SandboxChoice, within: Confinement, mark: str) -> Command:
-        self.asked.append((within, mark))
-        return Command(("confined", *command.argv), command.env)
-
-    def cleanup(self, mark: str) -> tuple[str, ...]:
-        return ("end", mark)
 
 
 PLAN = Plan(
@@ -68,10 +49,10 @@ def confinement(
     confined = confiner.confine(
         COMMAND, choice, place, writable_in(here, "/progress.md"), mark=MARK, scope=scope
     )
-    assert confined.argv == ("confined", "agent")
-    ((within, mark),) = sandbox.asked
+    assert confined.argv == ("/usr/bin/env", "agent")
+    ((within, mark),) = sandbox.confined
     assert mark == MARK
-    assert confiner.cleanup(choice, None, MARK) == ("end", MARK)
+    assert confiner.cleanup(choice, None, MARK) == sandbox.cleanup(MARK)
     return within
 
 

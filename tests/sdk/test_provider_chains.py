@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.adapters.fake_clis import put_cli
+from tests.noting_sandbox import NotingSandbox
 from tests.sdk.projects import engine, node, pipeline, run
 
 from agentforge.adapters.providers.cli import CliAgent
@@ -133,30 +134,13 @@ class Dangerous(CommandProvider):
         return Capabilities(requires_sandbox=True)
 
 
-class FakeSandbox:
-    name = "bwrap"
-
-    def __init__(self, problem: str = "", nesting_problem: str = "") -> None:
-        self.problem = problem
-        self.nesting_problem = nesting_problem
-        self.checked: list[SandboxChoice] = []
-
-    def probe(self, choice: SandboxChoice) -> None:
-        self.checked.append(choice)
-        if self.problem:
-            raise ProviderUnusable(self.problem, hint="sudo apt-get install bubblewrap")
-
-    def wrap(self, command: Any, choice: Any, within: Any, mark: str) -> Any:
-        return command
-
-
 class TestSandboxes:
     def check(
         self,
         project: Path,
         provider: Provider,
         sandbox: SandboxChoice | None,
-        fake: FakeSandbox | None = None,
+        fake: NotingSandbox | None = None,
         *,
         sandboxed: bool = False,
     ) -> None:
@@ -209,17 +193,17 @@ class TestSandboxes:
                 plan = compiled(sdk, ["program", "broken"], SandboxChoice("bwrap")).plan
                 with pytest.raises(ProviderUnusable, match="runs inside the engine"):
                     (
-                        await examine(plan, RunProviders(sdk._registry, plan, {}), {"bwrap": FakeSandbox()})
+                        await examine(plan, RunProviders(sdk._registry, plan, {}), {"bwrap": NotingSandbox()})
                     ).confirmed()
 
         run(main())
 
     def test_the_sandbox_of_a_stage_is_probed_when_the_run_starts(self, tmp_path: Path) -> None:
-        choice, there = SandboxChoice("bwrap", network=False), FakeSandbox()
+        choice, there = SandboxChoice("bwrap", network=False), NotingSandbox()
         self.check(tmp_path, Dangerous(), choice, there)
-        assert there.checked == [choice]
+        assert there.probed == [choice]
         with pytest.raises(ProviderUnusable, match="bwrap can't start"):
-            self.check(tmp_path, Dangerous(), choice, FakeSandbox("bwrap can't start"))
+            self.check(tmp_path, Dangerous(), choice, NotingSandbox("bwrap can't start"))
 
     @pytest.mark.parametrize(
         ("permissions", "refused"),
@@ -238,24 +222,24 @@ class TestSandboxes:
         environ = {"PATH": f"{tmp_path}/bin:/usr/bin:/bin", "HOME": str(tmp_path)}
         config = {} if permissions is None else {"permissions": permissions}
         agent, choice = CliAgent(CODEX, environ, config=config), SandboxChoice("bwrap")
-        self.check(tmp_path, agent, choice, FakeSandbox())
+        self.check(tmp_path, agent, choice, NotingSandbox())
         self.check(tmp_path, agent, None)
         with pytest.raises(ProviderUnusable, match="creates its own sandbox") if refused else nullcontext():
-            self.check(tmp_path, agent, choice, FakeSandbox(nesting_problem="root can't"))
+            self.check(tmp_path, agent, choice, NotingSandbox(nesting_problem="root can't"))
 
     @pytest.mark.parametrize(("name", "warned"), [("claude", True), ("lint", False)])
     def test_an_agent_without_the_network_is_warned_about(
         self, tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, warned: bool
     ) -> None:
         provider = CommandProvider({"PATH": "/bin"}, name=name, config={"run": "true"})
-        self.check(tmp_path, provider, SandboxChoice("bwrap"), FakeSandbox())
+        self.check(tmp_path, provider, SandboxChoice("bwrap"), NotingSandbox())
         assert not caplog.text
-        self.check(tmp_path, provider, SandboxChoice("bwrap", network=False), FakeSandbox())
+        self.check(tmp_path, provider, SandboxChoice("bwrap", network=False), NotingSandbox())
         assert ("claude needs the network to reach its model" in caplog.text) is warned
 
     def test_a_provider_inside_the_engine_cannot_be_confined(self, tmp_path: Path) -> None:
         with pytest.raises(ProviderUnusable, match="runs inside the engine"):
-            self.check(tmp_path, fine(), SandboxChoice("bwrap"), FakeSandbox())
+            self.check(tmp_path, fine(), SandboxChoice("bwrap"), NotingSandbox())
 
     def test_a_judge_that_requires_one_is_refused(self, tmp_path: Path) -> None:
         async def main() -> None:

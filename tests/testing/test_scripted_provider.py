@@ -1,6 +1,5 @@
 """The scripted provider of the test kit is a provider like any other."""
 
-import asyncio
 from typing import Any
 
 import pytest
