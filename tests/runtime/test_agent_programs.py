@@ -15,7 +15,9 @@ from tests.sdk.projects import iteration_dir, load, pipeline, run, types
 
 from agentforge.app.results import RunResult
 from agentforge.model.status import RunStatus
+from agentforge.ports.clock import Clock
 from agentforge.testing import FakeClock
+from agentforge.testing.clock_contract import ClockContract
 
 
 @pytest.fixture
@@ -85,6 +87,15 @@ class ClockOfTheAgent(FakeClock):
 
     def now(self) -> datetime:
         return super().now() + timedelta(seconds=self._agent.exists())
+
+
+@pytest.mark.parametrize("there", [False, True])
+class TestClockOfTheAgent(ClockContract):
+    @pytest.fixture
+    def clock(self, tmp_path: Path, there: bool) -> Clock:
+        if there:
+            (tmp_path / "agent.json").touch()
+        return ClockOfTheAgent(tmp_path / "agent.json")
 
 
 def test_runtime_limit_bounds_an_attempt(project: Path) -> None:

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from tests.engine.plans import plan_of, stage
 
-from agentforge.adapters.host.clock import SystemClock
 from agentforge.adapters.log.jsonl_log import JsonlLog
 from agentforge.model import facts as f
 from agentforge.model.errors import StorageFailed
 from agentforge.runtime.journal import SLOW_DISK_SECONDS, Journal
 from agentforge.system.disk import Disk
+from agentforge.testing import FakeClock
 
 PLAN = plan_of(stage())
 
@@ -24,7 +24,8 @@ class SlowDisk(Disk):
 
     def __init__(self) -> None:
         self.takes = 0.0
-        self.time = 0.0
+        self.clock = FakeClock()
+        """Time passes only while the disk is synced."""
         self.broken = False
         self.waited_in_a_thread: list[bool] = []
         self.may_go_on = threading.Event()
@@ -35,18 +36,8 @@ class SlowDisk(Disk):
         assert self.may_go_on.wait(60)
         if self.broken:
             raise OSError(errno.EIO, "broken")
-        self.time += self.takes
+        self.clock.advance(self.takes)
         super().sync(fd)
-
-
-class DiskClock(SystemClock):
-    """Time passes only while the disk is synced."""
-
-    def __init__(self, disk: SlowDisk) -> None:
-        self._disk = disk
-
-    def monotonic(self) -> float:
-        return self._disk.time
 
 
 @pytest.fixture
@@ -62,7 +53,7 @@ def log(tmp_path: Path) -> Path:
 @pytest.fixture
 def journal(disk: SlowDisk, log: Path) -> Iterator[Journal]:
     writer = JsonlLog(log, disk=disk).open()
-    journal = Journal("s", writer, DiskClock(disk))
+    journal = Journal("s", writer, disk.clock)
     journal.record(f.SessionStarted("pipeline", "r", PLAN, "1", format=f.LOG_FORMAT))
     yield journal
     journal.close()

@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 from tests.engine.plans import NOON, block, plan_of, stage
 
+from agentforge.adapters.host.project_files import WorkspaceFiles
 from agentforge.model import facts as f
 from agentforge.model.cassette import (
     FORMAT,
@@ -31,37 +32,11 @@ from agentforge.model.result import Decision, Result
 from agentforge.model.secrets import Redactor
 from agentforge.model.task import HookTask, JudgeTask, QueueTask
 from agentforge.ports.provider import ExecuteResult
-from agentforge.ports.workspace import Stamp
 from agentforge.runtime.conclusion import Attempted
 from agentforge.runtime.recorder import Recorder, exit_steps, output_steps, result_steps
 
 PLAN = plan_of(stage("plan", runs=3), block("claude codex", stage("draft")))
 HERE = Place("0", 1, "stage-00-plan")
-
-
-class FakeWorkspace:
-    """Files in memory; each write is a new version."""
-
-    def __init__(self) -> None:
-        self.files: dict[str, tuple[int, bytes]] = {}
-        self.too_many = False
-
-    def put(self, path: str, content: bytes | None) -> None:
-        version = self.files.pop(path, (0, b""))[0] + 1
-        if content is not None:
-            self.files[path] = (version, content)
-
-    def stamps(self) -> dict[str, Stamp] | None:
-        if self.too_many:
-            return None
-        return {path: Stamp(len(text), version, 0, 0) for path, (version, text) in self.files.items()}
-
-    def stamp(self, path: str) -> Stamp | None:
-        return (self.stamps() or {}).get(path)
-
-    def read(self, path: str, most: int) -> bytes | None:
-        content = self.files[path][1]
-        return content if len(content) <= most else None
 
 
 class Kept:
@@ -70,8 +45,14 @@ class Kept:
     def __init__(self, root: Path) -> None:
         self.layout = RunLayout.of(str(root), "s")
         self.root = root
-        self.workspace = FakeWorkspace()
+        self.workspace = WorkspaceFiles(str(root), {"PATH": "/usr/bin:/bin"})
         self.recorder = self.another()
+
+    def put(self, path: str, content: bytes | None) -> None:
+        if content is None:
+            (self.root / path).unlink()
+        else:
+            (self.root / path).write_bytes(content)
 
     def another(self) -> Recorder:
         header = Header(FORMAT, VERSION, session="s")
@@ -112,12 +93,12 @@ def kept(tmp_path: Path) -> Kept:
 
 
 def test_file_changes_since_the_last_exchange_are_recorded(kept: Kept) -> None:
-    kept.workspace.put("old.txt", b"old")
+    kept.put("old.txt", b"old")
     kept.recorder = kept.another()
-    kept.workspace.put("a.txt", b"one hush")
+    kept.put("a.txt", b"one hush")
     kept.keep(kept.about(1))
-    kept.workspace.put("a.txt", b"two")
-    kept.workspace.put("old.txt", None)
+    kept.put("a.txt", b"two")
+    kept.put("old.txt", None)
     kept.keep(kept.about(2))
     kept.keep(kept.about(3))
     said = Say(text="done\n")
@@ -140,7 +121,7 @@ def test_a_draft_survives_its_engine_with_the_result_as_the_agent_wrote_it(kept:
     about = kept.about()
     Path(about.here.root).mkdir(parents=True)
     Path(about.here.result).write_text('{"summary": "raw"}')
-    kept.workspace.put("a.txt", b"one")
+    kept.put("a.txt", b"one")
     assert kept.recorder.draft(about, ExecuteResult("done")) is not None
     Path(about.here.result).write_text('{"summary": "raw", "errors": []}')
     kept.another()
@@ -170,10 +151,10 @@ def test_attempts_are_numbered_as_a_replay_makes_them(kept: Kept) -> None:
 
 
 def test_files_of_a_lost_attempt_belong_to_the_next(kept: Kept) -> None:
-    kept.workspace.put("gone.txt", b"x")
+    kept.put("gone.txt", b"x")
     kept.keep(kept.about(1))
-    kept.workspace.put("a.txt", b"one")
-    kept.workspace.put("gone.txt", None)
+    kept.put("a.txt", b"one")
+    kept.put("gone.txt", None)
     kept.keep(kept.about(2))
     kept.recorder.forget(kept.about(2))
     kept.recorder.forget(kept.about(3))
@@ -283,7 +264,10 @@ def test_answer_of_a_damaged_log_leaves_the_cassette_readable(kept: Kept) -> Non
 
 
 def test_a_workspace_with_too_many_files_is_noted(kept: Kept) -> None:
-    kept.workspace.too_many = True
+    kept.workspace = WorkspaceFiles(str(kept.root), {"PATH": "/usr/bin:/bin"}, max_files=1)
+    for name in ("a.txt", "b.txt"):
+        kept.put(name, b"one")
+    kept.another()
     kept.keep(kept.about())
     (only,) = kept.cassette.exchanges
     assert only.notes == ("the workspace has too many files to record changes",)
