@@ -10,15 +10,16 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
+from tests.adapters.processes_contract import ProcessesContract
 
 import agentforge.runtime
 from agentforge.adapters.processes.local import LinuxProcesses
-from agentforge.ports.process import Identity
+from agentforge.ports.process import Identity, Processes
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="platform: needs /proc"),
@@ -120,6 +121,24 @@ def eventually_number(path: Path) -> int:
         assert time.monotonic() < until, f"{path.name} wasn't written in time"
         time.sleep(0.002)
     return int(path.read_text())
+
+
+class TestLinuxContract(ProcessesContract):
+    @pytest.fixture
+    def processes(self) -> Processes:
+        return LinuxProcesses(SUPERVISOR)
+
+    @pytest.fixture
+    def spec(self, folder: Path) -> bytes:
+        return spec(folder, "sleep", "60")
+
+    @pytest.fixture
+    def start_marked(self, started: list[subprocess.Popen[bytes]]) -> Callable[[str], object]:
+        def start(mark: str) -> None:
+            started.append(spawn("exec sleep 60", env=as_env(mark), start_new_session=True))
+            eventually_is(started[-1].pid, "sleep")
+
+        return start
 
 
 def test_identity_is_pid_start_time_boot_and_host(processes: LinuxProcesses) -> None:

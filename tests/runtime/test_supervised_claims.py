@@ -4,11 +4,12 @@ import asyncio
 import json
 import marshal
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.adapters.processes_contract import ProcessesContract
 
 from agentforge.model.layout import AttemptLayout
 from agentforge.ports.process import Identity
@@ -30,7 +31,9 @@ EXITED = {
 
 
 class FakeProcesses:
-    """Starts nothing; notes what it is asked for, and does in between what a test wants."""
+    """Starts nothing; notes what it is asked for, and does in between what a test wants.
+
+    The supervisor, which an earlier engine may have started, runs until it is waited for."""
 
     def __init__(self, place: AttemptLayout) -> None:
         self.place = place
@@ -38,32 +41,56 @@ class FakeProcesses:
         self.specs: list[dict[str, Any]] = []
         self.on_wait: Callable[[], object] = lambda: None
         self.alive = True
+        self.marked: list[str] = []
+        """The mark of each process that has one."""
 
     def identify(self, pid: int) -> Identity | None:
-        return SOMEBODY if self.alive else None
+        return SOMEBODY if self.alive and pid == SOMEBODY.pid else None
 
     def is_alive(self, identity: Identity) -> bool:
-        return self.alive
+        return self.identify(identity.pid) == identity
 
     async def start_supervisor(self, folder: str, spec: bytes) -> Identity:
         assert folder == self.place.root
         self.asked.append("start")
         self.specs.append(marshal.loads(spec))
+        self.alive = True
         return SOMEBODY
 
     async def wait(self, identity: Identity) -> None:
         self.asked.append("wait")
-        self.on_wait()
+        if self.is_alive(identity):
+            self.on_wait()
+            self.alive = False
 
     def terminate(self, identity: Identity) -> None:
         self.asked.append("terminate")
 
+    def supervisors(self) -> Mapping[Identity, str]:
+        return {SOMEBODY: self.place.root} if self.alive else {}
+
     async def end_marked(self, mark: str, seconds: float = 5.0) -> int:
         self.asked.append(f"end {mark}")
-        return 0
+        ended = self.marked.count(mark)
+        self.marked = [other for other in self.marked if other != mark]
+        return ended
 
     def inherited(self, variable: str) -> frozenset[str]:
         return frozenset()
+
+
+class TestFakeProcesses(ProcessesContract):
+    @pytest.fixture
+    def processes(self, folder: Path) -> FakeProcesses:
+        return FakeProcesses(AttemptLayout(str(folder)))
+
+    @pytest.fixture
+    def spec(self) -> bytes:
+        return marshal.dumps({})
+
+    @pytest.fixture
+    def start_marked(self, processes: FakeProcesses) -> Callable[[str], object]:
+        return processes.marked.append
 
 
 @pytest.fixture
