@@ -2,10 +2,12 @@
 
 import os
 import subprocess
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from tests.adapters.sources_contract import Make, SourcesContract
 from tests.privileges import permissions_count
 
 from agentforge.adapters.host.project_files import FileSources
@@ -27,6 +29,18 @@ def write(root: Path, *paths: str) -> list[str]:
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(path)
     return [str(root / path) for path in paths]
+
+
+class TestContract(SourcesContract):
+    @pytest.fixture
+    def make(self, tmp_path: Path) -> Make:
+        def make(files: Mapping[str, str]) -> Sources:
+            for path, text in files.items():
+                (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+                (tmp_path / path).write_bytes(text.encode("utf-8", "surrogateescape"))
+            return FileSources(tmp_path, {})
+
+        return make
 
 
 def test_read_is_byte_for_byte(sources: Sources, tmp_path: Path) -> None:

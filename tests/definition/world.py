@@ -2,8 +2,9 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
-from fnmatch import fnmatch
-from posixpath import join, normpath
+from fnmatch import fnmatchcase
+from itertools import takewhile
+from posixpath import join, normpath, splitext
 from typing import Literal
 
 from agentforge.definition.compiler import Compiled, compile_pipeline, lint
@@ -11,7 +12,7 @@ from agentforge.definition.resolve import find_pipeline, is_stage_name
 from agentforge.model.diagnostic import Diagnostic
 from agentforge.model.errors import DefinitionError
 from agentforge.model.plan import Overrides, Plan, StageNode
-from agentforge.ports.sources import Sources
+from agentforge.ports.sources import MAX_INPUTS, MAX_SOURCE_BYTES, Sources
 
 PROJECT = "/project"
 BUILTIN = "/builtin"
@@ -39,7 +40,8 @@ class TextWorld:
         return BUILTIN
 
     def read(self, path: str) -> str | None:
-        return self.files.get(path)
+        text = self.files.get(path)
+        return None if text is None else text[: MAX_SOURCE_BYTES + 1]
 
     def is_dir(self, path: str) -> bool:
         return any(name.startswith(path + "/") for name in self.files)
@@ -48,9 +50,13 @@ class TextWorld:
         inside = (name.removeprefix(path + "/") for name in self.files if name.startswith(path + "/"))
         return sorted({name.split("/")[0] for name in inside})
 
-    def expand(self, pattern: str) -> Sequence[str]:
+    def expand(self, pattern: str) -> Sequence[str] | None:
         path = normpath(join(PROJECT, pattern))
-        return sorted(name for name in self.files if fnmatch(name, path) or name.startswith(path + "/"))
+        below = (name for name in self.files if name.startswith(path + "/"))
+        texts = (name for name in below if splitext(name)[1] in (".md", ".yaml", ".json", ".txt"))
+        named = (name for name in self.files if _matches(name.split("/"), path.split("/")))
+        found = [path] if path in self.files else sorted({*texts, *named})
+        return found if len(found) <= MAX_INPUTS else None
 
     def resolve(self, path: str) -> str | None:
         place = self.links.get(path, path)
@@ -58,6 +64,21 @@ class TextWorld:
 
     def now(self) -> datetime:
         return NOW
+
+
+def _matches(steps: Sequence[str], pattern: Sequence[str]) -> bool:
+    """As in a shell: `*` matches no slash and no leading dot, `**` any number of folders."""
+    if not steps or not pattern:
+        return not steps and not pattern
+    if pattern[0] == "**":
+        depths = takewhile(lambda depth: not any(map(_is_hidden, steps[:depth])), range(len(steps)))
+        return any(_matches(steps[depth:], pattern[1:] or ["*"]) for depth in depths)
+    is_named = fnmatchcase(steps[0], pattern[0]) and _is_hidden(steps[0]) <= _is_hidden(pattern[0])
+    return is_named and _matches(steps[1:], pattern[1:])
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith(".")
 
 
 def stage(name: str = "s", body: str = "", root: str = ".claude/stages") -> dict[str, str]:
