@@ -21,8 +21,6 @@ MAX_OUTPUT = 4 * 1024 * 1024
 MAX_BYTES = 1024 * 1024
 MAX_INCLUDED = 64
 MAX_NESTED = 4
-USER_SETTINGS = (".gitconfig", ".config/git/config")
-"""In the home; they can be links into the project."""
 _HOOKS = "core.hookspath"
 _FILES = frozenset({"core.attributesfile", "core.excludesfile", "commit.template"})
 _NEVER_COMMANDS = (
@@ -142,8 +140,8 @@ def named_files(root: str, project: str, environ: Mapping[str, str]) -> NamedFil
     """What the settings name that git uses in `root`, the top of a work tree: the user's and its own."""
     places, is_anywhere = _Places(project), False
     home = environ.get("HOME", "")
-    for name in USER_SETTINGS:
-        places.add(os.path.join(home, name), "include")
+    for path in _user_settings(home, environ):
+        places.add(os.path.join(root, path), "include")
     for setting in _settings(root, environ):
         for path, kind in _named(setting):
             base = os.path.dirname(setting.origin) if kind == "include" else root
@@ -152,6 +150,13 @@ def named_files(root: str, project: str, environ: Mapping[str, str]) -> NamedFil
                 is_relative = not path.startswith(("/", "~"))
                 is_anywhere = is_anywhere or (is_relative and kind in ("hooks", "program"))
     return places.named(is_anywhere)
+
+
+def _user_settings(home: str, environ: Mapping[str, str]) -> Iterator[str]:
+    """Also empty or missing ones; they can be in the project, or links into it."""
+    yield os.path.join(home, ".gitconfig")
+    yield os.path.join(environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config"), "git/config")
+    yield environ.get("GIT_CONFIG_GLOBAL") or os.devnull
 
 
 def hook_programs(folders: Iterable[str], project: str) -> NamedFiles:
