@@ -4,6 +4,7 @@ from pathlib import Path
 
 from agentforge.adapters.host.clock import SystemClock
 from agentforge.adapters.log.jsonl_log import JsonlLog
+from agentforge.adapters.log.writer import Buffering
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.layout import RunLayout
@@ -36,7 +37,7 @@ def long_run(root: Path, events: int) -> RunLayout:
 
 def _write(root: Path, layout: RunLayout, events: int) -> RunLayout:
     session = layout.session
-    writer = JsonlLog(layout.log, buffer_events=1000).open()
+    writer = JsonlLog(layout.log, Buffering(events=1000)).open()
     journal = Journal(session, writer, SystemClock())
     try:
         _record(journal, layout, _plan(root, session, events), events)

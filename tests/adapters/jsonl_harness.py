@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from agentforge.adapters.log.jsonl_log import JsonlLog
+from agentforge.adapters.log.writer import Buffering
 from agentforge.ports.event_log import EventLog
 
 
@@ -21,9 +22,7 @@ class JsonlHarness:
     ) -> EventLog:
         return JsonlLog(
             self.path,
-            buffer_events=buffer_events,
-            flush_seconds=flush_seconds,
-            monotonic=monotonic or time.monotonic,
+            Buffering(buffer_events, flush_seconds, monotonic=monotonic or time.monotonic),
             sleep=lambda _: None,
         )
 

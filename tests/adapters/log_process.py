@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from agentforge.adapters.log.jsonl_log import JsonlLog
+from agentforge.adapters.log.writer import Buffering
 from agentforge.model.errors import LogConflict
 from agentforge.system.disk import Disk
 from agentforge.testing.event_log_contract import large_event, timer_event, timer_events
@@ -13,7 +14,7 @@ from agentforge.testing.event_log_contract import large_event, timer_event, time
 
 def append_forever(path: Path) -> None:
     """Tell each event's number once it is durable; now and then a large one, now and then a group."""
-    writer = JsonlLog(path, buffer_events=4).open()
+    writer = JsonlLog(path, Buffering(events=4)).open()
     while True:
         for _ in range(1 + writer.head.seq % 7):
             seq = writer.head.seq + 1

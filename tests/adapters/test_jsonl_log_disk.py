@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from agentforge.adapters.log.jsonl_log import JsonlLog, verify
+from agentforge.adapters.log.writer import Buffering
 from agentforge.model.errors import LogConflict, StorageFailed
 from agentforge.testing.event_log_contract import large_event, lines_of, timer_event, timer_events
 
@@ -161,7 +162,7 @@ def test_disk_write_that_fails_for_a_moment_is_retried_with_backoff(
 
 
 def test_full_disk_on_a_full_buffer_keeps_the_event(path: Path, disk: FailingDisk) -> None:
-    writer = JsonlLog(path, buffer_events=2, disk=disk, sleep=lambda _: None).open()
+    writer = JsonlLog(path, Buffering(events=2), disk=disk, sleep=lambda _: None).open()
     disk.room = 10
     writer.append(timer_event(1))
     with pytest.raises(StorageFailed):
@@ -306,7 +307,7 @@ def test_length_conflict_is_detected_when_a_failed_write_is_retried(
 
 def test_slow_flush_is_warned_about(path: Path, disk: FailingDisk) -> None:
     now, warnings = [0.0], list[str]()
-    log = JsonlLog(path, disk=disk, monotonic=lambda: now[0], on_warning=warnings.append)
+    log = JsonlLog(path, Buffering(monotonic=lambda: now[0], on_warning=warnings.append), disk=disk)
 
     def stall() -> None:
         now[0] += 0.25

@@ -12,6 +12,7 @@ import pytest
 
 from agentforge.adapters.log.jsonl_log import JsonlLog, verify
 from agentforge.adapters.log.lease import LogLease
+from agentforge.adapters.log.writer import Buffering
 from agentforge.model.errors import RunActive
 from agentforge.testing.event_log_contract import lines_of, timer_event, timer_events
 
@@ -143,7 +144,7 @@ def test_reader_beside_a_writer_sees_whole_events_only(tmp_path: Path) -> None:
 def test_simultaneous_event_writes_from_parallel_branches_lose_nothing(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     numbering = threading.Lock()
-    with JsonlLog(path, buffer_events=5).open() as writer:
+    with JsonlLog(path, Buffering(events=5)).open() as writer:
 
         def branch() -> None:
             for _ in range(200):

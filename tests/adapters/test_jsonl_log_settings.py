@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from agentforge.adapters.host.file_systems import why_not_local
-from agentforge.adapters.log.jsonl_log import BufferSettings, JsonlLog, buffer_settings, verify
+from agentforge.adapters.log.jsonl_log import JsonlLog, buffer_settings, verify
+from agentforge.adapters.log.writer import Buffering
 from agentforge.model.errors import InvalidRequest, StorageFailed, UnknownRun
 from agentforge.system.mount_points import MountPoint, parse_mount_output, parse_mountinfo, read_mounts
 from agentforge.testing.event_log_contract import large_event, lines_of, timer_event, timer_events
@@ -27,12 +28,12 @@ _DARWIN = """/dev/disk3s1s1 on / (apfs, sealed, local, read-only, journaled)
 
 
 def test_event_buffer_settings_default_to_100_events_and_one_second() -> None:
-    assert buffer_settings({}) == BufferSettings(buffer_events=100, flush_seconds=1.0)
+    assert buffer_settings({}) == Buffering(events=100, seconds=1.0)
 
 
 def test_event_buffer_settings_come_from_the_environment() -> None:
     environ = {"AGENT_PIPELINES_EVENT_BUFFER": " 7 ", "AGENT_PIPELINES_EVENT_FLUSH_MS": "250"}
-    assert buffer_settings(environ) == BufferSettings(buffer_events=7, flush_seconds=0.25)
+    assert buffer_settings(environ) == Buffering(events=7, seconds=0.25)
 
 
 @pytest.mark.parametrize("name", ["AGENT_PIPELINES_EVENT_BUFFER", "AGENT_PIPELINES_EVENT_FLUSH_MS"])
@@ -45,7 +46,7 @@ def test_invalid_event_buffer_setting_is_rejected_by_name(name: str, value: str)
 def test_event_buffer_of_zero_events_is_refused() -> None:
     with pytest.raises(InvalidRequest, match="AGENT_PIPELINES_EVENT_BUFFER"):
         buffer_settings({"AGENT_PIPELINES_EVENT_BUFFER": "0"})
-    assert buffer_settings({"AGENT_PIPELINES_EVENT_FLUSH_MS": "0"}).flush_seconds == 0
+    assert buffer_settings({"AGENT_PIPELINES_EVENT_FLUSH_MS": "0"}).seconds == 0
 
 
 @pytest.mark.parametrize(

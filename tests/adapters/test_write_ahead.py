@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from agentforge.adapters.log import write_ahead
 from agentforge.adapters.log.jsonl_log import JsonlLog, verify
 from agentforge.adapters.log.write_ahead import HEADER, WriteAhead, records
+from agentforge.adapters.log.writer import Buffering
 from agentforge.model.errors import StorageFailed
 from agentforge.model.event import Event
 from agentforge.system.disk import Disk
@@ -67,7 +68,9 @@ def killed(log: JsonlLog, events: list[Event]) -> None:
 
 
 def reopened(path: Path, warnings: list[str] | None = None) -> list[Event]:
-    with JsonlLog(path, on_warning=[].append if warnings is None else warnings.append).open() as writer:
+    with JsonlLog(
+        path, Buffering(on_warning=[].append if warnings is None else warnings.append)
+    ).open() as writer:
         assert not writer.damage
         return list(writer.replay())
 
@@ -434,7 +437,7 @@ def _continued(
     """Open the log and append batches until the power is cut; returns what was synced by then, and what was
     found at first."""
     found = kept
-    log = JsonlLog(path, disk=disk, on_warning=lambda _: None, sleep=lambda _: None)
+    log = JsonlLog(path, Buffering(on_warning=lambda _: None), disk=disk, sleep=lambda _: None)
     writer = None
     try:
         writer = log.open()

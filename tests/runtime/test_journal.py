@@ -10,6 +10,7 @@ from tests.adapters.failing_disk import FailingDisk
 from tests.engine.plans import NOON, plan_of, stage, started
 
 from agentforge.adapters.log.jsonl_log import JsonlLog
+from agentforge.adapters.log.writer import Buffering
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.errors import IllegalMove, LogCorrupt
@@ -139,7 +140,7 @@ def test_observers_hear_of_what_the_end_of_a_journal_makes_durable(clock: FakeCl
 def test_what_was_written_without_waiting_is_synced_before_an_act(tmp_path: Path, clock: FakeClock) -> None:
     """With a buffer of one every event is written at once, and none of them is durable yet."""
     disk = FailingDisk()
-    log = JsonlLog(tmp_path / "events.jsonl", buffer_events=1, disk=disk, mounts=tuple)
+    log = JsonlLog(tmp_path / "events.jsonl", Buffering(events=1), disk=disk, mounts=tuple)
     journal = Journal("auth", log.open(), clock)
     journal.record(started(PLAN))
     assert journal.writer.health.events_buffered == 0

@@ -10,6 +10,7 @@ import pytest
 from tests.engine.plans import plan_of, stage, started
 
 from agentforge.adapters.log.jsonl_log import JsonlLog
+from agentforge.adapters.log.writer import Buffering
 from agentforge.model import facts as f
 from agentforge.model.hook import OCCASIONS, Hook, Occasion
 from agentforge.runtime.journal import Journal
@@ -37,7 +38,7 @@ def test_notice_is_sent_once_when_its_event_is_durable(tmp_path: Path) -> None:
     seen: list[str] = []
 
     async def main() -> None:
-        log = JsonlLog(str(tmp_path / "events.jsonl"), flush_seconds=0.0)
+        log = JsonlLog(str(tmp_path / "events.jsonl"), Buffering(seconds=0.0))
         journal, sender = Journal("auth", log.open(), FakeClock()), Sender()
         journal.record(started(plan_of(stage())))
         notifier = Notifier(journal, [channel(lambda notice: seen.append(notice.request))], sender)

@@ -25,8 +25,7 @@ BUILTIN = os.path.join(PACKAGE, "builtin")
 
 
 def log_of(layout: RunLayout, environ: Mapping[str, str]) -> JsonlLog:
-    settings = buffer_settings(environ)
-    return JsonlLog(layout.log, buffer_events=settings.buffer_events, flush_seconds=settings.flush_seconds)
+    return JsonlLog(layout.log, buffer_settings(environ))
 
 
 def local_processes() -> Processes:

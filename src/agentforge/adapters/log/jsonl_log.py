@@ -12,7 +12,7 @@ from agentforge.adapters.host.file_systems import why_not_local
 from agentforge.adapters.log.jsonl_file import JsonlFile, PayloadStore, snapshot_of
 from agentforge.adapters.log.lease import LogLease, is_held
 from agentforge.adapters.log.reader import Reader
-from agentforge.adapters.log.writer import Buffering, Writer, warn
+from agentforge.adapters.log.writer import DEFAULT, Buffering, Writer
 from agentforge.model.codec import Payload
 from agentforge.model.errors import InvalidRequest, RunActive, StorageFailed, UnknownRun
 from agentforge.ports.event_log import Damage, Head, TornTail
@@ -25,19 +25,14 @@ BUFFER_VARIABLE = "AGENT_PIPELINES_EVENT_BUFFER"
 FLUSH_VARIABLE = "AGENT_PIPELINES_EVENT_FLUSH_MS"
 
 
-class BufferSettings(Struct, frozen=True):
-    buffer_events: int = 100
-    flush_seconds: float = 1.0
-
-
-def buffer_settings(environ: Mapping[str, str]) -> BufferSettings:
-    """Buffer settings from the environment; an interval of 0 flushes at every tick."""
-    defaults = BufferSettings()
+def buffer_settings(environ: Mapping[str, str]) -> Buffering:
+    """Buffering as the environment says; an interval of 0 flushes at every tick."""
+    defaults = Buffering()
     events = _whole_number(environ, BUFFER_VARIABLE, minimum=1)
     milliseconds = _whole_number(environ, FLUSH_VARIABLE, minimum=0)
-    return BufferSettings(
-        defaults.buffer_events if events is None else events,
-        defaults.flush_seconds if milliseconds is None else milliseconds / 1000,
+    return Buffering(
+        defaults.events if events is None else events,
+        defaults.seconds if milliseconds is None else milliseconds / 1000,
     )
 
 
@@ -45,14 +40,11 @@ class JsonlLog:
     def __init__(
         self,
         path: str | os.PathLike[str],
+        buffering: Buffering = DEFAULT,
         *,
-        buffer_events: int = 100,
-        flush_seconds: float = 1.0,
-        on_warning: Callable[[str], None] = warn,
         disk: Disk | None = None,
         mounts: Callable[[], Sequence[MountPoint]] = read_mounts,
         sleep: Callable[[float], None] = time.sleep,
-        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.path = str(path)
         self._directory = os.path.dirname(self.path)
@@ -60,7 +52,7 @@ class JsonlLog:
         self._mounts = mounts
         self._retry = WriteRetry(sleep=sleep)
         self._payloads = PayloadStore(_payloads_of(self.path), self._disk, self._retry)
-        self._buffering = Buffering(buffer_events, flush_seconds, on_warning, monotonic)
+        self._buffering = buffering
 
     def exists(self) -> bool:
         return files.is_file(self.path)

@@ -96,6 +96,9 @@ class Buffering(Struct, frozen=True):
     monotonic: Callable[[], float] = time.monotonic
 
 
+DEFAULT = Buffering()
+
+
 class Writer:
     """Holds the store, and with it the lease, until `close`."""
 

@@ -1,6 +1,7 @@
 """Control of a run by a person: pause, cancel, steer, restart of a stage."""
 
 import uuid
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -77,19 +78,10 @@ def _send_restart(context: RunContext, session: str, reason: str, *, provider: s
     _send(context, session, "restart", reason, provider=provider, by=by, visit=visit)
 
 
-def _send(
-    context: RunContext,
-    session: str,
-    action: ControlAction,
-    reason: str,
-    *,
-    now: bool = False,
-    by: str = "person",
-    provider: str | None = None,
-    visit: str = "",
-) -> None:
+def _send(context: RunContext, session: str, action: ControlAction, reason: str, **more: Any) -> None:
+    """`more`: other fields of the control."""
     hidden = stored_text(reason, context.runs.environ, "the reason")
-    _hand_over(context, session, Control(action, hidden, now, by, provider, visit, id=_new_id(context)))
+    _hand_over(context, session, Control(action, hidden, id=_new_id(context), **more))
 
 
 def _new_id(context: RunContext) -> str:

@@ -15,8 +15,7 @@ from agentforge.app.results import RunResult
 from agentforge.app.runs.context import RunContext, recovered, reopen
 from agentforge.app.runs.leases import active, stop_owner
 from agentforge.app.runs.lookup import is_answered, is_recoverable
-from agentforge.app.runs.start import run_settings, without_secrets, write_definition
-from agentforge.app.runs.waivers import waivers
+from agentforge.app.runs.start import run_settings, waivers, without_secrets, write_definition
 from agentforge.definition.compiler import INLINE, Compiled
 from agentforge.definition.pins import pinned_text
 from agentforge.definition.yaml.parser import SourceText

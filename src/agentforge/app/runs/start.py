@@ -2,6 +2,7 @@
 
 import logging
 import os
+import pwd
 import uuid
 from collections.abc import Collection, Mapping
 from contextlib import suppress
@@ -11,18 +12,18 @@ from msgspec.structs import replace
 
 from agentforge.adapters.providers.mock import is_mock_mode, mock_delay
 from agentforge.app.recording import Replay
-from agentforge.app.redaction import environment_redactor, stored
+from agentforge.app.redaction import environment_redactor, stored, stored_text
 from agentforge.app.results import RunResult
 from agentforge.app.runs.context import RunContext, reopen
 from agentforge.app.runs.leases import stop_owner
 from agentforge.app.runs.replay import refuse_unsafe_replay
-from agentforge.app.runs.waivers import waivers
 from agentforge.definition.compiler import Compiled
 from agentforge.definition.yaml.parser import SourceText
 from agentforge.legacy.shell_run import is_shell_run
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
-from agentforge.model.errors import LogCorrupt, RunActive
+from agentforge.model.diagnostic import choice
+from agentforge.model.errors import InvalidRequest, LogCorrupt, RunActive
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import Plan
 from agentforge.model.run_options import StartOptions, completed
@@ -33,6 +34,7 @@ from agentforge.system import files
 from agentforge.version import __version__
 
 log = logging.getLogger("agentforge.run")
+MAX_REASON_CHARS = 2_000
 
 
 async def start_run(
@@ -105,6 +107,29 @@ async def validate_start(
         context.leases.refuse_taken(session)
     elif context.leases.is_taken(session):
         _refuse_untrusted(context, session)
+
+
+def waivers(context: RunContext, plan: Plan, skipped: Mapping[str, str]) -> tuple[Waiver, ...]:
+    """`skipped`: reasons, by the names of the checks. Raises why they can't be skipped."""
+    context.caller.refuse_agent(skip_checks=skipped)
+    names = {check.name for step in plan.steps for stage in step.stages for check in stage.checks}
+    for name, reason in skipped.items():
+        if name not in names:
+            hint = choice(name, "checks", sorted(names)) if names else "remove --skip-check: it has no checks"
+            raise InvalidRequest(f"the pipeline has no check {name!r}", hint=hint)
+        if not reason.strip() or len(reason) > MAX_REASON_CHARS:
+            raise InvalidRequest(
+                f"skipping the check {name!r} needs a reason of at most {MAX_REASON_CHARS:,} characters",
+                hint="say why with --reason TEXT",
+            )
+    try:
+        user = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        user = "person"
+    return tuple(
+        Waiver(name, stored_text(reason.strip(), context.runs.environ, "the reason"), user)
+        for name, reason in skipped.items()
+    )
 
 
 def _refuse_agent(context: RunContext, how: StartOptions, replay: Replay | None) -> None:

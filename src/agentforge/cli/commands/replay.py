@@ -1,6 +1,6 @@
 """`agentforge replay`: replay a recorded run without its agents, or check whether its course changed."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -41,11 +41,9 @@ def replay(
     source: str,
     pipeline: str | None,
     session: str | None,
-    speed: float,
-    allow_commands: bool,
-    overwrite: bool,
     check: bool,
     trust: bool,
+    **how: Any,
 ) -> int:
     """Replay a recorded run without its agents.
 
@@ -66,7 +64,7 @@ def replay(
     if source in call.runs.sessions() and ask_for_trust(call, source, given=trust):
         Engine(call.root).trust(source)
     recording = call.runs.recording(source)
-    replayed = recording.replay(speed, allow_commands=allow_commands, overwrite=overwrite)
+    replayed = recording.replay(**how)
     return _replay(call, replayed, pipeline, session)
 
 
