@@ -246,8 +246,8 @@ def test_missing_packages_are_named_with_the_way_to_install_them(tmp_path: Path)
 
 def test_nothing_heavy_is_imported_to_offer_the_provider() -> None:
     script = (
-        "import sys; from agentforge.app.providers.offers import builtin_providers; "
-        "builtin_providers({})['api'].validate(); "
+        "import sys; from agentforge.app.providers.offers import BUILTIN; "
+        "BUILTIN['api']({}).validate(); "
         "print([name for name in ('pydantic', 'pydantic_ai', 'anthropic', 'openai', 'jsonschema') "
         "if name in sys.modules])"
     )

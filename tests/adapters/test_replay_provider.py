@@ -16,7 +16,7 @@ import yaml
 from agentforge.adapters.providers import replay_player
 from agentforge.adapters.providers.replay import ReplayConfig, ReplayProvider, load_cassette
 from agentforge.adapters.providers.replay_player import NO_EXCHANGE, STEP_FAILED
-from agentforge.app.providers.offers import builtin_providers
+from agentforge.app.providers.offers import BUILTIN
 from agentforge.model.cassette import VERSION, ExchangeKind, ExchangeQuery, Say, parse_cassette
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.failure import FailureKind
@@ -526,6 +526,5 @@ def test_every_documented_step_and_no_other_exists() -> None:
 
 
 def test_builtin_providers_are_known_by_their_own_names() -> None:
-    providers = builtin_providers({"PATH": "/bin"})
-    assert {"command", "mock", "replay"} <= set(providers)
-    assert [provider.name for provider in providers.values()] == list(providers)
+    assert {"command", "mock", "replay"} <= set(BUILTIN)
+    assert [make({"PATH": "/bin"}).name for make in BUILTIN.values()] == list(BUILTIN)

@@ -8,7 +8,7 @@ import pytest
 from tests.agents.clis import programs
 from tests.agents.trial import PATIENCE, Trial
 
-from agentforge.app.providers.offers import builtin_providers
+from agentforge.app.providers.offers import BUILTIN
 from agentforge.ports.provider import Provider
 from agentforge.testing.model_server import Script, Turn
 from agentforge.testing.provider_contract import ProcessProviderContract
@@ -29,7 +29,7 @@ class TestRealAgents(ProcessProviderContract):
             subprocess.run(
                 listing, env=environ, cwd=trial.project, capture_output=True, check=True, timeout=PATIENCE
             )
-        return builtin_providers(environ)[trial.cli.name]
+        return BUILTIN[trial.cli.name](environ)
 
     @pytest.fixture
     def config(self) -> dict[str, Any]:

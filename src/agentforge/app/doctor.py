@@ -15,7 +15,7 @@ from agentforge.adapters.host.probe import model_server
 from agentforge.adapters.providers.mock import is_mock_mode
 from agentforge.app.hook_probes import hook_probes
 from agentforge.app.providers.logins import agent_login
-from agentforge.app.providers.offers import BASES, Offer, builtin_providers, find_offers
+from agentforge.app.providers.offers import BASES, BUILTIN, Offer, find_offers
 from agentforge.app.results import GROUPS, Probe
 from agentforge.app.variable_probes import variable_probes
 from agentforge.app.wiring import sandboxes
@@ -144,7 +144,7 @@ def _program(cli: AgentCli, environ: Mapping[str, str]) -> list[Probe]:
 
 
 def _api(environ: Mapping[str, str]) -> list[Probe]:
-    provider = builtin_providers(environ)["api"]
+    provider = BUILTIN["api"](environ)
     try:
         provider.validate()
     except AgentForgeError as error:
@@ -174,8 +174,8 @@ def _passed_variables(environ: Mapping[str, str]) -> list[Probe]:
     """The environment variables that each available agent gets, by name."""
     found = []
     shown = {*BASES, "command"}
-    for name, provider in builtin_providers(environ).items():
-        if name in shown and is_program(provider):
+    for name in [name for name in BUILTIN if name in shown]:
+        if is_program(provider := BUILTIN[name](environ)):
             config = {"run": "true"} if name == "command" else {}
             try:
                 command = provider.command(ExecuteRequest("", "", config, "/", {}, "/", "/"))

@@ -50,6 +50,15 @@ Origin = Literal["registered", "project", "entry point", "built in"]
 LIKE = "like"
 """The key that names the CLI whose description this one extends."""
 BASES = {cli.name: cli for cli in (CLAUDE, CODEX, OPENCODE, GEMINI)}
+BUILTIN: dict[str, Callable[[Mapping[str, str]], Provider]] = {
+    **{name: partial(CliAgent, cli) for name, cli in BASES.items()},
+    "cli": InlineCli,
+    "api": ApiProvider,
+    "command": CommandProvider,
+    "mock": MockProvider,
+    "replay": ReplayProvider,
+}
+"""By name; each takes the environment that its agents inherit. Only those that a run uses are created."""
 _TYPES = {field.encode_name: field.type for field in msgspec.structs.fields(AgentCli)}
 _NAME = re.compile(r"\w[\w.-]*")
 _STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
@@ -68,33 +77,17 @@ class Offer(Struct, frozen=True):
 
 def find_offers(project: str, environ: Mapping[str, str]) -> dict[str, Offer]:
     """By name. Providers of the project override those of packages, and both override built-in ones."""
-    builtin = builtin_providers(environ)
-    found = {
-        name: Offer(name, "built in", f"agentforge {__version__}", partial(builtin.__getitem__, name))
-        for name in builtin
-    }
+    here = f"agentforge {__version__}"
+    found = {name: Offer(name, "built in", here, partial(make, environ)) for name, make in BUILTIN.items()}
     for name, offered in offered_providers().items():
         load = partial(offered.load, environ)
-        found[name] = Offer(name, "entry point", offered.place, load, shadows=name in builtin)
+        found[name] = Offer(name, "entry point", offered.place, load, shadows=name in BUILTIN)
     for name, file in find_described(project).items():
-        make: Callable[[], Provider] = partial(described_provider, project, name, file, environ)
-        if name in builtin and not is_trusted(project, environ):
-            make = partial(_raise, untrusted(name, file))
-        found[name] = Offer(name, "project", file, make, shadows=name in builtin)
+        described: Callable[[], Provider] = partial(described_provider, project, name, file, environ)
+        if name in BUILTIN and not is_trusted(project, environ):
+            described = partial(_raise, untrusted(name, file))
+        found[name] = Offer(name, "project", file, described, shadows=name in BUILTIN)
     return found
-
-
-def builtin_providers(environ: Mapping[str, str]) -> dict[str, Provider]:
-    """Those that need no registration: new instances by name. Their agents inherit `environ`."""
-    providers: tuple[Provider, ...] = (
-        *(CliAgent(cli, environ) for cli in BASES.values()),
-        InlineCli(environ),
-        ApiProvider(environ),
-        CommandProvider(environ),
-        MockProvider(environ),
-        ReplayProvider(environ),
-    )
-    return {provider.name: provider for provider in providers}
 
 
 def _raise(error: ProviderUnusable) -> NoReturn:
@@ -113,7 +106,7 @@ def refuse_untrusted(names: Iterable[str], project: str, environ: Mapping[str, s
 def untrusted_files(project: str, environ: Mapping[str, str]) -> dict[str, str]:
     """The project's files that would override built-in providers without the user's consent, by name."""
     described = find_described(project)
-    shadows = described.keys() & builtin_providers(environ).keys() if described else set()
+    shadows = described.keys() & BUILTIN.keys()
     if not shadows or is_trusted(project, environ):
         return {}
     return {name: described[name] for name in sorted(shadows)}
