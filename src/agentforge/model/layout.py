@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from posixpath import isabs, join
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -50,6 +51,21 @@ def iteration_dir(folder: str, number: int) -> str:
     return f"{folder}/iterations/{number:03d}"
 
 
+class _HasRoot(Protocol):
+    @property
+    def root(self) -> str: ...
+
+
+class InFolder:
+    """The path of a file with a fixed name in a layout's folder."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, layout: _HasRoot, _: type) -> str:
+        return f"{layout.root}/{self._name}"
+
+
 class RunLayout(Struct, frozen=True):
     """The files of one run; `root` is the run directory."""
 
@@ -77,45 +93,19 @@ class RunLayout(Struct, frozen=True):
         """Of the project that the run belongs to."""
         return join(self.root.rpartition(f"/{RUNS}/")[0], ESCALATIONS)
 
-    @property
-    def log(self) -> str:
-        return f"{self.root}/events.jsonl"
-
-    @property
-    def plan(self) -> str:
-        return f"{self.root}/plan.json"
-
-    @property
-    def state(self) -> str:
-        return f"{self.root}/state.json"
-
-    @property
-    def cassette(self) -> str:
-        """The recorded work of the run's agents."""
-        return f"{self.root}/cassette.jsonl"
-
-    @property
-    def recording(self) -> str:
-        """The state of the workspace when the cassette was last written."""
-        return f"{self.root}/recording.json"
-
-    @property
-    def replayed(self) -> str:
-        """A replay's own copy of its cassette."""
-        return f"{self.root}/replayed.jsonl"
-
-    @property
-    def trees(self) -> str:
-        """Git's objects of the recorded trees."""
-        return f"{self.root}/trees"
-
-    @property
-    def control(self) -> str:
-        return f"{self.root}/control"
-
-    @property
-    def answers(self) -> str:
-        return f"{self.root}/answers"
+    log = InFolder("events.jsonl")
+    plan = InFolder("plan.json")
+    state = InFolder("state.json")
+    cassette = InFolder("cassette.jsonl")
+    """The recorded work of the run's agents."""
+    recording = InFolder("recording.json")
+    """The state of the workspace when the cassette was last written."""
+    replayed = InFolder("replayed.jsonl")
+    """A replay's own copy of its cassette."""
+    trees = InFolder("trees")
+    """Git's objects of the recorded trees."""
+    control = InFolder("control")
+    answers = InFolder("answers")
 
     @property
     def session_progress(self) -> str:
@@ -153,37 +143,14 @@ class RunLayout(Struct, frozen=True):
 class IterationLayout(Struct, frozen=True):
     root: str
 
-    @property
-    def context(self) -> str:
-        return f"{self.root}/context.json"
-
-    @property
-    def prompt(self) -> str:
-        return f"{self.root}/prompt.md"
-
-    @property
-    def output(self) -> str:
-        return f"{self.root}/output.md"
-
-    @property
-    def result(self) -> str:
-        return f"{self.root}/result.json"
-
-    @property
-    def status(self) -> str:
-        return f"{self.root}/status.json"
-
-    @property
-    def attempts(self) -> str:
-        return f"{self.root}/attempts.jsonl"
-
-    @property
-    def judge(self) -> str:
-        return f"{self.root}/judge.json"
-
-    @property
-    def error(self) -> str:
-        return f"{self.root}/error.json"
+    context = InFolder("context.json")
+    prompt = InFolder("prompt.md")
+    output = InFolder("output.md")
+    result = InFolder("result.json")
+    status = InFolder("status.json")
+    attempts = InFolder("attempts.jsonl")
+    judge = InFolder("judge.json")
+    error = InFolder("error.json")
 
     def attempt(self, number: int) -> "AttemptLayout":
         return AttemptLayout(f"{self.root}/attempt-{number}")
@@ -197,28 +164,11 @@ class AttemptLayout(Struct, frozen=True):
 
     root: str
 
-    @property
-    def claim(self) -> str:
-        return f"{self.root}/claim"
-
-    @property
-    def agent(self) -> str:
-        return f"{self.root}/agent.json"
-
-    @property
-    def git(self) -> str:
-        """What git obeyed in the project when a confined program was started, as the engine recorded it."""
-        return f"{self.root}/git.json"
-
-    @property
-    def output(self) -> str:
-        return f"{self.root}/output.log"
-
-    @property
-    def errors(self) -> str:
-        """The agent's stderr, if it is kept separately."""
-        return f"{self.root}/errors.log"
-
-    @property
-    def exit(self) -> str:
-        return f"{self.root}/exit.json"
+    claim = InFolder("claim")
+    agent = InFolder("agent.json")
+    git = InFolder("git.json")
+    """What git obeyed in the project when a confined program was started, as the engine recorded it."""
+    output = InFolder("output.log")
+    errors = InFolder("errors.log")
+    """The agent's stderr, if it is kept separately."""
+    exit = InFolder("exit.json")

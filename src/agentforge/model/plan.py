@@ -392,11 +392,7 @@ class Plan(Struct, frozen=True, dict=True):
 
     def checkpoints(self, path: str) -> tuple[str, ...]:
         """The names of the checkpoints before a node: those of the pipelines around it first."""
-        return self._checkpoints.get(path, ())
-
-    @cached_property
-    def _checkpoints(self) -> dict[str, tuple[str, ...]]:
-        return {path: names for path, names in _checkpoints(self, "", ()) if names}
+        return self.places[path].checkpoints if path in self.places else ()
 
     @property
     def all_hooks(self) -> "tuple[Hook, ...]":
@@ -422,8 +418,14 @@ class Plan(Struct, frozen=True, dict=True):
 
     @cached_property
     def _hooks(self) -> dict[tuple[str, HookPoint], tuple[Hook, ...]]:
+        places = [("", "", self.pipeline.hooks)]
+        for step in self.steps:
+            places.append((step.path, step.node.id, step.hooks))
+            if isinstance(step.node, ParallelNode) and step.node.branches:
+                stages = step.node.branches[0].stages
+                places += [(step.inner_path(stage), stage.id, step.hooks) for stage in stages]
         found: dict[tuple[str, HookPoint], list[Hook]] = {}
-        for path, id, hooks in _hooks(self, "", ()):
+        for path, id, hooks in places:
             for hook in sorted(hooks, key=lambda hook: hook.action == "call"):
                 if hook.stage is None or hook.stage == id:
                     found.setdefault((path, hook.point), []).append(hook)
@@ -486,6 +488,10 @@ class Step(Struct, frozen=True):
     path: str
     dir: str
     """Directory of its first visit, relative to the run directory."""
+    checkpoints: tuple[str, ...] = ()
+    """Asked before it: those of the pipelines around it first."""
+    hooks: tuple[Hook, ...] = ()
+    """Those that may apply to it, of outer pipelines first."""
 
     @property
     def stages(self) -> tuple[StageNode, ...]:
@@ -504,39 +510,18 @@ class Step(Struct, frozen=True):
         return next((branch.stages for branch in branches if branch.provider == provider), ())
 
 
-def _steps(plan: Plan, path: str, folder: str) -> Iterator[Step]:
+def _steps(
+    plan: Plan, path: str, folder: str, checkpoints: tuple[str, ...] = (), hooks: tuple[Hook, ...] = ()
+) -> Iterator[Step]:
+    """`checkpoints` and `hooks` are those of the pipelines around the plan."""
+    hooks = (*hooks, *plan.pipeline.hooks)
     for index, node in enumerate(plan.nodes):
+        names = (*checkpoints, node.checkpoint) if node.checkpoint else checkpoints
         here = f"{folder}{DIR_NAMES[type(node)]}-{index:02d}-{node.id}"
         if isinstance(node, NestedNode):
-            yield from _steps(node.plan, f"{path}{node.path}.", f"{here}/")
+            yield from _steps(node.plan, f"{path}{node.path}.", f"{here}/", names, hooks)
         else:
-            yield Step(node, f"{path}{node.path}", here)
-
-
-def _checkpoints(plan: Plan, prefix: str, outer: tuple[str, ...]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    for node in plan.nodes:
-        names = (*outer, node.checkpoint) if node.checkpoint else outer
-        if isinstance(node, NestedNode):
-            yield from _checkpoints(node.plan, f"{prefix}{node.path}.", names)
-        else:
-            yield f"{prefix}{node.path}", names
-
-
-def _hooks(plan: Plan, prefix: str, outer: tuple[Hook, ...]) -> Iterator[tuple[str, str, tuple[Hook, ...]]]:
-    """The hooks that may apply to the run, and to each stage and block."""
-    hooks = (*outer, *plan.pipeline.hooks)
-    if not prefix:
-        yield "", "", hooks
-    if not hooks and not any(isinstance(node, NestedNode) for node in plan.nodes):
-        return
-    for node in plan.nodes:
-        if isinstance(node, NestedNode):
-            yield from _hooks(node.plan, f"{prefix}{node.path}.", hooks)
-            continue
-        yield f"{prefix}{node.path}", node.id, hooks
-        if isinstance(node, ParallelNode):
-            for stage in node.branches[0].stages if node.branches else ():
-                yield f"{prefix}{stage.path}", stage.id, hooks
+            yield Step(node, f"{path}{node.path}", here, names, hooks)
 
 
 def visit_dir(folder: str, run: int) -> str:
