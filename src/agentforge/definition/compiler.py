@@ -1,6 +1,26 @@
 """Compiles a name, file, stage or text to a Plan, or reports all diagnostics. One compilation runs all passes
 in order, with one report over all files."""
 
+# The passes, each of which relies on the one before it:
+#
+#   yaml/      text to a tree with places, of bounded size and depth
+#   read/      tree to specs: a mapping of the wrong type ends here, a value out of range is reported and kept
+#   resolve    names to files: stages, prompts, nested pipelines; each stage gets its levels
+#   link       `inputs` to the nodes whose outputs they mean
+#   validate   rules that need more than one mapping: of merged levels, of names, of routes, of hooks
+#   lower      specs to the plan
+#   pins       the texts of the files that the plan names
+#
+# No pass raises for a mistake of the user. It reports, leaves out what it can't use (None, or nothing), and
+# the next pass works with the rest: a person who fixes a file wants all of its mistakes at once, and an agent
+# that writes one pays for every further round. Only between validation and lowering does an error end the
+# compilation, so that `lower` may take everything for sound.
+#
+# Rules apply to merged values wherever two levels can make a mistake together (`on_timeout` in stage.yaml,
+# `timeout` in the node). They are in `validate`, `route_rules` and `hook_rules`; what one mapping can do
+# wrong by itself is found by its table. A diagnostic that a stage causes in every node that uses it is
+# reported once (`Report` drops equal ones).
+
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime

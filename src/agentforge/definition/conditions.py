@@ -27,6 +27,11 @@ from agentforge.model.control_characters import control_character
 from agentforge.model.diagnostic import SourcePlace, choice
 from agentforge.model.text_pattern import PatternRefused, compiled
 
+# Conditions have a language of their own, as an expression of Python or of a shell could execute anything
+# that a repository says. It has no loops and no attributes, its patterns match in linear time
+# (`model/text_pattern.py`), and types are checked here, so that evaluating a condition can't fail in the
+# middle of a run.
+
 GRAMMAR = r"""
 ?start: disjunction
 ?disjunction: conjunction ("||" conjunction)*

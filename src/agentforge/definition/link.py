@@ -32,6 +32,14 @@ SAME_BLOCK = (
 _NO_SOURCES = InputSources()
 
 
+# Outputs are looked up when a stage starts; here it is decided whose. Only nodes before the consumer count,
+# in the order of the file: routes may revisit nodes later, but a first visit must find its inputs. A stage of
+# a block sees the earlier stages of its own branch, never those of another branch, which may not have run
+# yet; a later node sees all branches (`from_parallel`). The shell engine took a missing source for an empty
+# one, so that agents worked without what their prompt refers to; here it is an error that says where the name
+# does exist.
+
+
 class Consumer(Struct, frozen=True):
     """The node with the inputs: a node, or a stage of a block in the branch of one provider."""
 

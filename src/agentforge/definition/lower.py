@@ -215,6 +215,7 @@ class _Lowering:
             **fields(BLOCK.keys, [block.values]),
         )
 
+    # plan.json is also read by tools for agent-pipelines, which know the stages of a block without branches.
     def _shared(self, path: str, node: ResolvedBlock) -> Iterator[dict[str, Any]]:
         """The block's stages in the format of agent-pipelines, which has no branches."""
         for position, stage in enumerate(node.stages):

@@ -15,6 +15,11 @@ from agentforge.model.layout import PROVIDERS
 from agentforge.model.plan import Plan, ProviderChoice, SandboxChoice, StageNode
 from agentforge.ports.sources import Sources
 
+# Agents can write in the project during the run. Without the pins, one agent would decide what the next one
+# is asked, also outside of its sandbox; what a sandbox mounts would follow a link that an earlier agent
+# planted. So everything a run obeys is read once, when a person starts it, and the log has it. The judge's
+# template is never read from the project: the judged would write it.
+
 JUDGE_PROMPT_PATH = "JUDGE_PROMPT_PATH"
 _SCHEMA = "schema"
 """The setting of a provider that may name a file with a JSON Schema."""

@@ -2,9 +2,17 @@
 
 The levels of a stage, weakest first, are the pipelines around it, its block, its stage.yaml, its node, the
 environment and the caller (`ResolvedStage.levels`). A row of a key table says how the values of one key are
-merged, so that a plain key needs no code here. Providers do: a model and settings belong to the provider that
-they were written for, and a branch of a block has its own.
+merged, so that a plain key needs no code here. Providers do.
 """
+
+# Why providers can't be a row: `provider`, `model` and settings are one choice. `model: opus` in a stage.yaml
+# means Claude's; if a node then says `provider: codex`, passing `opus` on would fail, or worse, be accepted
+# as something else. So a level that names another provider discards what weaker levels wrote for theirs. The
+# shell engine kept the model, which `migrate check` still explains (`own-model`). Names count after aliases:
+# `claude-code` after `claude` changes nothing and discards nothing.
+#
+# Fallbacks are the exception: they come as a whole from the level that names the provider. A chain of one
+# level completed by another would send work to a provider that was not chosen as the fallback of this one.
 
 from collections.abc import Iterable, Mapping
 from typing import Any

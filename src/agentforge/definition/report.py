@@ -10,6 +10,11 @@ from agentforge.model.secrets import REFERENCE, Redactor
 _LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 
 
+# Secrets: a reader that finds one in a file must report the line without showing it, and so must every reader
+# that reports something else about this line, before or after. So the report is asked to hide a value, and
+# redacts it in all diagnostics when they are read, not when they are added.
+
+
 class Report:
     """All diagnostics of a compilation, over all files, so that it doesn't stop at the first error."""
 

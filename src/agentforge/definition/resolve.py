@@ -33,7 +33,13 @@ _STAGE_FILE = "stage.yaml"
 _DEFAULT_PROMPTS = ("prompts/prompt.md", "prompt.md")
 _PIPELINE_SUFFIXES = ("", ".yaml", ".yml")
 _STAGE_NAME = re.compile(r"[^/\x00]+(?:/[^/\x00]+)*")
-# Including a pipeline twice per level grows exponentially, so the total is bounded while assembling.
+# Where names are searched, strongest first: the project, the folder beside the file that names them, the
+# user's folders of environment variables, the shell engine's, ours. A project can so replace a built-in stage
+# by one of its own, and a pipeline that is copied with its stages keeps using them.
+#
+# A pipeline that includes another one twice, which includes a third one twice, grows exponentially with its
+# depth. Each file is read once (`Assembly`), but every inclusion is a node of the plan, so that their number
+# is bounded while they are assembled, before anything walks all of them.
 
 
 class FoundStage(Struct, frozen=True):

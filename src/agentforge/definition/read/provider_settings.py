@@ -16,7 +16,10 @@ from agentforge.model.diagnostic import SourcePlace
 from agentforge.model.errors import DefinitionError
 from agentforge.model.secrets import can_be_secret, is_secret_name, looks_like_path
 
-# Placeholders such as `lm-studio` or `not-needed`, for a local server that requires a key but ignores it.
+# A setting whose name says that it is a secret (`api_key`, `token`) must not have a value that can be one:
+# the plan is in the log, and a definition is in version control. References (`$NAME`), paths and plain words
+# aren't secrets; a false alarm costs a rename, a missed key is public for good. Plain words are placeholders
+# such as `lm-studio` or `not-needed`, for a local server that requires a key but ignores it.
 _PLAIN_WORDS = re.compile(r"[a-z]+(?:[-_ ][a-z]+)*")
 VARIABLE = "AGENTFORGE_PROVIDER_CONFIG"
 OPTION = "--provider-config"

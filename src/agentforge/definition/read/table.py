@@ -5,6 +5,15 @@ A mapping takes three forms on its way to the plan. `Entries`: its keys as they 
 `MappingSpec`: the values of its keys, with their places. Then, with the levels merged, fields of the plan.
 """
 
+# Specs used to be classes that mirrored the plan, field by field, with functions that merged and copied each
+# of them. A key cost five files, and one that was read but not copied did nothing without a word. Now a row
+# that names no field of the plan fails a test, and a row without `field=None` is lowered, or compiling it
+# fails.
+#
+# A row stays data: what a key means together with others is code in `build_work`, `precedence` or `lower`,
+# and the row says so with `field=None`. Values keep their places until they are lowered, as rules about
+# merged levels must point at the line that brought the value.
+
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
@@ -212,6 +221,9 @@ class Table(Struct, Generic[T], frozen=True):
         """All keys that mean something, also those that are refused here."""
         return self._refused.union(key.name for key in self.keys)
 
+    # A key that looks like a known one is an error, any other unknown key a warning. Refusing all would break
+    # the files of the shell engine, which ignored what it didn't know; ignoring `sandbx: bwrap` would run an
+    # agent unconfined.
     def _diagnose_unknown(self, entries: Entries, skipped: Collection[str]) -> None:
         known = {key.name for key in self.keys}
         for name, entry in entries.written.items():
@@ -225,7 +237,6 @@ class Table(Struct, Generic[T], frozen=True):
                 hint = "remove the key; this version does not support it"
                 entries.report.error("unsupported", at, f"`{self.prefix}{name}` is not supported yet", hint)
             elif is_misspelled(name, self._names):
-                # Ignoring it could leave an agent without its sandbox or limits.
                 entries.report.error("unknown-key", at, what, did_you_mean(name, self._names))
             else:
                 hint = did_you_mean(name, known) or f"known keys: {', '.join(sorted(known))}"

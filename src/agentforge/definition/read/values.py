@@ -31,6 +31,8 @@ _WHOLE = r"^[-+]?[0-9]+$"
 _NUMBER = r"^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$"
 
 
+# A kind reads and describes: an editor that follows the schema and the compiler must agree on every value, or
+# people stop trusting one of them. tests/definition/test_keys.py compares the two for every row.
 class ValueKind(Protocol):
     def read(self, tree: Tree, name: str, report: Report) -> Any:
         """The value, or None with an error in the report; `name` is the key as quoted in messages."""

@@ -48,6 +48,8 @@ from agentforge.model.plan import (
 from agentforge.model.plan_limits import MAX_MESSAGE
 from agentforge.model.request import Answerer
 
+# Keys of the specification that this version doesn't have. They are refused, as they bound what agents may do
+# or decide what they get: ignoring one would run something else than what the file says.
 UNSUPPORTED = frozenset((*("artifact", "context_strategy", "executor", "network", "setup", "workspace"),))
 # Termination types of the older stage format.
 _COMPLETIONS = {"beads-empty": "queue", "plateau": "judgment", "fixed-n": "fixed"}
@@ -229,6 +231,8 @@ PROMPT: Table[PromptFile | None] = Table(
     required=(Required(("file",), "`prompt` has no `file`", "write `prompt: {file: PATH}`, or the text"),),
 )
 
+# The same key means different things in different mappings, or nothing. Where a reader might expect it to
+# work, it is refused with the place where it does; a warning would scroll by.
 _TOP = "put it at the top of the pipeline file"
 _OF_PIPELINE = {"views": _TOP, "hooks": f"{_TOP}; a hook's `stage` names the node that it is for"}
 OF_PIPELINE = {**_OF_PIPELINE, "notify": _TOP}
@@ -354,6 +358,10 @@ def build_work(entries: Entries) -> WorkSpec:
     return WorkSpec(given, provider, None if file else prompt, file)
 
 
+# Three generations of keys say how often a stage runs: `completion` with its siblings (the shell engine's
+# first format), `termination` (its second) and `runs` (on nodes). Each level is brought into one form, so
+# that a node's `runs: 3` overrides the `max` of stage.yaml and keeps its `type`, as if all had been written
+# in one way.
 def _termination(entries: Entries, values: dict[str, Any]) -> MappingSpec | None:
     """All ways to write it as one mapping, so that levels merge key by key."""
     termination, report = values.get("termination"), entries.report

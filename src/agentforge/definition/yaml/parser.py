@@ -1,8 +1,19 @@
-"""First pass: YAML text to a tree with places.
+"""First pass: YAML text to a tree with places."""
 
-Built from the parser's events rather than its composer, so that depth and alias expansion are bounded while
-reading, and values follow YAML 1.2 with any loader.
-"""
+# PyYAML parses; what it gives is a stream of events with their marks. Its composer and constructor are not
+# used:
+#
+# - They recurse, so that a file of brackets ends in a RecursionError. They share what aliases refer to: ten
+#   lines of `&b [*a, *a, …]` are small in memory, but every pass that walks them as a tree takes for ever.
+#   The builder below counts the size and depth that a value has with its aliases expanded, and refuses before
+#   anything walks it, so that every later pass may recurse.
+# - They follow YAML 1.1, where `on`, `no` and `1:30` are not text. A pipeline with `on:` would lose its
+#   routes, as the key would be True. `plain_value` follows the core schema of 1.2.
+# - They drop places of values, keep the last of two equal keys, and merge `<<`, each of which hides a
+#   mistake.
+#
+# The loader written in C is much faster; the other one is for installations without it. Both give the same
+# events, apart from some invalid escapes, which the Python loader passes to chr().
 
 import re
 from hashlib import sha256
@@ -259,7 +270,6 @@ def _parse(source: SourceText, report: Report, loader: Any) -> Tree | None:
         _syntax_error(source, report, error)
         return None
     except (yaml.YAMLError, ValueError, OverflowError) as error:
-        # The pure Python loader passes some invalid escapes to chr().
         report.error("syntax", source.start, f"not valid YAML: {error}")
         return None
     if builder.root is None:
