@@ -42,7 +42,6 @@ from agentforge.definition.precedence import (
     gather,
     levels_in_block,
     naming_level,
-    provider_places,
 )
 from agentforge.definition.read.file_keys import read_pipeline
 from agentforge.definition.read.table import MappingSpec
@@ -60,7 +59,6 @@ from agentforge.definition.resolve import (
 from agentforge.definition.route_rules import refuse_checks, validate_checks, validate_routes
 from agentforge.definition.settings_check import SettingsCheck, report_settings
 from agentforge.definition.specs import (
-    BlockSpec,
     NodeSpec,
     PipelineSpec,
     ProviderSpec,
@@ -156,19 +154,20 @@ class Compilation:
     def _finish(self, mode: Mode, located: Located, passes: int) -> Compiled:
         pipeline = Assembly(self._sources, self._report, self._override_levels.levels).pipeline(located)
         links = link(pipeline, self._report)
-        self._validate_overrides()
+        given = self._override_levels.overrides
+        for value in filter(control_character, (given.provider or "", given.model or "", *given.inputs)):
+            refuse_control_characters(value, "the argument", self._report.argument(value), self._report)
         parts = list(_pipelines(pipeline))
         everywhere = frozenset(node_id for part in parts for node_id in _all_ids(part))
         for part in parts:
-            self._validate(part, DEFAULT_RUNS[mode], is_nested=part is not pipeline)
-            self._validate_routes(part, everywhere)
+            self._validate(part, DEFAULT_RUNS[mode], everywhere, is_nested=part is not pipeline)
         specs = [part.spec for part in parts]
         validate_checkpoints(specs, self._report)
         validate_size(pipeline, passes, self._report)
         if judge := self._sources.environment.get(JUDGE_PROVIDER):
             self._validate_provider(Written(judge, self._report.variable(JUDGE_PROVIDER, judge)))
         compiled_at, created_at = self._time("COMPILE_TIMESTAMP"), self._time("SESSION_CREATED_AT")
-        inputs = _session_inputs(self._sources, self._override_levels.overrides.inputs, specs, self._report)
+        inputs = _session_inputs(self._sources, given.inputs, specs, self._report)
         if self._report.has_errors:
             raise DefinitionError(self._report.diagnostics)
         session = self._session or default_session(located.spec.name, self._sources.now())
@@ -181,40 +180,39 @@ class Compilation:
         named = {name: (at, self._report.line(at)) for name, at in self._places.items()}
         return Compiled(plan, self._report.diagnostics, located.spec.source, named)
 
-    def _validate(self, pipeline: ResolvedPipeline, default_runs: int, *, is_nested: bool) -> None:
-        validate_nodes(pipeline.spec, self._report)
-        validate_hooks(pipeline, self._report, is_nested=is_nested)
+    def _validate(
+        self, pipeline: ResolvedPipeline, default_runs: int, everywhere: Collection[str], *, is_nested: bool
+    ) -> None:
+        """`everywhere` are the ids of all nodes, also of other pipelines."""
+        spec, report = pipeline.spec, self._report
+        validate_nodes(spec, report)
+        validate_hooks(pipeline, report, is_nested=is_nested)
         if is_nested:
-            self._validate_nested(pipeline.spec)
+            self._validate_nested(spec)
         for node in pipeline.nodes:
             if isinstance(node, ResolvedBlock):
-                self._validate_block(node.block)
-                self._check_block(node)
+                self._validate_block(node)
                 for stage in filter(None, node.stages):
                     self._validate_stage(stage, default_runs)
+                    refuse_checks(stage, report)
+                    validate_routes(stage, _ids(node.block.stages), everywhere, report)
             elif isinstance(node, ResolvedStage):
                 self._validate_stage(node, default_runs)
-                levels = [level.provider for level in node.levels]
-                named = naming_level(levels)
-                self._check_settings(levels, node.spec.at)
-                for spec in named.fallbacks if named else ():
-                    self._check_settings([spec], node.spec.at)
-                for spec in (named, *named.fallbacks) if named else ():
-                    if spec.type:
-                        self._validate_provider(spec.type)
-                if named is None and node.is_found:
-                    self._validate_provider(Written(DEFAULT_PROVIDER, node.spec.at))
+                validate_checks(node, report)
+                validate_routes(node, _ids(spec.nodes), everywhere, report)
+                self._validate_chain(node)
 
-    def _validate_routes(self, pipeline: ResolvedPipeline, everywhere: Collection[str]) -> None:
-        ids = _ids(pipeline.spec.nodes)
-        for node in pipeline.nodes:
-            if isinstance(node, ResolvedStage):
-                validate_checks(node, self._report)
-                validate_routes(node, ids, everywhere, self._report)
-            elif isinstance(node, ResolvedBlock):
-                for stage in filter(None, node.stages):
-                    refuse_checks(stage, self._report)
-                    validate_routes(stage, _ids(node.block.stages), everywhere, self._report)
+    def _validate_chain(self, node: ResolvedStage) -> None:
+        levels = [level.provider for level in node.levels]
+        named = naming_level(levels)
+        self._check_settings(levels, node.spec.at)
+        for spec in named.fallbacks if named else ():
+            self._check_settings([spec], node.spec.at)
+        for spec in (named, *named.fallbacks) if named else ():
+            if spec.type:
+                self._validate_provider(spec.type)
+        if named is None and node.is_found:
+            self._validate_provider(Written(DEFAULT_PROVIDER, node.spec.at))
 
     def _validate_nested(self, spec: PipelineSpec) -> None:
         where = "set them in the outermost pipeline"
@@ -236,33 +234,24 @@ class Compilation:
         validate_prompt(stage, self._sources, self._report)
         validate_approval(stage, self._report)
 
-    def _validate_block(self, block: BlockSpec) -> None:
-        for branch in block.branches:
+    def _validate_block(self, node: ResolvedBlock) -> None:
+        for branch in node.block.branches:
             if branch.provider.type:
                 self._validate_provider(branch.provider.type)
-        for level in filter(None, (level.provider for level in self._override_levels.levels)):
-            for given in (level.type, level.model):
-                if given:
-                    message = f"`{given.value}` doesn't override the providers and models of parallel blocks"
-                    hint = "a block always uses its own `providers`"
-                    self._report.warning("block-keeps-providers", given.at, message, hint)
-
-    def _check_block(self, node: ResolvedBlock) -> None:
-        for branch in node.block.branches:
             for stage in filter(None, node.stages):
                 self._check_settings(levels_in_block(stage, branch.provider), branch.at)
+        for level in filter(None, (level.provider for level in self._override_levels.levels)):
+            for given in filter(None, (level.type, level.model)):
+                message = f"`{given.value}` doesn't override the providers and models of parallel blocks"
+                hint = "a block always uses its own `providers`"
+                self._report.warning("block-keeps-providers", given.at, message, hint)
 
     def _check_settings(self, levels: Sequence[ProviderSpec | None], default: SourcePlace) -> None:
-        choice, places = choose_provider(levels), provider_places(levels)
+        choice, places = choose_provider(levels)
         self._places.setdefault(choice.type, places.get("", default))
         if self._check is not None:
             choice = pinned_choice(choice, self._sources)
             report_settings(choice, places, default, self._check, self._report)
-
-    def _validate_overrides(self) -> None:
-        given = self._override_levels.overrides
-        for value in filter(control_character, (given.provider or "", given.model or "", *given.inputs)):
-            refuse_control_characters(value, "the argument", self._report.argument(value), self._report)
 
     def _validate_provider(self, named: Written[str]) -> None:
         validate_provider(named, self._known_providers, self._report)
@@ -305,37 +294,20 @@ def _session_inputs(
 ) -> tuple[str, ...]:
     """The input files of a run, from the caller and the pipelines: sorted, without duplicates."""
     found: set[str] = set()
-    for pattern in given:
-        at = report.argument(f"--input {pattern}")
-        files = _expanded(sources, pattern, at, report)
+    typed = [Written(pattern, report.argument(f"--input {pattern}")) for pattern in given]
+    for written in (*typed, *(written for spec in specs for written in spec.get("inputs") or ())):
+        files, message = sources.expand(written.value), f"no file matches the input `{written.value}`"
         found.update(files or ())
-        if files == ():
-            report.error(
-                "missing-input",
-                at,
-                f"no file matches the input `{pattern}`",
-                hint="use a file, glob or folder, relative to the project",
-            )
-    for written in (written for spec in specs for written in spec.get("inputs") or ()):
-        files = _expanded(sources, written.value, written.at, report)
-        found.update(files or ())
-        if files == ():
-            message = f"no file matches the input `{written.value}`"
+        if files is None:
+            message = f"the input `{written.value}` matches more than {MAX_INPUTS} files"
+            message += ", or has too many files to search"
+            report.error("too-many-inputs", written.at, message, "use a narrower pattern or a smaller folder")
+        elif not files and written in typed:
+            hint = "use a file, glob or folder, relative to the project"
+            report.error("missing-input", written.at, message, hint)
+        elif not files:
             report.warning("missing-input", written.at, message, hint="the run starts without it")
     return tuple(sorted(found))
-
-
-def _expanded(sources: Sources, pattern: str, at: SourcePlace, report: Report) -> tuple[str, ...] | None:
-    files = sources.expand(pattern)
-    if files is None:
-        report.error(
-            "too-many-inputs",
-            at,
-            f"the input `{pattern}` matches more than {MAX_INPUTS} files, or has too many files to search",
-            hint="use a narrower pattern or a smaller folder",
-        )
-        return None
-    return tuple(files)
 
 
 def default_session(pipeline: str, now: datetime) -> str:

@@ -181,7 +181,7 @@ class _Lowering:
                 candidates = [level.provider for level in node.levels]
                 sources = self._links.get((f"{prefix}{path}", ""))
                 wiring = Wiring(
-                    choose_provider(candidates),
+                    choose_provider(candidates)[0],
                     node.spec.inputs.written,
                     sources,
                     choose_fallbacks(candidates),

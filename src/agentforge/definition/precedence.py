@@ -80,10 +80,11 @@ def gather(environment: Mapping[str, str], overrides: Overrides, report: Report)
         if value is not None and not value.strip():
             at, hint = report.argument(f'--{name} ""'), "leave it out to use that of the definition"
             report.error("bad-value", at, f"the {name} is empty", hint)
+    in_cli = environment.get("PIPELINE_CLI_CONTEXT")
     given = Overrides(
         provider=overrides.provider or environment.get("PIPELINE_CLI_PROVIDER") or None,
         model=overrides.model or environment.get("PIPELINE_CLI_MODEL") or None,
-        context=_first(overrides.context, environment.get("PIPELINE_CLI_CONTEXT") or None),
+        context=overrides.context if overrides.context is not None else in_cli or None,
         inputs=overrides.inputs or _cli_inputs(environment.get("PIPELINE_CLI_INPUTS", ""), report),
         commands=overrides.commands,
         max_iterations=overrides.max_iterations,
@@ -117,44 +118,32 @@ def _judge(environment: Mapping[str, str]) -> ProviderChoice:
     return ProviderChoice(provider, environment.get("JUDGE_MODEL") or default)
 
 
-def choose_provider(levels: Iterable[ProviderSpec | None]) -> ProviderChoice:
-    """Merge the levels, weakest first.
+def choose_provider(
+    levels: Iterable[ProviderSpec | None],
+) -> tuple[ProviderChoice, dict[str, SourcePlace]]:
+    """Merge the levels, weakest first; also where the model and the settings are written, and as "" the name.
 
     A model and settings belong to the provider they were written for: a level that changes the provider
     discards those of weaker levels.
     """
-    chosen, model, config = DEFAULT_PROVIDER, "", dict[str, Any]()
-    for level in levels:
-        if level is None:
-            continue
+    chosen, model = DEFAULT_PROVIDER, ""
+    config, places = dict[str, Any](), dict[str, SourcePlace]()
+    for level in filter(None, levels):
         if level.type and canonical(level.type.value) != chosen:
-            chosen, model, config = canonical(level.type.value), "", {}
-        if level.model:
-            model = level.model.value
-        config = merge_settings(config, level.config)
-    return ProviderChoice(chosen, model or DEFAULT_MODELS.get(chosen, ""), config)
-
-
-def provider_places(levels: Iterable[ProviderSpec | None]) -> dict[str, SourcePlace]:
-    """Where the model and the settings of `choose_provider` are written, and as "" the provider's name."""
-    chosen, places = DEFAULT_PROVIDER, dict[str, SourcePlace]()
-    for level in levels:
-        if level is None:
-            continue
-        if level.type and canonical(level.type.value) != chosen:
-            chosen, places = canonical(level.type.value), {}
+            chosen, model, config, places = canonical(level.type.value), "", {}, {}
         if level.type:
             places[""] = level.type.at
         if level.model:
-            places["model"] = level.model.at
+            model, places["model"] = level.model.value, level.model.at
+        config = merge_settings(config, level.config)
         places |= level.places
-    return places
+    return ProviderChoice(chosen, model or DEFAULT_MODELS.get(chosen, ""), config), places
 
 
 def choose_fallbacks(levels: Iterable[ProviderSpec | None]) -> tuple[ProviderChoice, ...]:
     """The fallbacks of the strongest level that names a provider; none if that level names only one."""
     naming = naming_level(levels)
-    return tuple(choose_provider([spec]) for spec in naming.fallbacks) if naming else ()
+    return tuple(choose_provider([spec])[0] for spec in naming.fallbacks) if naming else ()
 
 
 def choose_in_block(stage: ResolvedStage, branch: ProviderSpec) -> ProviderChoice:
@@ -164,7 +153,7 @@ def choose_in_block(stage: ResolvedStage, branch: ProviderSpec) -> ProviderChoic
     name the same provider. Overrides don't change providers and models, which would make all branches the
     same; their settings apply to the branches of the provider that they name, or to all.
     """
-    chosen = choose_provider(levels_in_block(stage, branch))
+    chosen, _ = choose_provider(levels_in_block(stage, branch))
     for level in filter(None, (override.provider for override in stage.overrides)):
         if level.type is None or canonical(level.type.value) == chosen.type:
             chosen = replace(chosen, config=merge_settings(chosen.config, level.config))
@@ -204,7 +193,3 @@ def _cli_inputs(text: str, report: Report) -> tuple[str, ...]:
             "bad-value", at, "PIPELINE_CLI_INPUTS must be a JSON list of paths", hint='such as ["a.md"]'
         )
         return ()
-
-
-def _first(*values: str | None) -> str | None:
-    return next((value for value in values if value is not None), None)

@@ -17,8 +17,6 @@ from agentforge.model.layout import RunLayout
 from agentforge.model.plan import (
     Approval,
     Fixed,
-    FromParallel,
-    FromStage,
     Judgment,
     ParallelNode,
     Plan,
@@ -41,9 +39,13 @@ APPENDED = "a paragraph that asks for it is appended to the prompt (`result_inst
 
 
 def preview(plan: Plan, layout: RunLayout, permissions: Permissions | None = None) -> list[str]:
+    inputs = ["", "## Inputs", *(f"- {path}" for path in plan.session.inputs)] if plan.session.inputs else []
     stages = _steps(plan, layout, permissions or {})
-    head = (*_head(plan, layout), *_initial(plan))
-    return [*head, "", "## Stages", *stages, *hook_sections(plan), *_commands(plan)]
+    lines = [*_head(plan, layout), *inputs, "", "## Stages", *stages, *hook_sections(plan)]
+    if commands := plan.pipeline.commands | plan.pipeline.overrides.commands:
+        texts = (f"- {name}: {one_line(text, TEXT_CHARS)}" for name, text in sorted(commands.items()))
+        lines += ["", "## Commands", *texts]
+    return lines
 
 
 def readiness_lines(problems: Sequence[tuple[str, str]], warnings: Sequence[str]) -> list[str]:
@@ -121,13 +123,6 @@ def _rest(rows: dict[str, list[str]]) -> Iterator[str]:
         yield from _lines(title, rows)
 
 
-def _initial(plan: Plan) -> Iterator[str]:
-    if plan.session.inputs:
-        yield ""
-        yield "## Inputs"
-        yield from (f"- {path}" for path in plan.session.inputs)
-
-
 def _steps(plan: Plan, layout: RunLayout, permissions: Permissions) -> Iterator[str]:
     cleared: set[str] = set()
     stages = stages_by_path(plan)
@@ -193,9 +188,10 @@ def _stage(node: StageNode, session: str, permissions: Permissions, place: Graph
     yield from judgment_lines(place)
     yield from _lines("Context", rows)
     for source in node.sources.from_stage if node.sources else ():
-        yield f"- Input: {_from_stage(source)}"
+        yield f"- Input: {source.id} ({_selected(source.select)})"
     for block in node.sources.from_parallel if node.sources else ():
-        yield f"- Input: {_from_parallel(block)}"
+        providers = ", ".join(block.providers)
+        yield f"- Input: {block.stage} of {block.block}: {providers} ({_selected(block.select)})"
     if node.output_path:
         yield f"- Output: {node.output_path.replace('${SESSION}', session)}"
     yield from _rest(rows)
@@ -252,23 +248,5 @@ def _iterations(termination: Termination) -> str:
             assert_never(termination)
 
 
-def _from_stage(source: FromStage) -> str:
-    return f"{source.id} ({_selected(source.select)})"
-
-
-def _from_parallel(source: FromParallel) -> str:
-    return f"{source.stage} of {source.block}: {', '.join(source.providers)} ({_selected(source.select)})"
-
-
 def _selected(select: str) -> str:
     return "every output" if select == "all" else "its latest output"
-
-
-def _commands(plan: Plan) -> Iterator[str]:
-    commands = plan.pipeline.commands | plan.pipeline.overrides.commands
-    if commands:
-        yield ""
-        yield "## Commands"
-        yield from (
-            f"- {name}: {one_line(command, TEXT_CHARS)}" for name, command in sorted(commands.items())
-        )
