@@ -122,18 +122,14 @@ def is_stage_folder(sources: Sources, folder: str) -> bool:
 
 def find_prompt(sources: Sources, directory: str, named: str | None) -> PromptSearch:
     """The prompt that stage.yaml names, with or without `.md`, also in `prompts/`; else the default names."""
-    preferred = _named_prompts(directory, named) if named else []
+    stems = [absolute(directory, named)] if named else []
+    if named and "/" not in named.removeprefix("./"):
+        stems.append(absolute(join(directory, "prompts"), named))
+    preferred = [path for stem in stems for path in (stem, f"{stem}.md")]
     defaults = [join(directory, name) for name in _DEFAULT_PROMPTS]
     searched = tuple(dict.fromkeys(preferred + defaults))
     path = next((path for path in searched if sources.read(path) is not None), None)
     return PromptSearch(path, searched, bool(preferred) and path not in preferred)
-
-
-def _named_prompts(directory: str, named: str) -> list[str]:
-    stems = [absolute(directory, named)]
-    if "/" not in named.removeprefix("./"):
-        stems.append(absolute(join(directory, "prompts"), named))
-    return [path for stem in stems for path in (stem, f"{stem}.md")]
 
 
 class StageLookup:
@@ -252,10 +248,8 @@ class Available(Struct, frozen=True):
 
 
 def available_stages(sources: Sources) -> list[Available]:
-    return [
-        _available(name, join(folder, _STAGE_FILE), folder, sources)
-        for name, folder in stage_folders(sources).items()
-    ]
+    folders = stage_folders(sources).items()
+    return [_available(name, join(folder, _STAGE_FILE), folder, sources) for name, folder in folders]
 
 
 def available_pipelines(sources: Sources) -> list[Available]:
@@ -263,8 +257,17 @@ def available_pipelines(sources: Sources) -> list[Available]:
 
 
 def _available(name: str, file: str, path: str, sources: Sources) -> Available:
-    is_builtin = path.startswith(f"{sources.builtin}/")
-    return Available(name, _description(sources, file), relative(sources.project, path), is_builtin)
+    """With the file's description; empty for an invalid file, which is still listed."""
+    is_builtin, description = path.startswith(f"{sources.builtin}/"), ""
+    try:
+        tree = parse_mapping(SourceText(file, sources.read(file) or ""), Report())
+    except StorageFailed:
+        tree = None
+    for entry in tree.entries if tree else ():
+        value = entry.value
+        if entry.key.text == "description" and isinstance(value, Scalar) and value.value is not None:
+            description = " ".join(value.text.split())
+    return Available(name, description, relative(sources.project, path), is_builtin)
 
 
 def stage_folders(sources: Sources) -> dict[str, str]:
@@ -281,23 +284,6 @@ def pipeline_files(sources: Sources) -> dict[str, str]:
     """The file of each pipeline, sorted by name."""
     found = {name: find_pipeline(sources, name) for name in sorted(pipeline_names(sources))}
     return {name: path for name, path in found.items() if path}
-
-
-def _description(sources: Sources, path: str) -> str:
-    """The file's description; empty for an invalid file, which is still listed."""
-    try:
-        text = sources.read(path) or ""
-    except StorageFailed:
-        return ""
-    tree = parse_mapping(SourceText(path, text), Report())
-    for entry in tree.entries if tree else ():
-        if (
-            entry.key.text == "description"
-            and isinstance(entry.value, Scalar)
-            and entry.value.value is not None
-        ):
-            return " ".join(entry.value.text.split())
-    return ""
 
 
 class Located(Struct, frozen=True):
@@ -358,7 +344,10 @@ class Assembly:
         return replace(found, around=around, overrides=self._overrides) if found else None
 
     def _nested(self, ref: Written[str], located: Located) -> Located | None:
-        path = self._find(ref.value, located.beside)
+        searched = (ref.value, located.beside)
+        if searched not in self._paths:
+            self._paths[searched] = find_pipeline(self._sources, *searched)
+        path = self._paths[searched]
         if path is None:
             self._report.error("unknown-pipeline", ref.at, *missing_pipeline(self._sources, ref.value))
             return None
@@ -378,11 +367,6 @@ class Assembly:
         if beside not in self._lookups:
             self._lookups[beside] = StageLookup(self._sources, beside, self._report)
         return self._lookups[beside]
-
-    def _find(self, name: str, beside: str) -> str | None:
-        if (name, beside) not in self._paths:
-            self._paths[name, beside] = find_pipeline(self._sources, name, beside)
-        return self._paths[name, beside]
 
     def _read(self, path: str) -> PipelineSpec | None:
         if path not in self._specs:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from agentforge.definition.read.check_keys import LIMITS, OF_STAGES
 from agentforge.definition.read.hook_keys import HOOKS_KEY, NOTIFY_KEY
 from agentforge.definition.read.node_keys import NODE
-from agentforge.definition.read.table import Key, Nested, Table, plain
+from agentforge.definition.read.table import Key, Nested, Table, unique
 from agentforge.definition.read.values import (
     FLAG,
     PROSE,
@@ -75,7 +75,7 @@ PIPELINE_KEYS = (
         "views",
         ListOf(Text(VIEWS), or_one=True),
         "Additional files that are kept up to date.",
-        lower=lambda views: tuple(dict.fromkeys(plain(views))),
+        lower=unique,
         shown="Views: {}",
     ),
     HOOKS_KEY,

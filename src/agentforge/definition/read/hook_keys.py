@@ -6,7 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.definition.read.external_values import ADDRESS, COMMAND, SECRET, NamedVariable
-from agentforge.definition.read.table import Entries, Key, Nested, Table
+from agentforge.definition.read.table import Entries, Key, Nested, Table, fields, unique
 from agentforge.definition.read.values import (
     FLAG,
     SECONDS,
@@ -126,8 +126,11 @@ def _hook(point: HookPoint, entries: Entries) -> HookSpec | None:
     if required and entries.tree(required) is None:
         report.error("missing-key", entries.at, f"the {action} has no `{required}`", f"add `{required}: …`")
     _validate_point(point, written, entries)
-    named = {name: entries.get(name) for name in ("id", "stage", "condition")}
-    return HookSpec(entries.at, _lowered(point, action, entries), **named)
+    rows = [key for key in HOOK.keys if key.name in _KEYS[action]]
+    # At the end of a run there is nothing left to pause.
+    ended = {"on_timeout": "continue", "on_failure": "continue"} if point == "session_end" else {}
+    hook = Hook("", point, action, **{**ended, **fields(rows, [entries.values])})
+    return HookSpec(entries.at, hook, entries.get("id"), entries.get("stage"), entries.get("condition"))
 
 
 def _validate_point(point: HookPoint, action: Written[str], entries: Entries) -> None:
@@ -145,14 +148,6 @@ def _validate_point(point: HookPoint, action: Written[str], entries: Entries) ->
         if value and value.value == "pause":
             message = f"`{name}: pause` is not possible at session_end"
             report.error("conflict", value.at, message, hint="use `continue` or `fail`")
-
-
-def _lowered(point: HookPoint, action: HookAction, entries: Entries) -> Hook:
-    given = {name: entries.get(name) for name in _KEYS[action] if name in entries.values}
-    values = {name: value.value if isinstance(value, Written) else value for name, value in given.items()}
-    # At the end of a run there is nothing left to pause.
-    ended = {"on_timeout": "continue", "on_failure": "continue"} if point == "session_end" else {}
-    return Hook("", point, action, **{**ended, **values})
 
 
 _HOOKS = ListOf(Nested(HOOK), or_one=True)
@@ -216,7 +211,7 @@ HOOKS_KEY = Key("hooks", HooksKind(), "Your own code and services, called at poi
 
 def _notification(entries: Entries) -> Written[Notification]:
     get, report = entries.get, entries.report
-    desktop, command, in_project = get("desktop"), get("command"), get("in_project")
+    desktop, command = get("desktop"), get("command")
     if desktop and not desktop.value and command is None and get("url") is None:
         _WAYS.report_missing(entries.at, report)
     if "secret" in entries.values and entries.tree("url") is None:
@@ -227,16 +222,7 @@ def _notification(entries: Entries) -> Written[Notification]:
             if name in entries.values:
                 at = entries.written[name].key.at
                 report.warning("no-effect", at, f"`{name}` has no effect without `command`", "remove it")
-    found = Notification(
-        on=tuple(dict.fromkeys(occasion.value for occasion in get("on", ()))) or OCCASIONS,
-        desktop=bool(desktop and desktop.value),
-        command=command,
-        environment=get("environment", ()),
-        in_project=bool(in_project and in_project.value),
-        url=get("url"),
-        secret=get("secret"),
-    )
-    return Written(found, entries.at)
+    return Written(Notification(**fields(NOTIFICATION.keys, [entries.values])), entries.at)
 
 
 _WAYS = Required(
@@ -252,6 +238,7 @@ NOTIFICATION = Table(
             "on",
             ListOf(Text(OCCASIONS), or_one=True, required=_OCCASIONS),
             "When: a run needs a person, failed, completed or was cancelled; by default all of these.",
+            lower=unique,
         ),
         Key("desktop", FLAG, "Show a notification on the desktop."),
         Key("command", COMMAND, "Run a shell command, outside of the project."),

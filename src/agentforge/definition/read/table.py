@@ -66,6 +66,11 @@ def plain(value: Any) -> Any:
             return value
 
 
+def unique(values: Any) -> tuple[Any, ...]:
+    """The values of a list, each once."""
+    return tuple(dict.fromkeys(plain(values)))
+
+
 class Key(Struct, frozen=True):
     name: str
     kind: ValueKind
