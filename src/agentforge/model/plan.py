@@ -366,6 +366,11 @@ class Plan(Struct, frozen=True, dict=True):
         return tuple(_steps(self, "", ""))
 
     @cached_property
+    def stages(self) -> tuple[StageNode, ...]:
+        """Every stage of every branch, including those of nested pipelines."""
+        return tuple(stage for step in self.steps for stage in step.stages)
+
+    @cached_property
     def places(self) -> "dict[str, Step]":
         """The steps by path."""
         return {step.path: step for step in self.steps}
@@ -380,8 +385,8 @@ class Plan(Struct, frozen=True, dict=True):
     @property
     def notify_sandbox(self) -> SandboxChoice | None:
         """For the commands of notifications: that of the last stage that has one. None: no stage has."""
-        chosen = (stage.sandbox for step in self.steps for stage in step.stages)
-        return next((one for one in reversed(list(chosen)) if one and one.type != "none"), None)
+        chosen = (stage.sandbox for stage in reversed(self.stages))
+        return next((one for one in chosen if one and one.type != "none"), None)
 
     @cached_property
     def by_path(self) -> dict[str, "StageNode | ParallelNode"]:
@@ -403,8 +408,7 @@ class Plan(Struct, frozen=True, dict=True):
     @cached_property
     def check_reports(self) -> frozenset[str]:
         """The paths of the reports that checks write."""
-        stages = (stage for step in self.steps for stage in step.stages)
-        return frozenset(normpath(c.report) for stage in stages for c in stage.checks if c.report)
+        return frozenset(normpath(c.report) for stage in self.stages for c in stage.checks if c.report)
 
     @cached_property
     def program_hooks(self) -> tuple[str, ...]:
@@ -448,19 +452,15 @@ class Plan(Struct, frozen=True, dict=True):
 
     def providers(self) -> frozenset[str]:
         """The providers needed to continue this run."""
-        return frozenset(
-            choice.type for step in self.steps for stage in step.stages for choice in stage.chain
-        )
+        return frozenset(choice.type for stage in self.stages for choice in stage.chain)
 
     def judge_of(self, stage: StageNode) -> ProviderChoice:
         return stage.judge or self.judge
 
     def judges(self) -> frozenset[str]:
         """The providers that judge its stages; empty if none is judged."""
-        stages = (stage for step in self.steps for stage in step.stages)
-        return frozenset(
-            self.judge_of(stage).type for stage in stages if isinstance(stage.termination, Judgment)
-        )
+        judged = (stage for stage in self.stages if isinstance(stage.termination, Judgment))
+        return frozenset(self.judge_of(stage).type for stage in judged)
 
     def with_stages(self, change: Callable[[StageNode], StageNode]) -> "Plan":
         """The plan with each of its stages changed, including those of blocks and nested pipelines."""

@@ -74,8 +74,7 @@ def _head(plan: Plan, layout: RunLayout) -> Iterator[str]:
         yield f"- Runs: {plan.passes} times"
     rows = _rows(PIPELINE_KEYS, plan.pipeline)
     yield from _lines("Runtime limit", rows)
-    stages = [stage for step in plan.steps for stage in step.stages]
-    judged = (plan.judge_of(stage) for stage in stages if isinstance(stage.termination, Judgment))
+    judged = (plan.judge_of(stage) for stage in plan.stages if isinstance(stage.termination, Judgment))
     if judges := dict.fromkeys(map(provider_text, judged)):
         yield f"- Judge: {', '.join(judges)}"
     yield from _rest(rows)
