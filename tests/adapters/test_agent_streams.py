@@ -16,6 +16,7 @@ from agentforge.adapters.providers.gemini import GEMINI
 from agentforge.adapters.providers.opencode import OPENCODE
 from agentforge.model.failure import FailureKind as K
 from agentforge.model.result import Usage
+from agentforge.model.state import Spending
 from agentforge.ports.provider import ExecuteResult, Exit, ShowsProgress
 
 STREAMS = Path(__file__).parent / "streams"
@@ -145,6 +146,9 @@ def test_failures_are_classified(case: str, code: int, kind: K, says: str) -> No
     assert result.failure is not None
     assert (result.failure.kind, says in result.failure.message) == (kind, True), result.failure
     assert result.exit_code != 0
+    if kind is K.PROVIDER_AUTH:
+        # No model answered, so there is no cost, not an unknown one.
+        assert Spending().plus(result.usage) == Spending()
 
 
 @pytest.mark.parametrize(
@@ -165,6 +169,8 @@ def test_a_stream_without_its_last_event_is_a_failure_that_keeps_the_session(cas
     assert ("early, by signal 9" in result.failure.message) is (code == -9)
     assert result.usage is not None
     assert result.usage.agent_session
+    if case == "claude/terminated":
+        assert Spending().plus(result.usage).unpriced == ("unnamed model",)
 
 
 @pytest.mark.parametrize("case", ["claude/usage", "codex/usage", "gemini/usage", "opencode/usage"])

@@ -13,8 +13,8 @@ from agentforge.model.status import RunStatus
     [
         (Spending(), ""),
         (Spending(0.25, 9, 1), ", cost $0.25"),
-        (Spending(0.25, 9, 1, ("gpt-5",)), ", cost $0.25 + unknown (no price for gpt-5)"),
-        (Spending(0.0, 9, 1, ("gpt-5",)), ", cost unknown (no price for gpt-5)"),
+        (Spending(0.25, 9, 1, ("gpt-5",)), ", cost $0.25 + unknown (gpt-5 reported none)"),
+        (Spending(0.0, 9, 1, ("gpt-5",)), ", cost unknown (gpt-5 reported none)"),
     ],
 )
 def test_the_cost_of_a_run_says_what_is_unknown(spending: Spending, shown: str) -> None:

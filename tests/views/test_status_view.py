@@ -135,16 +135,16 @@ def test_a_cost_that_no_agent_reported_is_shown_as_unknown() -> None:
     unpriced = (replace(COMPLETED[0], usage=other), Cursor("0", 1, 2))
     idle = (replace(COMPLETED[0], usage=Usage(model="gpt-6")), Cursor("0", 1, 3))
     events = (STARTED, NODE, COMPLETED, unpriced, unpriced, idle)
-    assert shown(seen(*events, status="running"))["Cost"] == "$0.25 + unknown (no price for gpt-5)"
+    assert shown(seen(*events, status="running"))["Cost"] == "$0.25 + unknown (gpt-5 reported none)"
     unnamed = (replace(COMPLETED[0], usage=replace(other, model=None)), Cursor("0", 1, 2))
     assert (
         shown(seen(STARTED, NODE, unnamed, status="running"))["Cost"]
-        == "unknown (no price for unnamed model)"
+        == "unknown (unnamed model reported none)"
     )
     begun = (replace(COMPLETED[0], usage=Usage(model="gpt-7", agent_session="s1")), Cursor("0", 1, 2))
     assert (
         shown(seen(STARTED, NODE, COMPLETED, begun, status="running"))["Cost"]
-        == "$0.25 + unknown (no price for gpt-7)"
+        == "$0.25 + unknown (gpt-7 reported none)"
     )
 
 

@@ -85,7 +85,7 @@ def test_unfinished_runs_come_first_and_the_total_counts_them() -> None:
     assert [row.session for row in ordered] == ["d", "c", "a", "b"]
     assert (
         totals(ordered)
-        == "1 running, 1 paused, 1 completed, 1 cancelled · $0.75 + unknown (no price for gpt-5)"
+        == "1 running, 1 paused, 1 completed, 1 cancelled · $0.75 + unknown (gpt-5 reported none)"
     )
     assert totals(rows[2:3]) == "1 paused"
 

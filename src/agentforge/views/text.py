@@ -93,11 +93,10 @@ def money(usd: float) -> str:
 
 
 def cost(usd: float, unpriced: Sequence[str]) -> str:
-    """`$0.02`, `$0.02 + unknown (no price for gpt-5)`, `unknown (no price for gpt-5)`, or an empty string if
-    nothing was spent."""
+    """`$0.02`, `$0.02 + unknown (gpt-5 reported none)`, or an empty string if nothing was spent."""
     parts = [money(usd)] if usd else []
     if unpriced:
-        parts.append(f"unknown (no price for {', '.join(one_line(model, 40) for model in unpriced)})")
+        parts.append(f"unknown ({', '.join(one_line(model, 40) for model in unpriced)} reported none)")
     return " + ".join(parts)
 
 

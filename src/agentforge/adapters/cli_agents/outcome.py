@@ -164,10 +164,14 @@ def _crashed(cli: AgentCli, message: str, exit: Exit) -> Failure:
 
 def _usage(cli: AgentCli, reading: Reading, failure: Failure | None) -> Usage | None:
     """The usage, without the session if it no longer exists."""
-    session_lost = failure and (
-        _search(cli, "lost_session_patterns", cli.lost_session_patterns, 0, [failure.message])[0][0] >= 0
-    )
-    return replace(reading.usage, agent_session=None) if session_lost and reading.usage else reading.usage
+    usage = reading.usage
+    if usage is None or failure is None:
+        return usage
+    if _search(cli, "lost_session_patterns", cli.lost_session_patterns, 0, [failure.message])[0][0] >= 0:
+        usage = replace(usage, agent_session=None)
+    if failure.kind is FailureKind.PROVIDER_AUTH and usage.input_tokens is usage.output_tokens is None:
+        usage = replace(usage, input_tokens=0, output_tokens=0)  # No model answered.
+    return usage
 
 
 def _own_kinds(cli: AgentCli, messages: Sequence[str]) -> list[FailureKind | None]:

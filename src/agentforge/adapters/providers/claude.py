@@ -183,7 +183,9 @@ def _resets_at(events: Sequence[OutputLine]) -> datetime | None:
 def _usage(results: Sequence[OutputLine], session: str, exit: Exit) -> Usage | None:
     used = [item for result in results for item in _by_model(result)]
     if not used:
-        return Usage(model=exit.model or None, agent_session=session) if session else None
+        # An agent that was ended first reported nothing; one without a login, say, that it used nothing.
+        count = 0 if results else None
+        return Usage(count, count, model=exit.model or None, agent_session=session) if session else None
     cached = sum(number_at(counts, "cacheReadInputTokens") for _, counts in used)
     created = sum(number_at(counts, "cacheCreationInputTokens") for _, counts in used)
     return Usage(
