@@ -78,7 +78,7 @@ def test_nodes_that_no_pipeline_has_are_named(text: str) -> None:
     assert found(text) == RootFiles(others={"x.yaml": NO_NODE_OF_OURS})
 
 
-def test_a_folder_is_no_file() -> None:
+def test_a_folder_is_not_a_file() -> None:
     assert root_files(TextWorld({"x.yaml/y.yaml": "nodes: []"})) == RootFiles()
 
 
