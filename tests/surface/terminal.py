@@ -50,7 +50,7 @@ class Done(NamedTuple):
         masked = re.sub(r"\d\d:\d\d:\d\d", "HH:MM:SS", self.out)
         masked = re.sub(r"\b\d(\d*)s ago  ", lambda age: f"Ns ago  {' ' * len(age[1])}", masked)
         masked = re.sub(r"\b(\d+\.\d|\d+)s\b", "Ns", masked)
-        return masked.replace(", waited Ns for people", "").splitlines()
+        return masked.replace(", stopped for Ns", "").splitlines()
 
 
 class Project:

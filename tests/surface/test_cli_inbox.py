@@ -131,7 +131,7 @@ def test_question_is_waited_for_and_changes_no_total(project: Project) -> None:
     answered = project.call("answer", "auth", "sqlite")
     shown = [line.split(" ", 1)[1] for line in answered.lines if line.endswith(" started")]
     assert shown == [f"▸ {place} started" for place in ("plan 1/3", "plan 2/3", "plan 3/3", "build 1/1")]
-    waited = r"(✓ Completed: 5 iterations in|Duration:) [\d.]+s, waited [\d.]+s for people"
+    waited = r"(✓ Completed: 5 iterations in|Duration:) [\d.]+s, stopped for [\d.]+s"
     assert re.search(waited, answered.out)
     assert re.search(waited, project.call("status", "auth").out)
     ended = project.call("status", "auth", "--json").json

@@ -90,7 +90,7 @@ def test_time_in_which_a_run_is_stopped_is_counted_until_it_is_continued() -> No
     assert summary.stopped_at is None
     late = fold(fold(summary, event(9, f.AwaitingApproval(("r-1",)))), event(10, f.SessionAborted("person")))
     assert late.waited_seconds == summary.waited_seconds
-    assert duration_text(16 * 3600, summary.waited_seconds) == "1h 00m, waited 15h 00m for people"
+    assert duration_text(16 * 3600, summary.waited_seconds) == "1h 00m, stopped for 15h 00m"
     assert duration_text(22, 0.4) == "22s"
 
 

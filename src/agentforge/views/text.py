@@ -74,9 +74,9 @@ def span(seconds: float) -> str:
 
 
 def duration_text(seconds: float, waited: float) -> str:
-    """`22s`, or with the time in which a run was stopped until a person continued it."""
+    """`22s`, or with the time in which a run was stopped: it waited for people, was paused or had failed."""
     shown = span(seconds - waited)
-    return f"{shown}, waited {span(waited)} for people" if waited >= 1 else span(seconds)
+    return f"{shown}, stopped for {span(waited)}" if waited >= 1 else span(seconds)
 
 
 def age(seconds: float) -> str:
