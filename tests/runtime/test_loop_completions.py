@@ -71,12 +71,31 @@ def test_loop_completion_status(status: RunStatus, reason: str | None, expected:
     assert completion_of(plan_of(stage("tidy")), state) is None
 
 
-def test_nothing_of_the_completions_is_an_untracked_file(tmp_path: Path) -> None:
-    path = tmp_path / ".claude" / "loop-completions.json"
+def git(folder: Path, *arguments: str) -> str:
+    call = ["git", "-C", str(folder), "-c", "user.name=a", "-c", "user.email=a@b", *arguments]
+    return subprocess.run(call, check=True, capture_output=True, text=True).stdout
+
+
+@pytest.mark.parametrize("owned", ["", "/settings.local.json\n"])
+@pytest.mark.parametrize("is_worktree", [False, True])
+def test_nothing_of_the_completions_is_an_untracked_file(
+    tmp_path: Path, owned: str, is_worktree: bool
+) -> None:
+    """Also if the project has a `.gitignore` of its own in that folder."""
+    project = tmp_path / "project"
+    git(tmp_path, "init", "-q", "project")
+    git(project, "commit", "-q", "--allow-empty", "-m", "first")
+    if is_worktree:
+        git(project, "worktree", "add", "-q", "--detach", str(tmp_path / "other"))
+        project = tmp_path / "other"
+    path = project / ".claude" / "loop-completions.json"
     path.parent.mkdir()
     path.write_text("{")
-    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
-    add_completion(str(tmp_path), entry())
-    listed = ["git", "-C", str(tmp_path), "status", "--porcelain", "--untracked-files=all"]
-    assert subprocess.run(listed, check=True, capture_output=True, text=True).stdout == ""
+    if owned:
+        path.with_name(".gitignore").write_text(owned)
+        git(project, "add", ".claude/.gitignore")
+        git(project, "commit", "-q", "-m", "ours")
+    for session in ("a", "b"):
+        add_completion(str(project), replace(entry(), session=session))
+    assert git(project, "status", "--porcelain", "--untracked-files=all") == ""
     assert {path.name for path in path.parent.iterdir()} >= {".gitignore", f"{path.name}.unreadable"}

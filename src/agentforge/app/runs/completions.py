@@ -2,24 +2,28 @@
 
 import logging
 import os
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
 
-from agentforge.app.runs.lock_folder import ignore_in
+from agentforge.app.runs.lock_folder import hide_from_git, ignore_in
 from agentforge.engine.decide.termination import MAX_ITERATIONS
 from agentforge.model.errors import StorageFailed, UnusableFile
 from agentforge.model.json_text import NOT_JSON
-from agentforge.model.layout import loop_completions
+from agentforge.model.layout import locks_dir, loop_completions
 from agentforge.model.plan import Plan
 from agentforge.model.state import RunState
 from agentforge.model.status import RunStatus
 from agentforge.system import files
+from agentforge.system.repository import common_folder, linked_folder
 
 IGNORED = b"/.gitignore\n/*loop-completions.json*\n"
-"""An agent that stages all files doesn't commit the list, its lock, or this `.gitignore`."""
+"""An agent that stages all files doesn't commit the list or this `.gitignore`."""
+EXCLUDED = b"/.claude/*loop-completions.json*"
+"""The same in git's own list of a clone, if `.claude` has a `.gitignore` of the project's."""
 
 log = logging.getLogger("agentforge.run")
 
@@ -61,14 +65,29 @@ def add_completion(project: str, completion: Completion) -> bool:
     path = loop_completions(project)
     entry = msgspec.to_builtins(completion)
     ignore_in(os.path.dirname(path), IGNORED)
-    # Runs of one project may end at the same time.
-    with files.locked(f"{path}.lock"):
+    # Runs of one project may end at the same time. git ignores the folder of the lock.
+    hide_from_git(project)
+    with files.locked(os.path.join(locks_dir(project), "loop-completions")):
+        with suppress(StorageFailed):
+            _exclude(project)
         files.remove_drafts(os.path.dirname(path), os.path.basename(path))
         known = _known(path)
         if entry in known:
             return False
         files.replace(path, files.pretty([*known, entry]))
     return True
+
+
+def _exclude(project: str) -> None:
+    own = os.path.join(project, ".git")
+    place = own if files.is_dir(own) else linked_folder(project)
+    path = os.path.join(common_folder(place) or place, "info", "exclude")
+    ignored = files.read_bytes(os.path.join(project, ".claude", ".gitignore")) or b""
+    if not place or b"loop-completions.json" in ignored or not files.is_dir(os.path.dirname(path)):
+        return
+    listed = files.read_bytes(path) or b""
+    if EXCLUDED not in listed.splitlines():
+        files.replace(path, b"\n".join([*listed.splitlines(), EXCLUDED, b""]))
 
 
 def _known(path: str) -> list[Any]:
