@@ -74,6 +74,16 @@ def test_replan_between_nodes_keeps_the_destination() -> None:
         place_in(plan_of(stage("build"), stage("more")), OLD, sent_back)
 
 
+@pytest.mark.parametrize(
+    ("new", "path"), [(("build", "plan"), "1"), (("plan", "build"), "0"), (("more", "more", "plan"), "2")]
+)
+def test_replan_moves_the_cursor_with_the_node(new: tuple[str, ...], path: str) -> None:
+    """What is recorded next is about the node at its new place."""
+    state = state_after(OLD, entered("plan", "0"))
+    change = plan_change(plan_of(*map(stage, new)), OLD, state)
+    assert evolve(state, event(3, change, state.cursor)).cursor == Cursor(path, 1, 0)
+
+
 def test_replan_after_the_last_node_is_refused_if_it_was_removed() -> None:
     over = state_after(OLD, entered("build", "1"), done("build", "1"))
     assert place_in(plan_of(stage("build"), stage("more")), OLD, over) == "1"

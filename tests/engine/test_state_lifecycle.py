@@ -404,7 +404,7 @@ def test_of_a_run_whose_nodes_moved() -> None:
         hooks=(replace(CALLED, at=Cursor("1", 2, 0)),),
         seq=41,
         updated_at=LATER,
-        cursor=HERE,
+        cursor=replace(HERE, node_path="1"),
     )
     assert differing(moved, wanted) == {}
 

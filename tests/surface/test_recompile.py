@@ -148,3 +148,16 @@ def test_node_that_was_moved_before_the_current_one_is_named_as_skipped(project:
         ("last", "done"),
     ]
     assert "skipped=new" in project.call("tail", "auth").out
+
+
+def test_logs_of_a_run_that_is_recompiled_in_another_order_name_the_current_stage(project: Project) -> None:
+    file = project.pipeline(f"a={WRITE_RESULT}", f"b={FAILS}", extra=ONCE)
+    assert project.call("run", "-p", file, "-s", "auth").code == 1
+    project.pipeline(f"b={WRITE_RESULT}", f"a={WRITE_RESULT}", extra=ONCE)
+    done = project.call("resume", "auth", "--recompile", "--json")
+    logged = [json.loads(line) for line in done.err.splitlines()]
+    changed, resumed = ([one for one in logged if one.get("event_type") == name] for name in CHANGES)
+    assert [one["stage"] for one in (*changed, *resumed)] == ["b", "b"]
+
+
+CHANGES = ("plan_changed", "session_resumed")

@@ -109,7 +109,11 @@ def _is_progress(state: RunState, fact: f.AnyFact) -> bool:
 
 
 def _run_cursor(state: RunState, event: Event) -> Cursor | None:
-    """The cursor of the run as a whole: inside a block that of the block, not of a branch."""
+    """The cursor of the run as a whole: inside a block that of the block, not of a branch; under a new plan
+    at the node's new place."""
+    if isinstance(event.fact, f.PlanChanged) and event.cursor is not None:
+        path = event.cursor.node_path
+        return replace(event.cursor, node_path=event.fact.paths.get(path, path) or path)
     if event.cursor is None or event.cursor.provider is None:
         return event.cursor or state.cursor
     return Cursor(state.block.path, state.block.run, 0) if state.block else state.cursor
