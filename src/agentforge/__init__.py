@@ -142,6 +142,10 @@ if TYPE_CHECKING:
     from agentforge.sdk.signals import stop_on_signals as stop_on_signals
     from agentforge.sdk.sync import SyncEngine as SyncEngine
     from agentforge.system.protection import protect_process as protect_process
+    from agentforge.views.deliveries import Delivery as Delivery
+    from agentforge.views.deliveries import HookTry as HookTry
+    from agentforge.views.record import RunRecord as RunRecord
+    from agentforge.views.record import RunTrees as RunTrees
     from agentforge.views.status import RunningCheck as RunningCheck
     from agentforge.views.status import WaitStatus as WaitStatus
     from agentforge.views.summary import Health as Health
@@ -151,7 +155,6 @@ if TYPE_CHECKING:
     from agentforge.views.work import AttemptWork as AttemptWork
     from agentforge.views.work import IterationWork as IterationWork
     from agentforge.views.work import JudgeWork as JudgeWork
-    from agentforge.views.work import RunTrees as RunTrees
 
 _ERRORS = (
     "AgentForgeError",
@@ -246,10 +249,12 @@ _HOME = {
     "sdk.signals": ("OnStop", "StopSignal", "stop_on_signals"),
     "sdk.sync": ("SyncEngine",),
     "system.protection": ("protect_process",),
+    "views.deliveries": ("Delivery", "HookTry"),
+    "views.record": ("RunRecord", "RunTrees"),
     "views.status": ("RunningCheck", "WaitStatus"),
     "views.summary": ("Health", "Summary"),
     "views.visits": ("CheckRun", "StageVisit"),
-    "views.work": ("AttemptWork", "IterationWork", "RunTrees", "JudgeWork"),
+    "views.work": ("AttemptWork", "IterationWork", "JudgeWork"),
 }
 _MODULES = {name: f"agentforge.{module}" for module, names in _HOME.items() for name in names}
 

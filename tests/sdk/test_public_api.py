@@ -45,6 +45,9 @@ RESULTS = (
     *("CheckCounts", "CheckRun", "StageVisit", "Waiver"),
     *("HookContext", "HookResult"),
     *(
+        "RunRecord",
+        "Delivery",
+        "HookTry",
         "RunWork",
         "RunChange",
         "RunTrees",

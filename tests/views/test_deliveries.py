@@ -13,8 +13,9 @@ from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
 from agentforge.model.facts import AnyFact
 from agentforge.model.hook import HookPoint
-from agentforge.views.deliveries import Delivery, HookTry, deliveries_of
+from agentforge.views.deliveries import Delivery, HookTry
 from agentforge.views.lines.hooks import DeliveryText, delivery_text
+from agentforge.views.record import record_of
 
 AT = Cursor("1", 1, 2)
 HOOK: tuple[str, HookPoint, str] = ("review", "iteration_end", "d-1")
@@ -24,7 +25,7 @@ CALL = f.HookStarted(*HOOK, action="webhook", timeout=60.0)
 
 def found(*facts: AnyFact, at: Cursor | None = AT) -> tuple[Delivery, ...]:
     """The plan is known at noon, and the first fact is one second later."""
-    return deliveries_of(history((START, None), *((fact, at) for fact in facts)))
+    return record_of(history((START, None), *((fact, at) for fact in facts))).deliveries
 
 
 def shown(*facts: AnyFact, at: Cursor | None = AT, run: str = "running") -> DeliveryText:
@@ -69,7 +70,7 @@ def test_call_that_is_repeated_under_a_new_plan_is_the_same_delivery() -> None:
     opened = f.RequestOpened("hook_lost-5", "pause", "k", "hook_lost", "?", ("continue",), subject="review")
     start = f.HookStarted("begin", "session_start", "d-0", action="script")
     gone = f.HookStarted("review", "iteration_end", "d-2", action="webhook")
-    found = deliveries_of(
+    record = record_of(
         history(
             (START, None),
             (start, None),
@@ -81,7 +82,7 @@ def test_call_that_is_repeated_under_a_new_plan_is_the_same_delivery() -> None:
             (opened, Cursor("0", 1, 2)),
         )
     )
-    assert [(one.key, len(one.tries), one.request) for one in found] == [
+    assert [(one.key, len(one.tries), one.request) for one in record.deliveries] == [
         ("d-0", 1, None),
         ("d-2", 1, None),
         ("d-1", 2, "hook_lost-5"),
@@ -90,7 +91,7 @@ def test_call_that_is_repeated_under_a_new_plan_is_the_same_delivery() -> None:
 
 def test_same_hook_at_two_places_has_two_deliveries() -> None:
     other = f.HookStarted("review", "iteration_end", "d-2", action="webhook")
-    both = deliveries_of(history((START, None), (CALL, AT), (other, Cursor("1", 1, 3))))
+    both = record_of(history((START, None), (CALL, AT), (other, Cursor("1", 1, 3)))).deliveries
     assert [(one.key, one.iteration) for one in both] == [("d-1", 2), ("d-2", 3)]
 
 
@@ -261,10 +262,10 @@ def test_text_of_a_hook_cannot_control_the_terminal() -> None:
 def test_outcome_of_an_unknown_call_is_ignored() -> None:
     outcomes = [f.HookCompleted(*HOOK), f.HookFailed(*HOOK), f.HookRetryScheduled(*HOOK)]
     assert found(*outcomes) == ()
-    assert deliveries_of(history((CALL, AT)))[0].stage == "1"
+    assert found(CALL, at=Cursor("9", 1, 2))[0].stage == "9"
 
 
 @given(any_log)
 def test_deliveries_are_total_on_any_log(log: list[Event]) -> None:
-    for one in deliveries_of(log):
+    for one in record_of(log).deliveries:
         delivery_text(one, "running", UTC)

@@ -12,8 +12,9 @@ from agentforge.model.cursor import Cursor
 from agentforge.model.facts import AnyFact
 from agentforge.model.result import Decision, Result
 from agentforge.views.lines.visits import VisitText, check_text, visit_text
+from agentforge.views.record import record_of
 from agentforge.views.run_model import fold_events
-from agentforge.views.visits import CheckRun, CheckRunStatus, StageVisit, visits_of
+from agentforge.views.visits import CheckRun, CheckRunStatus, StageVisit
 
 START: tuple[AnyFact, Cursor | None] = (
     f.SessionStarted("pipeline", "run-1", plan(), "1.0", format=f.LOG_FORMAT),
@@ -44,7 +45,7 @@ FIRST = build(f.NodeStarted("build", "1"), f.IterationStarted("build", "build", 
 
 
 def found(*facts: tuple[AnyFact, Cursor | None]) -> tuple[StageVisit, ...]:
-    return visits_of(history(START, *facts))
+    return record_of(history(START, *facts)).visits
 
 
 def test_visit_has_its_checks_its_verdict_and_its_route() -> None:
@@ -92,7 +93,6 @@ def test_each_visit_is_listed_also_a_rejected_one() -> None:
 def test_places_that_are_not_stages_of_the_plan_are_left_out() -> None:
     nowhere = (f.CheckStarted("test"), Cursor("7", 1, 0))
     assert found(nowhere, (f.CheckStarted("test"), None)) == ()
-    assert visits_of(history(FIRST[0])) == ()
     assert fold_events(history(START, nowhere, (JUDGED, None))).summary.visits == ()
 
 
@@ -114,7 +114,7 @@ def test_summary_keeps_the_latest_visit_of_each_stage_with_a_verdict() -> None:
 def test_summary_has_the_start_and_the_iterations_of_a_visit() -> None:
     events = list(history(START, *FIRST, *build(JUDGED)))
     (visit,) = fold_events(events).summary.visits
-    assert (visit,) == visits_of(events)
+    assert (visit,) == record_of(events).visits
     assert visit.iterations == 1
 
 

@@ -23,7 +23,8 @@ from agentforge.views.lines.work import (
     work_line,
     work_rows,
 )
-from agentforge.views.work import IterationWork, RunTrees, WorkFold, fold_work, iteration_view
+from agentforge.views.record import RunRecord, RunTrees, record_of
+from agentforge.views.work import IterationWork, iteration_json
 
 A, B, C, D = (letter * 40 for letter in "abcd")
 PLAN = plan_of(stage("plan", 3), block("claude codex", stage("ideas")))
@@ -55,8 +56,8 @@ class Story:
         return self.add(f.IterationCompleted(**given), at)
 
     @property
-    def fold(self) -> WorkFold:
-        return fold_work(self.events)
+    def fold(self) -> RunRecord:
+        return record_of(self.events)
 
     @property
     def last(self) -> IterationWork:
@@ -97,7 +98,7 @@ def test_the_tree_before_is_the_latest_unless_something_else_changed_the_files()
     story.begin(here(2)).complete(here(2), C)
     story.begin(here(3)).add(f.TreeTaken(1, tree=D), here(3)).complete(here(3), D)
     fold = story.fold
-    assert [(work.before, work.after) for work in fold.iterations] == [(A, B), (B, C), (D, D)]
+    assert [(work.tree_before, work.tree_after) for work in fold.iterations] == [(A, B), (B, C), (D, D)]
     assert fold.iterations[0].omitted == 2
     assert fold.trees == RunTrees(A, D)
 
@@ -105,22 +106,23 @@ def test_the_tree_before_is_the_latest_unless_something_else_changed_the_files()
 def test_the_tree_before_is_that_of_the_first_attempt_and_lost_ones_count() -> None:
     story = entered().begin(here()).add(f.TreeTaken(1, tree=A), here())
     story.add(f.AttemptLost(1, "it died", started=True, tree=B), here())
-    assert (story.last.before, story.last.after, story.last.status) == (A, B, "lost")
+    assert (story.last.tree_before, story.last.tree_after, story.last.status) == (A, B, "lost")
     story.begin(here(), attempt=2).add(f.TreeTaken(2, tree=C), here())
     story.add(f.AttemptCancelled(2, "stopped", tree=D), here())
-    assert (story.last.before, story.last.after, story.last.status) == (A, D, "cancelled")
+    assert (story.last.tree_before, story.last.tree_after, story.last.status) == (A, D, "cancelled")
     story.begin(here(), attempt=3)
     story.add(f.AttemptLost(3, "no start", started=False), here())
-    assert (story.last.before, story.last.after) == (A, D)
+    assert (story.last.tree_before, story.last.tree_after) == (A, D)
 
 
 def test_an_unknown_tree_and_one_that_is_none_are_unknown() -> None:
     story = entered().begin(here(1)).add(f.TreeTaken(1, tree=A), here(1)).complete(here(1))
-    assert (story.last.before, story.last.after) == (A, None)
+    assert (story.last.tree_before, story.last.tree_after) == (A, None)
     story.begin(here(2)).add(f.TreeTaken(1, "after", problem="too many files"), here(2)).complete(here(2))
-    assert (story.last.before, story.last.after, story.last.problem) == (None, None, "too many files")
+    unknown = (story.last.tree_before, story.last.tree_after, story.last.tree_problem)
+    assert unknown == (None, None, "too many files")
     story.begin(here(3)).add(f.TreeTaken(1, tree="--output=x"), here(3)).complete(here(3), "HEAD")
-    assert (story.last.before, story.last.after) == (None, None)
+    assert (story.last.tree_before, story.last.tree_after) == (None, None)
     assert story.fold.trees == RunTrees(A, A)
 
 
@@ -130,8 +132,8 @@ def test_branches_that_work_at_the_same_time_share_their_changes() -> None:
     story.begin(p).add(f.TreeTaken(1, tree=A), p).begin(q).complete(p, B).complete(q, C)
     first, second = story.fold.iterations
     assert (first.name, second.name) == ("ideas@claude", "ideas@codex")
-    assert (first.before, first.after, first.shared) == (A, B, True)
-    assert (second.before, second.after, second.shared) == (A, C, True)
+    assert (first.tree_before, first.tree_after, first.changed_by_others) == (A, B, True)
+    assert (second.tree_before, second.tree_after, second.changed_by_others) == (A, C, True)
     assert first.folder == "parallel-01-duel/providers/claude/stage-00-ideas/iterations/001"
 
 
@@ -211,7 +213,7 @@ def test_rows_of_what_was_left_for_git() -> None:
     row = next(row for row in work_rows(story.last, None, "running") if row.label == "For git")
     assert (row.value, row.lines) == ("1 item left", ("sub, a new submodule in the index",))
     story.add(f.GitLeft((stays, moved, inc), 2), here())
-    assert iteration_view(story.last, None).git_left == (stays, moved, inc)
+    assert iteration_json(story.last, None)["git_left"] == (stays, moved, inc)
     row = next(row for row in work_rows(story.last, None, "running") if row.label == "For git")
     assert row.value == "5 items left"
     assert row.lines[1:] == (
@@ -325,8 +327,8 @@ def test_the_end_of_the_output_is_shown() -> None:
 
 def test_the_json_view_has_what_is_known() -> None:
     story = entered().begin(here())
-    running = iteration_view(story.last, None)
-    assert (running.decision, running.summary, running.changed, running.cost_usd) == (None, "", None, None)
-    view = iteration_view(story.complete(here(), B).last, CHANGES)
-    assert (view.decision, view.summary, view.tree_after) == (Decision.CONTINUE, "did it", B)
-    assert view.changed == CHANGES.files
+    running = iteration_json(story.last, None)
+    assert [running[key] for key in ("decision", "summary", "changed", "cost_usd")] == [None, "", None, None]
+    shown = iteration_json(story.complete(here(), B).last, CHANGES)
+    assert (shown["decision"], shown["summary"], shown["tree_after"]) == (Decision.CONTINUE, "did it", B)
+    assert shown["changed"] == CHANGES.files

@@ -12,7 +12,7 @@ from agentforge.views.lines.requests import options_text, question_text, waits_t
 from agentforge.views.lines.work import changes_text, file_lines, output_lines, stage_title, work_rows
 from agentforge.views.request_commands import commands_of
 from agentforge.views.text import age, one_line, padded, width
-from agentforge.views.work import iteration_view
+from agentforge.views.work import iteration_json
 
 if TYPE_CHECKING:
     from agentforge import IterationWork, OpenRequest, RunChange
@@ -135,7 +135,7 @@ def request_json(
     call: Invocation, subject: RequestSubject, found: "Sequence[OpenRequest]", *, verbose: bool
 ) -> dict[str, Any]:
     change, iteration = subject.change(), subject.iteration
-    shown = iteration_view(iteration, None) if iteration else None
+    shown = iteration_json(iteration, None) if iteration else None
     return {
         **listed_json(call, subject.one, found),
         "iteration": shown,

@@ -1,19 +1,15 @@
-"""The deliveries of a run: each call of a hook with its tries and its answer, from the events."""
+"""The deliveries of a run: each call of a hook with its tries and its answer, as far as it got."""
 
-from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, assert_never
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
-from agentforge.model.event import Event
 from agentforge.model.hook import HookAction, HookOutcome, HookPoint
 from agentforge.model.plan import Plan
-from agentforge.views.hook_calls import asks_about_hook
-from agentforge.views.run_model import CARRIES_PLAN
 
 TryStatus = Literal["running", "completed", "failed", "timed_out", "lost"]
 DeliveryStatus = Literal["running", "waiting", "completed", "failed", "timed_out", "lost", "skipped"]
@@ -76,116 +72,54 @@ class Delivery(Struct, frozen=True):
         return self.tries[-1].status if self.tries else "running"
 
 
-_DeliveryKey = tuple[str, HookPoint, Cursor | None, str]
-"""Hook, point, place and subject: a hook is called there once."""
+TryFact = f.HookCompleted | f.HookFailed | f.HookTimedOut | f.HookLost | f.HookRetryScheduled
 
 
-class DeliveryFold:
-    """Folds the events of a run."""
-
-    def __init__(self) -> None:
-        self._plan: Plan | None = None
-        self._found: dict[_DeliveryKey, Delivery] = {}
-        self._places: dict[str, _DeliveryKey] = {}
-        self._asked: dict[str, str] = {}
-        """The keys of deliveries by the requests that they led to."""
-
-    @property
-    def deliveries(self) -> tuple[Delivery, ...]:
-        """In the order in which they began."""
-        return tuple(self._found.values())
-
-    def apply(self, event: Event) -> None:
-        match event.fact:
-            case fact if isinstance(fact, CARRIES_PLAN):
-                self._plan = fact.plan
-                if isinstance(fact, f.PlanChanged):
-                    self._move(fact.paths)
-            case f.HookStarted() as fact:
-                self._start(event, fact)
-            case f.HookSkipped() as fact:
-                place = (fact.hook, fact.point, event.cursor, fact.subject)
-                known = self._found.get(place) or self._begun(event, fact, None, None)
-                self._found[place] = replace(known, skipped=fact.reason, due_at=None)
-            case f.HookCompleted() as fact:
-                self._end(event, fact.delivery, "completed", fact.duration_ms, returned=fact.status)
-                said = {"reason": fact.reason, "context": fact.context, "answer": fact.answer}
-                self._change(fact.delivery, outcome=fact.action, text=fact.text, **said)
-            case f.HookFailed() as fact:
-                known_as = {"message": fact.message, "returned": fact.status}
-                self._end(event, fact.delivery, "failed", fact.duration_ms, **known_as)
-            case f.HookTimedOut() as fact:
-                self._end(event, fact.delivery, "timed_out", fact.duration_ms)
-            case f.HookLost() as fact:
-                why = "" if fact.started else "it had not started"
-                self._end(event, fact.delivery, "lost", None, message=why)
-            case f.HookRetryScheduled() as fact:
-                self._change(fact.delivery, due_at=fact.due_at)
-            case f.RequestOpened() as fact if asks_about_hook(fact):
-                self._ask(event, fact)
-            case f.RequestAnswered() as fact if fact.id in self._asked:
-                self._change(self._asked[fact.id], decision=fact.answer, decided_by=fact.by)
-
-    def _start(self, event: Event, fact: f.HookStarted) -> None:
-        place = (fact.hook, fact.point, event.cursor, fact.subject)
-        known = self._found.get(place) or self._begun(event, fact, fact.delivery, fact.action)
-        tries = (*known.tries, HookTry(fact.attempt, event.at))
-        self._found[place] = replace(known, tries=tries, due_at=None)
-        self._places[fact.delivery] = place
-
-    def _move(self, paths: dict[str, str | None]) -> None:
-        """Calls that continue under the new plan are at the new place of their node."""
-        moved = {place: _moved(place, paths) for place in self._found}
-        self._found = {moved[place]: one for place, one in self._found.items()}
-        self._places = {key: moved[place] for key, place in self._places.items()}
-
-    def _ask(self, event: Event, fact: f.RequestOpened) -> None:
-        """The latest call of the hook at that place led to the request."""
-        for key, (hook, _, at, _) in reversed(self._places.items()):
-            if (hook, at) == (fact.subject, event.cursor):
-                self._asked[fact.id] = key
-                self._change(key, request=fact.id, decision=None, decided_by="")
-                return
-
-    def _begun(
-        self, event: Event, fact: f.HookStarted | f.HookSkipped, key: str | None, action: HookAction | None
-    ) -> Delivery:
-        at = event.cursor
-        found = Delivery(fact.hook, fact.point, key, action, subject=fact.subject)
-        if at is None:
-            return found
-        place = self._plan.by_path.get(at.node_path) if self._plan else None
-        stage = place.id if place else at.node_path
-        iteration = at.iteration or None
-        return replace(
-            found, stage=stage, branch=at.provider, path=at.node_path, visit=at.node_run, iteration=iteration
-        )
-
-    def _end(self, event: Event, key: str, status: TryStatus, milliseconds: int | None, **more: Any) -> None:
-        place = self._places.get(key)
-        known = self._found.get(place) if place else None
-        if known is None:
-            return  # A damaged log may lack its start.
-        seconds = None if milliseconds is None else milliseconds / 1000
-        last = replace(known.tries[-1], status=status, ended_at=event.at, duration_seconds=seconds, **more)
-        self._change(key, tries=(*known.tries[:-1], last))
-
-    def _change(self, key: str, **changes: Any) -> None:
-        place = self._places.get(key)
-        if place is not None:
-            self._found[place] = replace(self._found[place], **changes)
-
-
-def _moved(place: _DeliveryKey, paths: dict[str, str | None]) -> _DeliveryKey:
-    hook, point, at, subject = place
+def begun_delivery(fact: f.HookStarted | f.HookSkipped, plan: Plan | None, at: Cursor | None) -> Delivery:
+    key, action = (fact.delivery, fact.action) if isinstance(fact, f.HookStarted) else (None, None)
+    begun = Delivery(fact.hook, fact.point, key, action, subject=fact.subject)
     if at is None:
-        return place
-    path = paths.get(at.node_path, at.node_path) or f"removed {at.node_path}"
-    return hook, point, replace(at, node_path=path), subject
+        return begun
+    node = plan.by_path.get(at.node_path) if plan else None
+    return replace(
+        begun,
+        stage=node.id if node else at.node_path,
+        branch=at.provider,
+        path=at.node_path,
+        visit=at.node_run,
+        iteration=at.iteration or None,
+    )
 
 
-def deliveries_of(events: Iterable[Event]) -> tuple[Delivery, ...]:
-    fold = DeliveryFold()
-    for event in events:
-        fold.apply(event)
-    return fold.deliveries
+def delivered(one: Delivery, when: datetime, fact: TryFact) -> Delivery:
+    """The delivery after its latest try ended, or another was planned."""
+    match fact:
+        case f.HookCompleted():
+            said = replace(
+                one,
+                outcome=fact.action,
+                reason=fact.reason,
+                context=fact.context,
+                answer=fact.answer,
+                text=fact.text,
+            )
+            return _tried(said, when, "completed", fact.duration_ms, returned=fact.status)
+        case f.HookFailed():
+            return _tried(one, when, "failed", fact.duration_ms, message=fact.message, returned=fact.status)
+        case f.HookTimedOut():
+            return _tried(one, when, "timed_out", fact.duration_ms)
+        case f.HookLost():
+            why = "" if fact.started else "it had not started"
+            return _tried(one, when, "lost", None, message=why)
+        case f.HookRetryScheduled():
+            return replace(one, due_at=fact.due_at)
+        case _:
+            assert_never(fact)
+
+
+def _tried(
+    one: Delivery, when: datetime, status: TryStatus, milliseconds: int | None, **more: Any
+) -> Delivery:
+    seconds = None if milliseconds is None else milliseconds / 1000
+    last = replace(one.tries[-1], status=status, ended_at=when, duration_seconds=seconds, **more)
+    return replace(one, tries=(*one.tries[:-1], last))

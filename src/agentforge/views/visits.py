@@ -1,6 +1,5 @@
 """The visits of a run to its stages: the checks of each, its verdict, and where it led; from the events."""
 
-from collections.abc import Iterable
 from datetime import datetime
 from typing import Literal
 
@@ -106,19 +105,6 @@ def verdict_mark(verdict: str, accepted_by: str) -> VerdictMark:
     return "failed" if verdict in (FAIL, REJECT) else "done"
 
 
-VisitFact = (
-    f.NodeStarted
-    | f.IterationStarted
-    | f.IterationCompleted
-    | f.CheckStarted
-    | f.CheckCompleted
-    | f.CheckLost
-    | f.StageVerdictReached
-    | f.StageTransitioned
-    | f.NodeCompleted
-    | f.NodeRestarted
-    | f.StageCompleted
-)
 JudgedFact = (
     f.CheckStarted
     | f.CheckCompleted
@@ -129,34 +115,7 @@ JudgedFact = (
     | f.StageCompleted
 )
 """What changes the checks and the verdict of a visit."""
-
-
-class VisitFold:
-    """Folds the events of a run."""
-
-    def __init__(self) -> None:
-        self._plan: Plan | None = None
-        self._visits: dict[tuple[str, str | None, int], StageVisit] = {}
-
-    @property
-    def visits(self) -> tuple[StageVisit, ...]:
-        """In the order in which they began."""
-        return tuple(self._visits.values())
-
-    def apply(self, event: Event) -> None:
-        at, fact = event.cursor, event.fact
-        if isinstance(fact, f.SessionStarted | f.PlanChanged | f.LogImported):
-            self._plan = fact.plan
-        elif isinstance(fact, VisitFact) and at is not None and (begun := _begun(self._plan, at, event)):
-            key = (at.node_path, at.provider, at.node_run)
-            self._visits[key] = _visited(self._visits.get(key, begun), event.at, at, fact)
-
-
-def visits_of(events: Iterable[Event]) -> tuple[StageVisit, ...]:
-    fold = VisitFold()
-    for event in events:
-        fold.apply(event)
-    return fold.visits
+VisitFact = JudgedFact | f.NodeStarted | f.IterationStarted | f.IterationCompleted | f.NodeRestarted
 
 
 def latest_visits(
@@ -168,29 +127,29 @@ def latest_visits(
     if isinstance(fact, f.PlanChanged):
         moved = (replace(one, path=fact.paths.get(one.path, one.path) or "") for one in known)
         return tuple(one for one in moved if one.path)
-    if not isinstance(fact, JudgedFact) or at is None or (begun := _begun(plan, at, event)) is None:
+    if not isinstance(fact, JudgedFact) or at is None or (begun := begun_visit(plan, at, event.at)) is None:
         return known
     place = (at.node_path, at.provider)
     before = next((one for one in known if (one.path, one.branch) == place), None)
     if stage is not None and stage.started_at is not None:
         begun = replace(begun, started_at=stage.started_at)
     visit = before if before and before.visit == at.node_run else begun
-    now = _visited(visit, event.at, at, fact)
+    now = visited(visit, event.at, at, fact)
     checks = tuple(replace(run, signatures=()) for run in now.latest_checks)
     now = replace(now, iterations=stage.completed if stage else at.iteration, checks=checks)
     others = tuple(one for one in known if one is not before)
     return (*others, now) if now.is_judged else known
 
 
-def _begun(plan: Plan | None, at: Cursor, event: Event) -> StageVisit | None:
+def begun_visit(plan: Plan | None, at: Cursor, when: datetime) -> StageVisit | None:
     """A new visit; None if there is no such stage, as for a parallel block."""
     stage = plan.stage(at.node_path, at.provider) if plan else None
     if stage is None:
         return None
-    return StageVisit(stage.id, at.node_path, at.provider, at.node_run, event.at)
+    return StageVisit(stage.id, at.node_path, at.provider, at.node_run, when)
 
 
-def _visited(visit: StageVisit, when: datetime, at: Cursor, fact: VisitFact) -> StageVisit:
+def visited(visit: StageVisit, when: datetime, at: Cursor, fact: VisitFact) -> StageVisit:
     """The visit after one more event."""
     match fact:
         case f.IterationCompleted():

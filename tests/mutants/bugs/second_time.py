@@ -225,19 +225,11 @@ BUGS = (
         ("tests/sdk/test_late_providers.py",),
     ),
     Bug(
-        "agentforge.views.deliveries",
-        "a second request because of a call shows the answer to the first",
-        "DeliveryFold._ask",
-        "self._change(key, request=fact.id, decision=None, decided_by='')",
-        "self._change(key, request=fact.id)",
-        ("tests/views/test_deliveries.py",),
-    ),
-    Bug(
-        "agentforge.views.deliveries",
+        "agentforge.views.record",
         "a request is shown with the first call of its hook",
-        "DeliveryFold._ask",
-        "reversed(self._places.items())",
-        "self._places.items()",
+        "RunRecord._ask",
+        "reversed(self._by_key.values())",
+        "self._by_key.values()",
         ("tests/views/test_deliveries.py",),
     ),
     Bug(

@@ -156,10 +156,10 @@ BUGS = (
         ("tests/surface/test_lost_agents.py",),
     ),
     Bug(
-        "agentforge.views.deliveries",
+        "agentforge.views.record",
         "a repeated call replaces the try before it",
-        "DeliveryFold._start",
-        "(*known.tries, HookTry(fact.attempt, event.at))",
+        "RunRecord._call",
+        "(*one.tries, HookTry(fact.attempt, event.at))",
         "(HookTry(fact.attempt, event.at),)",
         ("tests/views/test_deliveries.py",),
     ),

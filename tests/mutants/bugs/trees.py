@@ -107,9 +107,9 @@ BUGS = (
         RECORD,
     ),
     Bug(
-        "agentforge.views.work",
+        "agentforge.views.record",
         "a log may name anything as a tree",
-        "_valid",
+        "RunRecord._see",
         "tree if tree is not None and is_tree_id(tree) else None",
         "tree",
         ("tests/views/test_work.py",),

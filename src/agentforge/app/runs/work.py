@@ -16,7 +16,8 @@ from agentforge.model.layout import IterationLayout, is_inside
 from agentforge.model.request import Request
 from agentforge.model.session_name import session_argument
 from agentforge.system import files
-from agentforge.views.work import IterationWork, RunTrees, fold_work
+from agentforge.views.record import RunTrees, record_of
+from agentforge.views.work import IterationWork
 
 MAX_TEXT_BYTES = 2 * 1024 * 1024
 MAX_NUMBERS = 20
@@ -43,19 +44,19 @@ class RunWork:
     def __init__(self, runs: Runs, session: str) -> None:
         self.session = session
         self.info = runs.info(session)
+        self.record = record_of(runs.events(session))
         self._layout = runs.layout(session)
-        self._fold = fold_work(runs.events(session))
         self._runs = runs
         self._comparison = TreeComparison(runs.project, [self._layout.trees], runs.environ)
 
     @property
     def iterations(self) -> tuple[IterationWork, ...]:
-        return self._fold.iterations
+        return self.record.iterations
 
     @property
     def trees(self) -> RunTrees:
         """The trees when the run began, and as recorded last."""
-        return self._fold.trees
+        return self.record.trees
 
     def find(
         self, stage: str | None = None, iteration: int | None = None, visit: int | None = None
@@ -101,7 +102,8 @@ class RunWork:
                     f"{where} is still running: its changes are available when it ends", hint=now
                 )
             raise InvalidRequest(
-                f"the changes of {where} were not recorded" + (f": {work.problem}" if work.problem else ""),
+                f"the changes of {where} were not recorded"
+                + (f": {work.tree_problem}" if work.tree_problem else ""),
                 hint=NOT_RECORDED,
             )
         return self._comparison.patch(*pair, binary=binary)
@@ -117,11 +119,11 @@ class RunWork:
     def stage_change(self, work: IterationWork, *, binary: bool = True) -> RunChange | None:
         """What changed from the beginning of the stage to the end of the iteration, its earlier visits
         included if no other stage ran in between; None if unknown. `binary` as for `patch`."""
-        trees = [one.before for one in self._in_a_row(work)]
+        trees = [one.tree_before for one in self._in_a_row(work)]
         first = next((tree for tree in trees if tree), None)
-        if first is None or work.after is None:
+        if first is None or work.tree_after is None:
             return None
-        return _compared(self._comparison, first, work.after, binary=binary)
+        return _compared(self._comparison, first, work.tree_after, binary=binary)
 
     def _in_a_row(self, work: IterationWork) -> list[IterationWork]:
         """The iterations of the stage up to this one, the first one first."""
@@ -201,7 +203,7 @@ def _is_visit(work: IterationWork, at: Cursor) -> bool:
 
 
 def _pair(work: IterationWork) -> tuple[str, str] | None:
-    return (work.before, work.after) if work.before and work.after else None
+    return (work.tree_before, work.tree_after) if work.tree_before and work.tree_after else None
 
 
 def _unknown_iteration(

@@ -9,8 +9,8 @@ from agentforge.cli.commands.status import local_zone
 from agentforge.cli.invocation import choose_session_to_show, invocation, project_options
 from agentforge.cli.output import echo, hanging, marked, print_json, styled
 from agentforge.model.status import status_text
-from agentforge.views.deliveries import deliveries_of
 from agentforge.views.lines.hooks import DeliveryText, delivery_text
+from agentforge.views.record import record_of
 from agentforge.views.text import counted, padded
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def hooks(session: str | None) -> None:
     call = invocation()
     name = choose_session_to_show(call, session)
     info = call.runs.info(name)
-    found = deliveries_of(call.runs.events(name))
+    found = record_of(call.runs.events(name)).deliveries
     if call.as_json:
         print_json({**_head(info), "deliveries": [{**asdict(one), "status": one.status} for one in found]})
         return

@@ -34,7 +34,7 @@ from agentforge.views.lines.work import (
     work_rows,
 )
 from agentforge.views.text import counted, padded
-from agentforge.views.work import iteration_view
+from agentforge.views.work import iteration_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -85,7 +85,7 @@ def _show_run(call: Invocation, work: "RunWork") -> None:
     iterations = work.iterations
     changes = work.changes(iterations)
     if call.as_json:
-        views = [iteration_view(one, changed) for one, changed in zip(iterations, changes, strict=True)]
+        views = [iteration_json(one, changed) for one, changed in zip(iterations, changes, strict=True)]
         print_json({**_head(work), "iterations": views, "git_left": work.info.summary.git_left})
         return
     number = counted(sum(one.status == "completed" for one in iterations), "iteration")
@@ -161,7 +161,7 @@ def _head(work: "RunWork") -> dict[str, Any]:
 
 
 def _as_json(work: "RunWork", one: "IterationWork", part: str | None) -> dict[str, Any]:
-    view = iteration_view(one, work.changes([one])[0])
+    view = iteration_json(one, work.changes([one])[0])
     patch = work.patch(one, binary=False).decode("utf-8", "replace") if part == "diff" else None
     return {
         **_head(work),

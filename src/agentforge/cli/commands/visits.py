@@ -10,8 +10,9 @@ from agentforge.cli.output import echo, hanging, marked, print_json, styled
 from agentforge.model.status import status_text
 from agentforge.views.lines.checks import waiver_text
 from agentforge.views.lines.visits import VisitText, check_text, visit_text
+from agentforge.views.record import record_of
 from agentforge.views.text import counted, padded
-from agentforge.views.visits import StageVisit, visits_of
+from agentforge.views.visits import StageVisit
 
 if TYPE_CHECKING:
     from agentforge import RunInfo
@@ -69,7 +70,7 @@ def history(session: str | None, cycles: bool) -> None:
 
 def _read(call: Invocation, session: str | None) -> "tuple[RunInfo, tuple[StageVisit, ...]]":
     name = choose_session_to_show(call, session)
-    return call.runs.info(name), visits_of(call.runs.events(name))
+    return call.runs.info(name), record_of(call.runs.events(name)).visits
 
 
 def _head(info: "RunInfo") -> dict[str, Any]:

@@ -117,14 +117,14 @@ def git_rows(left: Sequence[LeftInGit], omitted: int) -> Iterator[WorkRow]:
 def changed_row(work: IterationWork, changes: Changes | None) -> WorkRow:
     if changes is None:
         reported = work.result.work.files_touched if work.result else ()
-        problem = f" ({one_line(work.problem, MESSAGE_CHARS)})" if work.problem else ""
+        problem = f" ({one_line(work.tree_problem, MESSAGE_CHARS)})" if work.tree_problem else ""
         if reported:
             names = one_line(", ".join(reported), MESSAGE_CHARS)
             return WorkRow("Changed", f"as reported by the agent: {names}")
         if work.awaits_changes:
             return WorkRow("Changed", "available when the iteration ends")
         return WorkRow("Changed", f"not recorded{problem}")
-    notes = ["also by other branches at the same time"] if work.shared else []
+    notes = ["also by other branches at the same time"] if work.changed_by_others else []
     notes += [f"{counted(work.omitted, 'large file')} left out"] if work.omitted else []
     note = f" ({', '.join(notes)})" if notes else ""
     return WorkRow("Changed", f"{changes_text(changes)}{note}", tuple(file_lines(changes)))

@@ -1,0 +1,188 @@
+"""The record of a run: all that its log tells, folded once. What people look at are selections of it.
+
+The log is folded twice in this package, for two reasons that exclude each other. `RunModel` is what an engine
+keeps in memory for days and what state.json caches for `status`: it must not grow with the iterations. The
+record has every visit, iteration, check and call, so it grows, and is built only for a look at one run. They
+share the meaning of each fact: `visited`, `worked` and `delivered` say what becomes of one entry, the folds
+only say which entry it is.
+"""
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from agentforge.model import facts as f
+from agentforge.model.cursor import Cursor
+from agentforge.model.event import Event
+from agentforge.model.hook import HookPoint
+from agentforge.model.place import place_of
+from agentforge.model.request import Request
+from agentforge.ports.tree import is_tree_id
+from agentforge.views.deliveries import Delivery, HookTry, TryFact, begun_delivery, delivered
+from agentforge.views.hook_calls import asks_about_hook
+from agentforge.views.run_model import RunModel
+from agentforge.views.visits import StageVisit, VisitFact, begun_visit, visited
+from agentforge.views.work import EndOfAttempt, IterationFact, IterationWork, worked
+
+Entry = TypeVar("Entry", StageVisit, IterationWork, Delivery)
+_Call = tuple[Cursor | None, HookPoint, str, str]
+"""Place, point, hook and subject: a hook is called there once."""
+
+
+class RunTrees(Struct, frozen=True):
+    """The first and the latest known tree of a run."""
+
+    first: str | None = None
+    latest: str | None = None
+
+
+class RunRecord:
+    """Each collection is in the order in which its entries began. A node is named as in the present plan; one
+    that the plan has lost keeps the path that it had."""
+
+    def __init__(self) -> None:
+        self.model = RunModel()
+        """Where the run stands."""
+        self.trees = RunTrees()
+        self.requests: dict[str, Request] = {}
+        """All that were asked, by id, as they were last."""
+        self._visits: dict[Cursor, StageVisit] = {}
+        self._iterations: dict[Cursor, IterationWork] = {}
+        self._deliveries: dict[_Call, Delivery] = {}
+        self._by_key: dict[str, _Call] = {}
+        self._tree: str | None = None
+        """The latest tree; None: unknown."""
+        self._under_way: set[Cursor] = set()
+        """The iterations whose agents are running."""
+
+    @property
+    def visits(self) -> tuple[StageVisit, ...]:
+        return tuple(self._visits.values())
+
+    @property
+    def iterations(self) -> tuple[IterationWork, ...]:
+        return tuple(self._iterations.values())
+
+    @property
+    def deliveries(self) -> tuple[Delivery, ...]:
+        return tuple(self._deliveries.values())
+
+    def apply(self, event: Event) -> None:
+        self.model.apply(event)
+        at, fact = event.cursor, event.fact
+        if at is not None and isinstance(fact, VisitFact):
+            key = replace(at, iteration=0)
+            if visit := self._visits.get(key) or begun_visit(self.model.plan, at, event.at):
+                self._visits[key] = visited(visit, event.at, at, fact)
+        if at is not None and isinstance(fact, IterationFact):
+            self._work(event, at, fact)
+        if isinstance(fact, f.HookStarted | f.HookSkipped):
+            self._call(event, fact)
+        # A damaged log may lack the start of a call.
+        if isinstance(fact, TryFact) and (place := self._by_key.get(fact.delivery)):
+            self._deliveries[place] = delivered(self._deliveries[place], event.at, fact)
+        if isinstance(fact, f.RequestOpened | f.RequestAnswered):
+            for request in self.model.state.requests if self.model.state else ():
+                if request.id == fact.id:
+                    self._ask(request)
+        if isinstance(fact, f.PlanChanged):
+            self._move(fact)
+
+    # -- iterations
+
+    def _work(self, event: Event, at: Cursor, fact: IterationFact) -> None:
+        if isinstance(fact, f.TreeTaken | EndOfAttempt) and getattr(fact, "started", True):
+            self._see(fact.tree)
+        if at not in self._iterations or isinstance(fact, f.IterationStarted):
+            if isinstance(fact, f.TreeTaken | f.GitLeft):
+                return
+            self._iterations[at] = self._begun(event, at, fact)
+        self._iterations[at] = worked(self._iterations[at], event, fact, self._tree)
+        if isinstance(fact, f.AttemptStarted):
+            self._under_way.add(at)
+            self._share(at)
+        elif isinstance(fact, EndOfAttempt):
+            self._under_way.discard(at)
+
+    def _begun(self, event: Event, at: Cursor, fact: IterationFact) -> IterationWork:
+        """A damaged log may lack the start of an iteration, or the node."""
+        id, folder = at.node_path, ""
+        plan, state = self.model.plan, self.model.state
+        if isinstance(fact, f.IterationStarted):
+            node = plan.stage(at.node_path, at.provider) if plan else None
+            stage = state.stage(at.provider) if state else None
+            place = place_of(plan, state, at.provider, stage) if plan and state and stage else None
+            id = node.id if node else fact.stage
+            folder = f"{place.folder}/iterations/{at.iteration:03d}" if place else ""
+        return IterationWork(
+            at.node_path, id, at.node_run, at.iteration, event.at, at.provider, folder=folder
+        )
+
+    def _see(self, tree: str | None) -> None:
+        # A log may have come with a repository: git would take another text for an option.
+        self._tree = tree if tree is not None and is_tree_id(tree) else None
+        if self._tree is not None:
+            self.trees = RunTrees(self.trees.first or self._tree, self._tree)
+
+    def _share(self, at: Cursor) -> None:
+        """Branches of a block work on the same files: what changes meanwhile is of none of them alone."""
+        others = [other for other in self._under_way if other != at and other.provider]
+        for one in (at, *others) if others and at.provider else ():
+            self._iterations[one] = replace(self._iterations[one], changed_by_others=True)
+
+    # -- calls of hooks, and requests
+
+    def _call(self, event: Event, fact: f.HookStarted | f.HookSkipped) -> None:
+        place = (event.cursor, fact.point, fact.hook, fact.subject)
+        one = self._deliveries.get(place) or begun_delivery(fact, self.model.plan, event.cursor)
+        if isinstance(fact, f.HookStarted):
+            self._by_key[fact.delivery] = place
+            self._deliveries[place] = replace(
+                one, tries=(*one.tries, HookTry(fact.attempt, event.at)), due_at=None
+            )
+        else:
+            self._deliveries[place] = replace(one, skipped=fact.reason, due_at=None)
+
+    def _ask(self, request: Request) -> None:
+        self.requests[request.id] = request
+        if not asks_about_hook(request):
+            return
+        for place in reversed(self._by_key.values()):
+            one, (at, _, hook, _) = self._deliveries[place], place
+            # The latest call of the hook at that place led to the request.
+            is_cause = (hook, at) == (request.subject, request.at)
+            if one.request == request.id or (is_cause and request.is_open):
+                said = {"decision": request.answer, "decided_by": request.answered_by}
+                self._deliveries[place] = replace(one, request=request.id, **said)
+                return
+
+    # -- a new plan
+
+    def _move(self, fact: f.PlanChanged) -> None:
+        """What continues under the new plan is at the new place of its node."""
+
+        def moved(at: Cursor) -> Cursor:
+            path = at.node_path
+            return replace(
+                at, node_path=fact.paths.get(path, path) or fact.gone.get(path, f"{path} (removed)")
+            )
+
+        def named(one: Entry, at: Cursor | None) -> Entry:
+            path = fact.paths.get(at.node_path) if at else None
+            return replace(one, path=path) if path else one
+
+        self._visits = {moved(at): named(one, at) for at, one in self._visits.items()}
+        self._iterations = {moved(at): named(one, at) for at, one in self._iterations.items()}
+        self._under_way = {moved(at) for at in self._under_way}
+        places = {place: (place[0] and moved(place[0]), *place[1:]) for place in self._deliveries}
+        self._deliveries = {places[place]: named(one, place[0]) for place, one in self._deliveries.items()}
+        self._by_key = {key: places[place] for key, place in self._by_key.items()}
+
+
+def record_of(events: Iterable[Event]) -> RunRecord:
+    record = RunRecord()
+    for event in events:
+        record.apply(event)
+    return record
