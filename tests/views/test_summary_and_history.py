@@ -341,3 +341,18 @@ def test_history_has_the_latest_summary_of_each_place() -> None:
     assert history.summary(Cursor("1.0", 1, 1, "claude")) == "claude plans"
     assert history.summary(Cursor("1", 1, 0, "gemini")) == ""
     assert history.summary(Cursor("1", 1, 0)) == ""
+
+
+def test_result_of_a_branch_is_that_of_the_stage_which_completed_an_iteration_last() -> None:
+    first, second, branch = (Cursor(path, 1, n, "claude") for path, n in (("1.0", 1), ("1.1", 1), ("1", 0)))
+    history = History()
+    assert history.result(branch) is None
+    for seq, (summary, at) in enumerate((("a", first), ("b", second), ("c", first)), 1):
+        history.apply(event(seq, completed(summary), at))
+    latest = history.result(branch)
+    assert latest is not None
+    assert latest.summary == history.summary(branch) == "c"
+    history.apply(event(4, f.PlanChanged(plan_of(stage()), None, {"1": "0", "1.0": "0.0", "1.1": "0.1"})))
+    moved = history.result(replace(branch, node_path="0"))
+    assert moved is not None
+    assert moved.summary == "c"

@@ -1,12 +1,8 @@
 """What the hooks of a program are told about a run."""
 
-from collections.abc import Callable, Iterator
-
 from msgspec import Struct
 
-from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
-from agentforge.model.event import Event
 from agentforge.model.hook import HookPoint
 from agentforge.model.layout import RunLayout
 from agentforge.model.place import folder_of
@@ -49,15 +45,14 @@ class HookContext(Struct, frozen=True, kw_only=True):
 class HookContexts:
     """The contexts of the calls of one run."""
 
-    def __init__(self, journal: Journal, layout: RunLayout, events: Callable[[], Iterator[Event]]) -> None:
-        """`events` reads the log, for results from before this engine."""
+    def __init__(self, journal: Journal, layout: RunLayout) -> None:
         self._journal = journal
         self._layout = layout
-        self._results = LatestResults()
-        self._earlier = events if journal.opened_at.seq else None
-        journal.listen(self._results.apply)
 
     def of(self, task: HookTask) -> HookContext:
+        at, history = task.at, self._journal.model.history
+        # The branch has no result of its own yet: the latest one is of an earlier visit.
+        has_result = at is not None and task.hook.point != "parallel_provider_start"
         return HookContext(
             session=self._journal.session,
             point=task.hook.point,
@@ -65,27 +60,14 @@ class HookContexts:
             stage=task.name,
             iteration=task.iteration,
             provider=task.provider,
-            place=task.at,
-            result=self._result(task),
+            place=at,
+            result=history.result(at) if at and has_result else None,
             context="\n".join(task.notes),
-            progress=self._progress(task.at),
+            progress=self._progress(at),
             request=task.request,
             delivery=task.delivery,
             attempt=task.attempt,
         )
-
-    def _result(self, task: HookTask) -> Result | None:
-        at = task.at
-        if at is None or task.hook.point == "parallel_provider_start":
-            return None
-        found = self._results.at(at)
-        if found is None and self._earlier is not None:
-            self._journal.wait_for_disk()
-            for event in self._earlier():
-                self._results.apply(event)
-            self._earlier = None
-            found = self._results.at(at)
-        return found
 
     def _progress(self, at: Cursor | None) -> str:
         path = self._progress_file(at)
@@ -104,27 +86,3 @@ class HookContexts:
         stage = state.node
         is_here = stage is not None and (stage.path, stage.run) == (at.node_path, at.node_run)
         return self._layout.progress(plan.mode, folder_of(plan, stage)) if stage and is_here else None
-
-
-class LatestResults:
-    """The latest result of each stage, and of each branch of a block."""
-
-    def __init__(self) -> None:
-        self._found: dict[tuple[str, str | None], tuple[int | None, Result]] = {}
-        """With the visit of a stage."""
-
-    def apply(self, event: Event) -> None:
-        at = event.cursor
-        match event.fact:
-            case f.IterationCompleted(result=result) if at is not None:
-                self._found[at.node_path, at.provider] = at.node_run, result
-                if at.provider is not None:
-                    block = at.node_path.rpartition(".")[0]
-                    self._found[block, at.provider] = None, result
-            case f.PlanChanged():
-                # Its paths are others.
-                self._found.clear()
-
-    def at(self, at: Cursor) -> Result | None:
-        run, result = self._found.get((at.node_path, at.provider), (0, None))
-        return result if run in (None, at.node_run) else None

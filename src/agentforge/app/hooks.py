@@ -14,7 +14,6 @@ from agentforge.app.hook_context import HookContexts
 from agentforge.definition.compiler import INLINE
 from agentforge.model.cassette import Cassette
 from agentforge.model.errors import HookMissing, InvalidRequest
-from agentforge.model.event import Event
 from agentforge.model.hook import CALL_POINTS, POINTS, Hook, HookPoint, HookResult, OnFailure, OnLost
 from agentforge.model.plan import Plan
 from agentforge.model.plan_limits import MAX_HOOKS, MAX_SECONDS, MAX_YAML_HOOKS
@@ -135,12 +134,11 @@ class HookRegistry:
         *,
         scripts: Calls,
         load: Callable[[], Cassette],
-        events: Callable[[], Iterator[Event]],
     ) -> HookPerformer:
-        """Calls the hooks of a run. `load`: the cassette of a replay. `events` reads the log of the run."""
+        """Calls the hooks of a run. `load`: the cassette of a replay."""
         calls: HookCalls = {}
         if self._functions and journal.plan.program_hooks:
-            contexts = HookContexts(journal, context.layout, events)
+            contexts = HookContexts(journal, context.layout)
             calls = {id: _call(function, contexts) for id, function in self._functions.items()}
         return HookPerformer(
             context,

@@ -11,7 +11,7 @@ from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
 from agentforge.model.layout import RunLayout
-from agentforge.model.result import Decision, Signals
+from agentforge.model.result import Decision, Result, Signals
 
 KEPT = 1000
 SLACK = 100
@@ -51,7 +51,7 @@ class StageOutputs(Struct):
     written: int = 0
     iterations: int = 0
     result_file: str = ""
-    summary: str = ""
+    result: Result | None = None
     """Of the latest iteration."""
     reason: str = ""
     """Why the stage ended; empty while it is running."""
@@ -106,18 +106,23 @@ class History(Struct):
         found = self.stages.get(_key(path, provider))
         return found if found is not None and run in (None, found.run) else StageOutputs()
 
+    def result(self, at: Cursor) -> Result | None:
+        """The result of the latest iteration there: of a stage's visit, or of a branch of a block."""
+        known = self.stage(at.node_path, at.provider, at.node_run)
+        if known.result is not None or at.provider is None:
+            return known.result
+        # A stage that completes an iteration becomes the last one.
+        start, end = f"{at.node_path}.", f"@{at.provider}"
+        stages = reversed(self.stages.items())
+        branch = (outputs.result for key, outputs in stages if key.startswith(start) and key.endswith(end))
+        return next(branch, None)
+
     def summary(self, at: Cursor | None) -> str:
-        """The summary of the latest iteration there, or empty: of a stage's visit, of a branch or of the run
-        (None)."""
+        """The summary of that result, or empty; of the latest iteration of the run for None."""
         if at is None:
             return self.recent[-1].summary if self.recent else ""
-        known = self.stage(at.node_path, at.provider, at.node_run)
-        if known.summary or at.provider is None:
-            return known.summary
-        start, end = f"{at.node_path}.", f"@{at.provider}"
-        stages = self.stages.items()
-        branch = [outputs.summary for key, outputs in stages if key.startswith(start) and key.endswith(end)]
-        return branch[-1] if branch else ""
+        result = self.result(at)
+        return _cut(result.summary) if result else ""
 
     def apply(self, event: Event) -> None:
         fact = event.fact
@@ -145,14 +150,16 @@ class History(Struct):
         if event.cursor is None:
             return
         outputs = self._of(event.cursor)
+        key = _key(event.cursor.node_path, event.cursor.provider)
+        self.stages[key] = self.stages.pop(key)
         outputs.iterations = event.cursor.iteration
         outputs.result_file = fact.result_file
-        outputs.summary = self.recent[-1].summary
+        outputs.result = fact.result
         if output := fact.output or fact.output_file:
             _append(outputs.outputs, output)
             outputs.written += 1
         if fact.text is not None:
-            light = self.light.setdefault(_key(event.cursor.node_path, event.cursor.provider), [])
+            light = self.light.setdefault(key, [])
             light.append(fact)
             del light[:-MAX_LIGHT]
 

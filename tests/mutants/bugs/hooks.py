@@ -2,7 +2,6 @@
 
 from tests.mutants.mutation import Mutation as Bug
 
-CONTEXT = "agentforge.app.hook_context"
 HOOKS = "agentforge.app.hooks"
 NOTIFICATIONS = "agentforge.app.notifications"
 NOTIFIER = "agentforge.runtime.notifier"
@@ -58,12 +57,4 @@ BUGS = (
         CALLS,
     ),
     Bug(HOOKS, "a hook can cancel the engine", "_awaited", "task.cancelled()", "False", CALLS),
-    Bug(
-        CONTEXT,
-        "results from before a restart are unknown",
-        "HookContexts._result",
-        "found is None and self._earlier is not None",
-        "False",
-        CALLS,
-    ),
 )

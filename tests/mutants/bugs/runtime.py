@@ -709,8 +709,8 @@ BUGS = (
         HISTORY,
         "light iterations of different stages are kept in one list",
         "History._complete",
-        "_key(event.cursor.node_path, event.cursor.provider)",
-        "''",
+        "self.light.setdefault(key, [])",
+        "self.light.setdefault('', [])",
     ),
     Bug(
         HISTORY,

@@ -150,7 +150,6 @@ def _performers(
                 clock,
                 scripts=scripts,
                 load=load,
-                events=lambda: parts.runs.events(journal.session),
             ),
         },
     )
