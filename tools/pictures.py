@@ -148,9 +148,9 @@ def hooks(folder: Path) -> str:
             terminal.until("Your choice:")
             terminal.type("l\n")
             terminal.end()
-    with _terminal(project, 40, "hooks", "auth") as terminal:
+    with _terminal(project, 40, "show", "auth", "--hooks") as terminal:
         terminal.end()
-        return _picture("agentforge hooks auth", terminal)
+        return _picture("agentforge show auth --hooks", terminal)
 
 
 @contextmanager

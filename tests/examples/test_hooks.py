@@ -48,7 +48,7 @@ def test_call_that_the_engine_died_in_is_one_delivery_with_two_tries_and_one_key
     review = listed.split("\n\n")[1]
     assert review.startswith("✓ review (draft, iteration 3): modify_context\n")
     assert [row.split()[0] for row in review.splitlines()[1:]] == ["Hook:", "Key:", "Try", "Try", "Context:"]
-    assert f"Key:     {key}\n" in review
+    assert f"Key:      {key}\n" in review
     assert "✓ length (draft, iteration 4): modify_context\n" in listed
     assert "✓ Completed: 5 iterations" in repository.call_program("bash", "-c", CONFIRM).out
     assert "twice as fast" in (repository.root / "published.md").read_text()

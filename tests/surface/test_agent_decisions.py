@@ -100,11 +100,9 @@ DECIDE_NOT = {
     "tail": "SESSION COUNT --lines --follow --output",
     "logs": "SESSION COUNT --lines --follow",
     "attach": "SESSION",
-    "show": "SESSION STAGE ITERATION --visit --output --prompt --diff",
+    "show": "SESSION STAGE ITERATION --visit --output --prompt --diff "
+    "--checks --failures --history --cycles --hooks",
     "diff": "SESSION --stat",
-    "checks": "SESSION --failures",
-    "history": "SESSION --cycles",
-    "hooks": "SESSION",
     "inbox": "",
     "inbox answer": f"{ASKED} ANSWER --reason",
     "inbox show": "SESSION --request --verbose",

@@ -1,4 +1,4 @@
-"""Hooks on the command line: what a run asks because of them, and `agentforge hooks`."""
+"""Hooks on the command line: what a run asks because of them, and `agentforge show --hooks`."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -29,12 +29,12 @@ def asking(project: Project) -> Project:
 
 
 def test_hooks_status_and_inbox_show_what_a_confirmation_asks(asking: Project) -> None:
-    assert asking.call("hooks", "auth").lines == [
+    assert asking.call("show", "auth", "--hooks").lines == [
         "auth: paused, pipeline demo, 1 hook call",
         "",
         "‖ publish (build, iteration 1): waiting for an answer",
-        "    Hook:    confirm at stage_end",
-        "    Request: hook_confirm-8: open",
+        "    Hook:     confirm at stage_end",
+        "    Request:  hook_confirm-8: open",
     ]
     status = asking.call("status", "auth").lines
     assert "Hook: publish (confirm at stage_end of build), waiting for an answer" in status
@@ -49,7 +49,7 @@ def test_confirmed_run_continues(asking: Project, command: list[str]) -> None:
     assert done.code == 0
     assert "✓ Completed: 2 iterations" in done.out
     assert "Still open" not in done.out
-    (one,) = asking.call("hooks", "auth", "--json").json["deliveries"]
+    (one,) = asking.call("show", "auth", "--hooks", "--json").json["deliveries"]
     assert (one["hook"], one["action"], one["decision"]) == ("publish", "confirm", "continue")
 
 
@@ -68,7 +68,9 @@ def test_rejected_confirmation_ends_the_run(asking: Project) -> None:
 
 def test_run_without_hooks_has_no_deliveries(project: Project) -> None:
     assert project.call("run", "-p", project.pipeline(f"a={WRITE_RESULT}"), "-s", "auth").code == 0
-    assert project.call("hooks", "auth").lines == ["auth: completed, pipeline demo, no hooks were called"]
+    assert project.call("show", "auth", "--hooks").lines == [
+        "auth: completed, pipeline demo, no hooks were called"
+    ]
 
 
 PROGRAM = "the program that registers its hooks (iteration_end-review)"

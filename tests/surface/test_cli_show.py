@@ -13,6 +13,7 @@ import pytest
 from tests.surface.terminal import WRITE_RESULT, Project
 
 from agentforge.cli.log_output import PrettyFormatter
+from agentforge.cli.run_views import VIEWS
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +64,44 @@ def test_show_lists_the_iterations_by_stage(project: Project) -> None:
         "",
         "Details: agentforge show auth plan 1",
     ]
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_every_view_has_its_text_and_its_json(project: Project, view: str) -> None:
+    text, found = project.call("show", f"--{view}"), project.call("show", f"--{view}", "--json").json
+    assert text.lines[0].startswith("auth: completed, pipeline demo, ")
+    assert (found["session"], found["waivers"], type(found[VIEWS[view].key])) == ("auth", [], list)
+
+
+def test_a_view_can_be_of_one_stage_visit_and_iteration(project: Project) -> None:
+    listed = ["plan, visit 1: 1 iteration"]
+    for place in (["plan"], ["0"], ["plan", "--visit", "1"]):
+        lines = project.call("show", "auth", *place, "--history").lines
+        assert lines[0] == "auth: completed, pipeline demo, 1 visit"
+        assert [line.removeprefix("✓ ") for line in lines[2:]] == listed
+    assert project.call("show", "auth", "plan", "2", "--checks").lines[0].endswith("no checks ran")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "hint"),
+    [
+        (["auth", "--checks", "--history"], "give one of --checks and --history", ""),
+        (["auth", "plan", "--output", "--hooks"], "give one of --output and --hooks", ""),
+        (["auth", "--output", "--diff"], "give one of --output and --diff", ""),
+        (["auth", "--failures"], "--failures goes with --checks", ""),
+        (["auth", "--hooks", "--cycles"], "--cycles goes with --history", ""),
+        (["auth", "plan", "1", "--history"], "--history takes no ITERATION", ""),
+        (["auth", "--checks", "--visit", "7"], "the run has no visit 7", "visits: 1"),
+        (["auth", "pln", "--hooks"], "has no iteration of a stage 'pln'", "did you mean `plan`?"),
+    ],
+)
+def test_views_that_do_not_go_together_are_refused(
+    project: Project, arguments: list[str], error: str, hint: str
+) -> None:
+    done = project.call("show", *arguments)
+    assert (done.code, done.out) == (2, "")
+    assert error in done.err
+    assert hint in done.err
 
 
 def test_show_of_an_iteration(project: Project) -> None:

@@ -28,11 +28,11 @@ def test_run_continues_without_a_check_and_shows_who_skipped_it(project: Project
     assert "verdict pass (waived: test)" in done.out
     user = pwd.getpwuid(os.getuid()).pw_name
     assert f"  Waived: test by {user}: the server is down" in done.lines
-    history = project.call("history", "auth").lines
+    history = project.call("show", "auth", "--history").lines
     assert history[1] == f"    Waived:   test by {user}: the server is down"
     assert history[-1].endswith("build, visit 1: pass (waived: test)")
     waiver = {"check": "test", "reason": "the server is down", "by": user}
-    assert project.call("checks", "auth", "--json").json["waivers"] == [waiver]
+    assert project.call("show", "auth", "--checks", "--json").json["waivers"] == [waiver]
 
 
 def test_resume_that_is_refused_does_not_say_that_it_resumes(project: Project) -> None:

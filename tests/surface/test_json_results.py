@@ -7,6 +7,8 @@ from signal import SIGKILL
 from tests.surface.json_calls import Calls, Examples
 from tests.surface.terminal import WRITE_RESULT, Project, wait_for
 
+from agentforge.cli.run_views import VIEWS
+
 REPORT = """\
 <testsuite><testcase name="a"/><testcase name="b"><failure message="no"/></testcase>\
 <testcase name="c"><error message="no"/></testcase><testcase name="d"><skipped/></testcase></testsuite>"""
@@ -81,8 +83,9 @@ def test_reasons_are_grammatical(project: Project) -> None:
     done = project.call("loop", "work", "auth", "1", "--foreground", "--json")
     assert done.json["reason"] == "Completed 1 iteration (max: 1)"
     assert project.state("auth")["completion_reason"] == "Completed 1 iterations (max: 1)"
-    for command in ("status", "show", "history", "checks", "hooks", "diff"):
-        assert "1 iterations" not in project.call(command, "auth", "--json").out
-        assert "1 iterations" not in project.call(command, "auth").out
+    views = (["show", "auth", f"--{name}"] for name in VIEWS)
+    for command in (["status", "auth"], ["show", "auth"], *views, ["diff", "auth"]):
+        assert "1 iterations" not in project.call(*command, "--json").out
+        assert "1 iterations" not in project.call(*command).out
     for command in ("list", "top", "inbox", "recover"):
         assert "1 iterations" not in project.call(command, "--json").out

@@ -28,9 +28,9 @@ EXAMPLES: Examples = {
     ("show", "iterations"): ["show", "work"],
     ("show SESSION STAGE", "shown iteration"): ["show", "work", "build", "--diff"],
     ("diff", "difference"): ["diff", "work"],
-    ("checks", "checks"): ["checks", "work"],
-    ("history", "history"): ["history", "work"],
-    ("hooks", "hook deliveries"): ["hooks", "work"],
+    ("show --checks", "checks"): ["show", "work", "--checks"],
+    ("show --history", "history"): ["show", "work", "--history"],
+    ("show --hooks", "hook deliveries"): ["show", "work", "--hooks"],
     ("log verify", "log report"): ["log", "verify", "work"],
     ("replay --check", "course comparison"): ["replay", "work", "--check", "-p", OTHER],
 }

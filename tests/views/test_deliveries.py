@@ -14,7 +14,8 @@ from agentforge.model.event import Event
 from agentforge.model.facts import AnyFact
 from agentforge.model.hook import HookPoint
 from agentforge.views.deliveries import Delivery, HookTry
-from agentforge.views.lines.hooks import DeliveryText, delivery_text
+from agentforge.views.lines.deliveries import delivery_entry
+from agentforge.views.lines.entry import RunEntry, Shown
 from agentforge.views.record import record_of
 
 AT = Cursor("1", 1, 2)
@@ -28,12 +29,12 @@ def found(*facts: AnyFact, at: Cursor | None = AT) -> tuple[Delivery, ...]:
     return record_of(history((START, None), *((fact, at) for fact in facts))).deliveries
 
 
-def shown(*facts: AnyFact, at: Cursor | None = AT, run: str = "running") -> DeliveryText:
+def shown(*facts: AnyFact, at: Cursor | None = AT, run: str = "running") -> RunEntry:
     (one,) = found(*facts, at=at)
-    return delivery_text(one, run, UTC)
+    return delivery_entry(one, Shown("/runs/s", run, UTC))
 
 
-def rows(text: DeliveryText) -> list[str]:
+def rows(text: RunEntry) -> list[str]:
     return [f"{row.label}: {row.value}" for row in text.rows]
 
 
@@ -54,7 +55,7 @@ def test_repeated_call_is_one_delivery_with_two_tries_and_one_key() -> None:
         HookTry(1, second, "lost", second + timedelta(seconds=2)),
         HookTry(2, second + timedelta(seconds=4), "completed", second + timedelta(seconds=5), 0.3, 200),
     )
-    text = delivery_text(one, "completed", UTC)
+    text = delivery_entry(one, Shown("/runs/s", "completed", UTC))
     assert (text.mark, text.title) == ("ok", "review (build, iteration 2): modify_context")
     assert rows(text) == [
         "Hook: webhook at iteration_end",
@@ -245,7 +246,7 @@ def test_hook_of_the_run_names_no_stage() -> None:
     call = f.HookStarted("begin", "session_start", "d-1", action="script")
     (one,) = found(call, at=None)
     assert (one.stage, one.path, one.visit, one.iteration) == ("", None, None, None)
-    assert delivery_text(one, "running", UTC).title == "begin: running"
+    assert delivery_entry(one, Shown("/runs/s", "running", UTC)).title == "begin: running"
 
 
 def test_place_names_branch_visit_and_iteration() -> None:
@@ -268,4 +269,4 @@ def test_outcome_of_an_unknown_call_is_ignored() -> None:
 @given(any_log)
 def test_deliveries_are_total_on_any_log(log: list[Event]) -> None:
     for one in record_of(log).deliveries:
-        delivery_text(one, "running", UTC)
+        delivery_entry(one, Shown("/runs/s", "running", UTC))

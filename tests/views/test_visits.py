@@ -1,6 +1,6 @@
 """The visits of a run: their checks, verdicts and routes, as data and as text."""
 
-from datetime import timedelta
+from datetime import UTC, timedelta
 
 import pytest
 from msgspec.structs import replace
@@ -11,10 +11,11 @@ from agentforge.model.check import CheckCounts
 from agentforge.model.cursor import Cursor
 from agentforge.model.facts import AnyFact
 from agentforge.model.result import Decision, Result
-from agentforge.views.lines.visits import VisitText, check_text, visit_text
+from agentforge.views.lines.entry import RunEntry, Shown
+from agentforge.views.lines.visits import check_entry, visit_entry
 from agentforge.views.record import record_of
 from agentforge.views.run_model import fold_events
-from agentforge.views.visits import CheckRun, CheckRunStatus, StageVisit
+from agentforge.views.visits import CheckRun, CheckRunStatus, StageVisit, checks_of
 
 START: tuple[AnyFact, Cursor | None] = (
     f.SessionStarted("pipeline", "run-1", plan(), "1.0", format=f.LOG_FORMAT),
@@ -128,8 +129,17 @@ def test_summary_follows_the_stages_of_a_new_plan() -> None:
 # -- text
 
 
-def rows(text: VisitText) -> list[str]:
-    return [f"{row.label}: {row.value}" for row in text.rows]
+def rows(entry: RunEntry) -> list[str]:
+    return [f"{row.label}: {row.value}" for row in entry.rows]
+
+
+def shown(*, details: bool) -> Shown:
+    return Shown("/runs/s", "running", UTC, details)
+
+
+def check_of(run: CheckRun, *, failures: bool) -> RunEntry:
+    (check,) = checks_of([replace(VISIT, checks=(run,))])
+    return check_entry(check, shown(details=failures))
 
 
 VISIT = StageVisit("build", "1", None, 2, NOON)
@@ -137,7 +147,7 @@ RUN = CheckRun("test", 1, 1, NOON)
 
 
 @pytest.mark.parametrize(
-    ("run", "failures", "mark", "title", "shown"),
+    ("run", "failures", "mark", "title", "told"),
     [
         (RUN, True, "current", "build, visit 2, iteration 1: test is running", []),
         (replace(RUN, status="lost", iteration=0), False, "warning", "build, visit 2: test was lost", []),
@@ -183,18 +193,18 @@ RUN = CheckRun("test", 1, 1, NOON)
         ),
     ],
 )
-def test_text_of_a_check(run: CheckRun, failures: bool, mark: str, title: str, shown: list[str]) -> None:
-    text = check_text(VISIT, run, "/runs/s", failures=failures)
-    assert (text.mark, text.title, rows(text)) == (mark, title, shown)
+def test_text_of_a_check(run: CheckRun, failures: bool, mark: str, title: str, told: list[str]) -> None:
+    text = check_of(run, failures=failures)
+    assert (text.mark, text.title, rows(text)) == (mark, title, told)
 
 
 @pytest.mark.parametrize("status", ["pass", "fail", "error", "timeout"])
 def test_every_outcome_has_a_text(status: CheckRunStatus) -> None:
-    assert check_text(VISIT, replace(RUN, status=status), "/r", failures=False).title
+    assert check_of(replace(RUN, status=status), failures=False).title
 
 
 @pytest.mark.parametrize(
-    ("visit", "mark", "title", "shown"),
+    ("visit", "mark", "title", "told"),
     [
         (VISIT, "current", "build, visit 2: not finished", []),
         (
@@ -224,7 +234,7 @@ def test_every_outcome_has_a_text(status: CheckRunStatus) -> None:
         (replace(VISIT, verdict="pass", to="next"), "done", "build, visit 2: pass", ["Route: on to next"]),
     ],
 )
-def test_text_of_a_visit(visit: StageVisit, mark: str, title: str, shown: list[str]) -> None:
-    text = visit_text(visit, cycles=True)
-    assert (text.mark, text.title, rows(text)) == (mark, title, shown)
-    assert visit_text(visit, cycles=False).rows == ()
+def test_text_of_a_visit(visit: StageVisit, mark: str, title: str, told: list[str]) -> None:
+    text = visit_entry(visit, shown(details=True))
+    assert (text.mark, text.title, rows(text)) == (mark, title, told)
+    assert visit_entry(visit, shown(details=False)).rows == ()

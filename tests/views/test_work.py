@@ -259,22 +259,22 @@ def test_lines_of_files_are_aligned_and_limited() -> None:
 def test_a_line_of_the_list_is_cut_to_the_columns() -> None:
     story = entered().begin(here()).complete(here(), usage=Usage(1, 1, cost_usd=0.5))
     line = work_line(story.last, CHANGES, "completed", 80)
-    assert (line.mark, line.text) == ("done", "  1  1.5s  2 files +3 -1  $0.50  did it")
-    assert work_line(story.last, Changes(), "completed", 14).text == "  1  1.5s  $0…"
+    assert (line.mark, line.title) == ("done", "  1  1.5s  2 files +3 -1  $0.50  did it")
+    assert work_line(story.last, Changes(), "completed", 14).title == "  1  1.5s  $0…"
     story.begin(here(2))
     assert work_line(story.last, None, "running", 80) == work_line(story.last, None, "running", 80)
-    assert work_line(story.last, None, "running", 80).text == "  2  running"
+    assert work_line(story.last, None, "running", 80).title == "  2  running"
     assert work_line(story.last, None, "interrupted", 80).mark == "stopped"
     story.add(f.ErrorOccurred(FailureKind.AGENT_ERROR, "no", "plan", 1), here(2))
-    assert work_line(story.last, None, "failed", 80).text == "  2  2.0s  failed: agent_error: no"
+    assert work_line(story.last, None, "failed", 80).title == "  2  2.0s  failed: agent_error: no"
     bare = IterationWork("0", "plan", 2, 1, story.events[0].at)
-    assert work_line(bare, None, "running", 80).text == "  1  running"
+    assert work_line(bare, None, "running", 80).title == "  1  running"
     assert stage_title(bare, [bare]) == "plan, visit 2"
 
 
 def test_an_iteration_that_was_cancelled_with_its_run_has_its_mark() -> None:
     story = entered().begin(here())
-    assert work_line(story.last, None, "aborted", 80).text == "  1  cancelled"
+    assert work_line(story.last, None, "aborted", 80).title == "  1  cancelled"
     assert work_line(story.last, None, "aborted", 80).mark == "failed"
     story.add(f.AttemptCancelled(1, "stopped"), here())
     assert work_line(story.last, None, "aborted", 80).mark == "failed"

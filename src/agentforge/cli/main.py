@@ -43,9 +43,6 @@ GROUPS: dict[str, dict[str, str]] = {
         "attach": "attach:attach",
         "show": "show:show",
         "diff": "diff:diff",
-        "checks": "visits:checks",
-        "history": "visits:history",
-        "hooks": "hooks:hooks",
     },
     "Decide": {
         "inbox": "inbox:inbox",

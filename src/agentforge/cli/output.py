@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
@@ -136,6 +137,12 @@ def columns(stream: TextIO | None = None) -> int:
     import shutil
 
     return shutil.get_terminal_size().columns
+
+
+def local_zone() -> tzinfo:
+    zone = datetime.now().astimezone().tzinfo
+    assert zone is not None
+    return zone
 
 
 def hanging(text: str, indent: int, tone: str = "plain") -> str:

@@ -26,7 +26,7 @@ from agentforge.views.run_model import RunModel
 from agentforge.views.visits import StageVisit, VisitFact, begun_visit, visited
 from agentforge.views.work import EndOfAttempt, IterationFact, IterationWork, worked
 
-Entry = TypeVar("Entry", StageVisit, IterationWork, Delivery)
+_Moved = TypeVar("_Moved", StageVisit, IterationWork, Delivery)
 _Call = tuple[Cursor | None, HookPoint, str, str]
 """Place, point, hook and subject: a hook is called there once."""
 
@@ -44,7 +44,7 @@ class RunRecord:
 
     def __init__(self) -> None:
         self.model = RunModel()
-        """Where the run stands."""
+        """The plan, the state and the counters, as of the last event."""
         self.trees = RunTrees()
         self.requests: dict[str, Request] = {}
         """All that were asked, by id, as they were last."""
@@ -169,7 +169,7 @@ class RunRecord:
                 at, node_path=fact.paths.get(path, path) or fact.gone.get(path, f"{path} (removed)")
             )
 
-        def named(one: Entry, at: Cursor | None) -> Entry:
+        def named(one: _Moved, at: Cursor | None) -> _Moved:
             path = fact.paths.get(at.node_path) if at else None
             return replace(one, path=path) if path else one
 

@@ -1,10 +1,11 @@
 """The visits of a run to its stages: the checks of each, its verdict, and where it led; from the events."""
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Literal
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from agentforge.engine.decide.checks import FAIL, REJECT
 from agentforge.model import facts as f
@@ -45,6 +46,15 @@ class CheckRun(Struct, frozen=True):
     """Why there is no tree before or after it: nothing shows whether files changed."""
     duration_seconds: float | None = None
     """None while it is running, and if it was lost."""
+
+
+class StageCheck(CheckRun, frozen=True, kw_only=True):
+    """One run of a check, with the visit that it belongs to."""
+
+    stage: str
+    path: str
+    branch: str | None
+    visit: int
 
 
 class StageVisit(Struct, frozen=True):
@@ -93,6 +103,14 @@ class StageVisit(Struct, frozen=True):
     def latest_checks(self) -> tuple[CheckRun, ...]:
         """The last run of each check."""
         return tuple({run.check: run for run in self.checks}.values())
+
+
+def checks_of(visits: Iterable[StageVisit]) -> list[StageCheck]:
+    return [
+        StageCheck(**asdict(run), stage=visit.stage, path=visit.path, branch=visit.branch, visit=visit.visit)
+        for visit in visits
+        for run in visit.checks
+    ]
 
 
 VerdictMark = Literal["done", "failed", "warning"]

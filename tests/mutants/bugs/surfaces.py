@@ -203,12 +203,4 @@ BUGS = (
         "{'session': name}",
         ("tests/surface/test_json_removal.py",),
     ),
-    Bug(
-        "agentforge.cli.commands.hooks",
-        "the deliveries of hooks have no status in JSON",
-        "hooks",
-        "{**asdict(one), 'status': one.status}",
-        "asdict(one)",
-        ("tests/surface/test_json_work.py",),
-    ),
 )

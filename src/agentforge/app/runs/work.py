@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -16,12 +17,18 @@ from agentforge.model.layout import IterationLayout, is_inside
 from agentforge.model.request import Request
 from agentforge.model.session_name import session_argument
 from agentforge.system import files
+from agentforge.views.deliveries import Delivery
 from agentforge.views.record import RunTrees, record_of
+from agentforge.views.visits import StageCheck, StageVisit
 from agentforge.views.work import IterationWork
 
 MAX_TEXT_BYTES = 2 * 1024 * 1024
 MAX_NUMBERS = 20
 NOT_RECORDED = "changes are recorded in a git repository, for agents that are programs"
+
+
+Placed = StageVisit | StageCheck | IterationWork | Delivery
+_Listed = TypeVar("_Listed", bound=Placed)
 
 
 class RunChange(Struct, frozen=True):
@@ -63,11 +70,7 @@ class RunWork:
     ) -> IterationWork:
         """An iteration of the stage (its id or its path, in a block followed by `@PROVIDER`), by default the
         latest of its latest visit. Without a stage: the latest iteration of the run."""
-        named = [
-            work
-            for work in self.iterations
-            if stage is None or stage in (work.stage, work.path, work.name, work.exact_name)
-        ]
+        named = [work for work in self.iterations if stage is None or stage in _names(work)]
         if not named:
             raise self._unknown_stage(stage)
         branches = sorted({work.name for work in named})
@@ -81,6 +84,23 @@ class RunWork:
         if not visited or not found:
             raise _unknown_iteration(stage, iteration, visit, visited or named)
         return found[-1]
+
+    def narrowed(
+        self, entries: Sequence[_Listed], stage: str | None, iteration: int | None, visit: int | None
+    ) -> list[_Listed]:
+        """Those entries of the record that are of the stage, the iteration and the visit, as far as given."""
+        visits = [one for one in self.record.visits if stage is None or stage in _names(one)]
+        named = [one for one in entries if stage is None or stage in _names(one)]
+        if stage is not None and not visits and not named:
+            raise self._unknown_stage(stage)
+        known = {one.visit for one in visits} | {one.visit for one in named}
+        if visit is not None and visit not in known:
+            raise _unknown_visit(stage, visit, known)
+        return [
+            one
+            for one in named
+            if visit in (None, one.visit) and iteration in (None, getattr(one, "iteration", None))
+        ]
 
     def changes(self, works: Iterable[IterationWork]) -> list[Changes | None]:
         """What changed in the project's files from before to after each iteration; None if unknown."""
@@ -202,6 +222,12 @@ def _is_visit(work: IterationWork, at: Cursor) -> bool:
     return (work.path, work.visit, work.branch) == (at.node_path, at.node_run, at.provider)
 
 
+def _names(one: Placed) -> tuple[str, ...]:
+    """How the stage of an entry may be named on the command line."""
+    plain = (one.stage, one.path or one.stage)
+    return plain if one.branch is None else (*plain, *(f"{name}@{one.branch}" for name in plain))
+
+
 def _pair(work: IterationWork) -> tuple[str, str] | None:
     return (work.tree_before, work.tree_after) if work.tree_before and work.tree_after else None
 
@@ -209,16 +235,23 @@ def _pair(work: IterationWork) -> tuple[str, str] | None:
 def _unknown_iteration(
     stage: str | None, iteration: int | None, visit: int | None, known: Sequence[IterationWork]
 ) -> InvalidRequest:
-    where = "the run" if stage is None else f"stage {stage!r}"
-    visits = sorted({work.visit for work in known})
+    visits = {work.visit for work in known}
     if visit is not None and visit not in visits:
-        return InvalidRequest(f"{where} has no visit {visit}", hint=f"visits: {_listed(visits)}")
-    numbers = sorted({work.iteration for work in known})
+        return _unknown_visit(stage, visit, visits)
+    numbers, where = {work.iteration for work in known}, _where(stage)
     return InvalidRequest(f"{where} has no iteration {iteration}", hint=f"iterations: {_listed(numbers)}")
 
 
-def _listed(numbers: Sequence[int]) -> str:
-    return ", ".join(map(str, numbers[-MAX_NUMBERS:]))
+def _unknown_visit(stage: str | None, visit: int, known: Iterable[int | None]) -> InvalidRequest:
+    return InvalidRequest(f"{_where(stage)} has no visit {visit}", hint=f"visits: {_listed(known)}")
+
+
+def _where(stage: str | None) -> str:
+    return "the run" if stage is None else f"stage {stage!r}"
+
+
+def _listed(numbers: Iterable[int | None]) -> str:
+    return ", ".join(map(str, sorted(filter(None, numbers))[-MAX_NUMBERS:]))
 
 
 def _text(path: str) -> str | None:

@@ -1,4 +1,4 @@
-"""`agentforge show`: show what the agents of a run did."""
+"""`agentforge show`: what happened in a run: its iterations, or a view of `cli/run_views.py`."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,6 @@ from agentforge.cli.output import (
     columns,
     echo,
     echo_patch,
-    echo_wrapped,
     hanging,
     is_terminal,
     marked,
@@ -23,9 +22,8 @@ from agentforge.cli.output import (
     print_json,
     styled,
 )
-from agentforge.model.status import status_text
+from agentforge.cli.run_views import VIEWS, chosen_view, echo_head, run_head, show_view, view_options
 from agentforge.views.lines.work import (
-    git_rows,
     output_lines,
     show_command,
     stage_title,
@@ -37,14 +35,13 @@ from agentforge.views.text import counted, padded
 from agentforge.views.work import iteration_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from agentforge import RunWork
-    from agentforge.views.lines.work import WorkRow
     from agentforge.views.work import IterationWork
 
 LABEL = 10
-PARTS = "[--output | --prompt | --diff]"
+PARTS = ("output", "prompt", "diff")
+"""Options that print one thing of an iteration, and nothing else."""
+PART_OPTIONS = f"[{' | '.join(f'--{part}' for part in PARTS)}]"
 
 
 @click.command()
@@ -52,33 +49,45 @@ PARTS = "[--output | --prompt | --diff]"
 @click.argument("stage", required=False)
 @click.argument("iteration", type=WholeNumber(1), required=False)
 @click.option("--visit", type=WholeNumber(1), help="Visit of the stage.  [default: the latest]")
-@click.option("--output", "part", flag_value="output", help="Print only the agent's output.")
-@click.option("--prompt", "part", flag_value="prompt", help="Print only the prompt.")
-@click.option("--diff", "part", flag_value="diff", help="Print only the change to the project's files.")
+@click.option("--output", is_flag=True, help="Print only the agent's output.")
+@click.option("--prompt", is_flag=True, help="Print only the prompt.")
+@click.option("--diff", is_flag=True, help="Print only the change to the project's files.")
+@view_options
 @project_options
 def show(
-    session: str | None, stage: str | None, iteration: int | None, visit: int | None, part: str | None
+    session: str | None, stage: str | None, iteration: int | None, visit: int | None, **flags: bool
 ) -> None:
-    """Show what the agents of a run did.
+    """Show what happened in a run.
 
     Without STAGE: all iterations, by stage. With STAGE: its latest iteration, or ITERATION, with its result,
     attempts, changed files and output. STAGE is an id or a path such as 1.0, in a parallel block followed by
     `@PROVIDER`. Without STAGE, --output, --prompt and --diff apply to the latest iteration.
+
+    --checks, --history and --hooks list something else of the run, or of STAGE. A stage is visited again when
+    a route leads back to it, when its result is rejected, and when it is restarted. A tree is the id of the
+    project's files at that moment. All tries of a hook call have the same key, which a webhook sends as
+    Idempotency-Key.
+
+    SESSION can be omitted if there is only one unfinished session.
     """
     from agentforge import RunWork
 
+    chosen, details = chosen_view(PARTS, flags)
     call = invocation()
     work = RunWork(call.runs, choose_session_to_show(call, session))
-    if stage is None and part is None:
+    if chosen in VIEWS:
+        show_view(call, work, chosen, (stage, iteration, visit), details=details)
+        return
+    if stage is None and chosen is None:
         _show_run(call, work)
         return
     found = work.find(stage, iteration, visit)
     if call.as_json:
-        print_json(_as_json(work, found, part))
-    elif part is None:
+        print_json(_as_json(work, found, chosen))
+    elif chosen is None:
         _show_iteration(call, work, found)
     else:
-        _show_part(work, found, part)
+        _show_part(work, found, chosen)
 
 
 def _show_run(call: Invocation, work: "RunWork") -> None:
@@ -86,21 +95,15 @@ def _show_run(call: Invocation, work: "RunWork") -> None:
     changes = work.changes(iterations)
     if call.as_json:
         views = [iteration_json(one, changed) for one, changed in zip(iterations, changes, strict=True)]
-        print_json({**_head(work), "iterations": views, "git_left": work.info.summary.git_left})
+        print_json({**run_head(work.info), "iterations": views})
         return
-    number = counted(sum(one.status == "completed" for one in iterations), "iteration")
-    info = work.info
-    status, pipeline = status_text(info.status, info.state.open_requests), info.plan.pipeline.name
-    echo_wrapped(f"{styled(work.session, 'strong')}: {status}, pipeline {pipeline}, {number}")
+    echo_head(work.info, counted(sum(one.status == "completed" for one in iterations), "iteration"))
     known = dict(zip(map(id, iterations), changes, strict=True))
     for visit in stages_of(iterations):
         echo("", styled(stage_title(visit[0], iterations), "strong"))
         for one in visit:
-            line = work_line(one, known[id(one)], info.status, columns() - 4)
-            echo(f"  {marked(line.mark)} {line.text}")
-    if left := list(git_rows(work.info.summary.git_left, work.info.summary.git_omitted)):
-        echo("")
-        _echo_rows(left)
+            line = work_line(one, known[id(one)], work.info.status, columns() - 4)
+            echo(f"  {marked(line.mark)} {line.title}")
     if iterations:
         command = show_command(iterations[-1], iterations, work.session, call.program)
         echo("", styled(f"Details: {command}", "dim"))
@@ -109,23 +112,19 @@ def _show_run(call: Invocation, work: "RunWork") -> None:
 def _show_iteration(call: Invocation, work: "RunWork", one: "IterationWork") -> None:
     title = _title(work, one)
     echo(f"{styled(work.session, 'strong')}: {styled(title, 'strong')}")
-    _echo_rows(work_rows(one, work.changes([one])[0], work.info.status))
+    for row in work_rows(one, work.changes([one])[0], work.info.status):
+        label = styled(padded(row.label + ":", LABEL), "dim")
+        _echo_lines(f"  {label} {hanging(row.value, LABEL + 3)}")
+        for line in row.lines:
+            _echo_lines(f"    {hanging(line, 6) if row.label == 'Attempts' else line}")
     if output := list(output_lines(work.output(one))):
         echo(f"  {styled('Output:', 'dim')}", *(f"    │ {line}" for line in output))
     if files := work.files(one):
         folder, names = files[0].rpartition("/")[0], [path.rpartition("/")[2] for path in files]
         echo(f"  {styled(padded('Files:', LABEL), 'dim')} {folder}/")
         _echo_lines(f"    {hanging(', '.join(names), 4)}")
-    command = show_command(one, work.iterations, work.session, call.program, PARTS)
+    command = show_command(one, work.iterations, work.session, call.program, PART_OPTIONS)
     echo("", styled(f"More: {command}", "dim"))
-
-
-def _echo_rows(rows: "Iterable[WorkRow]") -> None:
-    for row in rows:
-        label = styled(padded(row.label + ":", LABEL), "dim")
-        _echo_lines(f"  {label} {hanging(row.value, LABEL + 3)}")
-        for line in row.lines:
-            _echo_lines(f"    {hanging(line, 6) if row.label == 'Attempts' else line}")
 
 
 def _echo_lines(text: str) -> None:
@@ -150,21 +149,11 @@ def _title(work: "RunWork", one: "IterationWork") -> str:
     return f"{stage_title(one, work.iterations)}, iteration {one.iteration}"
 
 
-def _head(work: "RunWork") -> dict[str, Any]:
-    info = work.info
-    return {
-        "session": work.session,
-        "status": info.status,
-        "pipeline": info.plan.pipeline.name,
-        "run_dir": info.run_dir,
-    }
-
-
 def _as_json(work: "RunWork", one: "IterationWork", part: str | None) -> dict[str, Any]:
     view = iteration_json(one, work.changes([one])[0])
     patch = work.patch(one, binary=False).decode("utf-8", "replace") if part == "diff" else None
     return {
-        **_head(work),
+        **run_head(work.info),
         "iteration": view,
         "files": work.files(one),
         "output": work.output(one) if part in (None, "output") else None,

@@ -1,13 +1,22 @@
 """`agentforge status`: show the status of a run."""
 
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import click
 from msgspec.structs import replace
 
 from agentforge.cli.invocation import choose_session_to_show, invocation, project_options
-from agentforge.cli.output import echo, is_terminal, marked, print_json, styled, with_program, wrapped
+from agentforge.cli.output import (
+    echo,
+    is_terminal,
+    local_zone,
+    marked,
+    print_json,
+    styled,
+    with_program,
+    wrapped,
+)
 from agentforge.views.lines.status import branch_text, stage_text, status_rows
 from agentforge.views.stage_progress import BranchProgress, StageProgress
 from agentforge.views.status import LogStatus, StatusView, status_view
@@ -73,12 +82,6 @@ def status_of(info: "RunInfo", now: datetime, program: str) -> StatusView:
         stopped=stopped,
         answered=info.answered,
     )
-
-
-def local_zone() -> tzinfo:
-    zone = datetime.now().astimezone().tzinfo
-    assert zone is not None
-    return zone
 
 
 def stage_line(stage: StageProgress, columns: int) -> str:

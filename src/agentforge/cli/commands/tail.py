@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agentforge.cli.commands.status import local_zone
 from agentforge.cli.invocation import (
     ABANDONED_SECONDS,
     Invocation,
@@ -19,7 +18,7 @@ from agentforge.cli.invocation import (
     options_of,
     project_options,
 )
-from agentforge.cli.output import echo, echo_json, note, styled, wrapped
+from agentforge.cli.output import echo, echo_json, local_zone, note, styled, wrapped
 from agentforge.model.errors import AgentForgeError
 from agentforge.views.lines.status import program_text
 from agentforge.views.lines.tail import event_json, event_line, output_json

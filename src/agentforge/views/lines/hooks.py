@@ -1,16 +1,12 @@
-"""Text about hooks: what a run waits for, the deliveries of a run, and the rows of their facts."""
+"""Text about hooks: what a run waits for, and the rows of their facts."""
 
-from collections.abc import Iterator
-from datetime import datetime, tzinfo
-from typing import Literal, assert_never
-
-from msgspec import Struct
+from datetime import datetime
+from typing import assert_never
 
 from agentforge.model import facts as f
 from agentforge.model.event import Event
 from agentforge.model.facts.hook import HookFact
 from agentforge.model.hook import HookAction
-from agentforge.views.deliveries import Delivery, HookTry
 from agentforge.views.hook_calls import HookCallView
 from agentforge.views.lines.row import MESSAGE_CHARS, Details, RunLine, message, quoted, row, utc, wait
 from agentforge.views.text import one_line, reason_text, span
@@ -20,14 +16,14 @@ QUIET = frozenset({"pause", "confirm"})
 """What these hooks ask is a request, which has a line of its own."""
 
 
-def _kind(action: HookAction) -> str:
+def kind_text(action: HookAction) -> str:
     return "function" if action == "call" else action
 
 
 def hook_call_text(call: HookCallView, now: datetime, *, is_interrupted: bool = False) -> str:
     """`review (webhook at iteration_end of build), try 2, for 12s of 1m 00s`. `is_interrupted`: whether the
     run has no engine."""
-    does = f"{_kind(call.action)} at {call.point}" if call.action else call.point
+    does = f"{kind_text(call.action)} at {call.point}" if call.action else call.point
     who = f"{one_line(call.branch, ID_CHARS)}: " if call.branch else ""
     of = f" of {who}{one_line(call.stage, ID_CHARS)}" if call.stage else ""
     named = f"{one_line(call.hook, ID_CHARS)} ({does}{of})"
@@ -46,97 +42,6 @@ def hook_call_text(call: HookCallView, now: datetime, *, is_interrupted: bool = 
             return f"{named}{again}, for {span((now - call.since).total_seconds())}{most}"
         case _:
             assert_never(call.status)
-
-
-# -- deliveries
-
-DeliveryMark = Literal["ok", "failed", "wait", "current", "note"]
-MARKS: dict[str, DeliveryMark] = {
-    "running": "current",
-    "waiting": "wait",
-    "completed": "ok",
-    "failed": "failed",
-    "timed_out": "failed",
-    "lost": "failed",
-    "skipped": "note",
-}
-
-
-class DeliveryRow(Struct, frozen=True):
-    label: str
-    value: str
-
-
-class DeliveryText(Struct, frozen=True):
-    mark: DeliveryMark
-    title: str
-    rows: tuple[DeliveryRow, ...]
-
-
-def delivery_text(one: Delivery, run_status: str, zone: tzinfo) -> DeliveryText:
-    where = f" ({place_text(one)})" if one.stage else ""
-    title = f"{one_line(one.hook, ID_CHARS)}{where}: {_state(one, run_status, zone)}"
-    is_left = one.status == "running" and run_status != "running"
-    is_open = one.request is not None and one.decision is None
-    mark: DeliveryMark = "wait" if is_left or is_open else MARKS[one.status]
-    return DeliveryText(mark, title, tuple(_rows(one, zone)))
-
-
-def place_text(one: Delivery) -> str:
-    """`claude: build, visit 2, iteration 3`"""
-    who = f"{one_line(one.branch, ID_CHARS)}: " if one.branch else ""
-    visit = f", visit {one.visit}" if one.visit and one.visit > 1 else ""
-    iteration = f", iteration {one.iteration}" if one.iteration else ""
-    return f"{who}{one_line(one.stage, ID_CHARS)}{visit}{iteration}"
-
-
-def _state(one: Delivery, run_status: str, zone: tzinfo) -> str:
-    match one.status:
-        case "completed" if one.action in QUIET:
-            return one_line(one.decision or "waiting for an answer", ID_CHARS)
-        case "completed":
-            return f"{one.outcome} {one_line(one.answer)}".rstrip()
-        case "skipped":
-            what = f"{one.outcome}, ignored" if one.outcome else "skipped"
-            return f"{what}: {one_line(one.skipped or '', MESSAGE_CHARS)}"
-        case "waiting" if one.due_at is not None:
-            return f"next try at {_time(one.due_at, zone)}"
-        case "running" if run_status != "running":
-            return f"no answer yet; the run is {run_status}"
-        case status:
-            return status.replace("_", " ")
-
-
-def _rows(one: Delivery, zone: tzinfo) -> Iterator[DeliveryRow]:
-    does = f"{_kind(one.action)} at {one.point}" if one.action else one.point
-    yield DeliveryRow("Hook", does)
-    if one.key and one.action not in QUIET:
-        yield DeliveryRow("Key", one_line(one.key, ID_CHARS))
-    for each in one.tries if one.action not in QUIET else ():
-        yield DeliveryRow(f"Try {each.number}", _try(one.action, each, zone))
-    if one.request:
-        answer = (
-            f"{one_line(one.decision, ID_CHARS)}, by {one_line(one.decided_by)}" if one.decision else "open"
-        )
-        yield DeliveryRow("Request", f"{one.request}: {answer}")
-    said = {"Reason": one.reason, "Text": one.text, "Context": one.context}
-    for label, text in said.items():
-        if shown := one_line(text, MESSAGE_CHARS):
-            yield DeliveryRow(label, shown)
-
-
-def _try(action: HookAction | None, one: HookTry, zone: tzinfo) -> str:
-    after = f" after {span(one.duration_seconds)}" if one.duration_seconds is not None else ""
-    # The message of a failed try has its status.
-    has_status = one.returned is not None and one.status == "completed"
-    returned = f" ({'HTTP' if action == 'webhook' else 'exit status'} {one.returned})" if has_status else ""
-    why = f": {one_line(one.message, MESSAGE_CHARS)}" if one.message else ""
-    how = "answered" if one.status == "completed" else one.status.replace("_", " ")
-    return f"{_time(one.started_at, zone)}, {how}{after}{returned}{why}"
-
-
-def _time(at: datetime, zone: tzinfo) -> str:
-    return f"{at.astimezone(zone):%Y-%m-%d %H:%M:%S}"
 
 
 # -- the rows of facts
@@ -163,7 +68,7 @@ def _started(fact: f.HookStarted, _: Event) -> RunLine | None:
     if fact.action in QUIET:
         return None
     again = f", try {fact.attempt}" if fact.attempt > 1 else ""
-    return RunLine(f"calling {_named(fact)} ({_kind(fact.action)}{again})", "begin")
+    return RunLine(f"calling {_named(fact)} ({kind_text(fact.action)}{again})", "begin")
 
 
 def _completed(fact: f.HookCompleted, _: Event) -> RunLine | None:

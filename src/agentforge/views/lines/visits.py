@@ -1,12 +1,11 @@
-"""The text of `checks` and `history`: visits to stages with their checks, verdicts and routes."""
+"""The entries of `show --checks` and `--history`: visits to stages with their checks, verdicts and routes."""
 
 from collections.abc import Iterator, Mapping
 
-from msgspec import Struct
-
 from agentforge.views.lines.checks import CHECK_ENDS, no_tree_text, outcome_words, tree_text, waived_text
+from agentforge.views.lines.entry import EntryRow, RunEntry, Shown
 from agentforge.views.text import counted, one_line, reason_text
-from agentforge.views.visits import CheckRun, CheckRunStatus, StageVisit, verdict_mark
+from agentforge.views.visits import CheckRun, CheckRunStatus, StageCheck, StageVisit, verdict_mark
 
 TEXT_CHARS = 400
 MAX_SHOWN_PATHS = 5
@@ -28,22 +27,11 @@ RUN_ENDS: Mapping[str, str] = {
 }
 
 
-class VisitRow(Struct, frozen=True):
-    label: str
-    value: str
-
-
-class VisitText(Struct, frozen=True):
-    mark: str
-    title: str
-    rows: tuple[VisitRow, ...]
-
-
-def check_text(visit: StageVisit, run: CheckRun, run_dir: str, *, failures: bool) -> VisitText:
-    """One run of a check; with `failures` also what failed."""
+def check_entry(run: StageCheck, shown: Shown) -> RunEntry:
+    """One run of a check; with details also what failed."""
     iteration = f", iteration {run.iteration}" if run.iteration else ""
-    title = f"{_place(visit)}{iteration}: {check_outcome(run)}"
-    return VisitText(CHECK_MARKS[run.status], title, tuple(_check_rows(run, run_dir, failures=failures)))
+    title = f"{_place(run)}{iteration}: {check_outcome(run)}"
+    return RunEntry(CHECK_MARKS[run.status], title, tuple(_check_rows(run, shown)))
 
 
 def check_outcome(run: CheckRun) -> str:
@@ -53,22 +41,22 @@ def check_outcome(run: CheckRun) -> str:
     return f"{one_line(run.check)} {how}{no_tree_text(run.tree_problem)}"
 
 
-def _check_rows(run: CheckRun, run_dir: str, *, failures: bool) -> Iterator[VisitRow]:
+def _check_rows(run: CheckRun, shown: Shown) -> Iterator[EntryRow]:
     if run.tree:
-        yield VisitRow("Tree", tree_text(run.tree))
+        yield EntryRow("Tree", tree_text(run.tree))
     if run.changed:
         more = f" and {len(run.changed) - MAX_SHOWN_PATHS} more" * (len(run.changed) > MAX_SHOWN_PATHS)
-        yield VisitRow("Changed", ", ".join(map(one_line, run.changed[:MAX_SHOWN_PATHS])) + more)
+        yield EntryRow("Changed", ", ".join(map(one_line, run.changed[:MAX_SHOWN_PATHS])) + more)
     if run.output:
-        yield VisitRow("Output", one_line(f"{run_dir}/{run.output}"))
-    if failures:
-        yield from (VisitRow("Failure", one_line(each, TEXT_CHARS)) for each in run.signatures)
+        yield EntryRow("Output", one_line(f"{shown.run_dir}/{run.output}"))
+    if shown.details:
+        yield from (EntryRow("Failure", one_line(each, TEXT_CHARS)) for each in run.signatures)
         if run.failures > len(run.signatures):
-            yield VisitRow("Failure", f"{counted(run.failures, 'failure')} in all: see the output")
+            yield EntryRow("Failure", f"{counted(run.failures, 'failure')} in all: see the output")
 
 
-def visit_text(visit: StageVisit, *, cycles: bool) -> VisitText:
-    """One visit; with `cycles` also its verdict's reason, checks and route."""
+def visit_entry(visit: StageVisit, shown: Shown) -> RunEntry:
+    """One visit; with details also its verdict's reason, checks and route."""
     mark: str
     if visit.verdict:
         tree = f" on tree {tree_text(visit.tree)}" if visit.tree else ""
@@ -81,20 +69,20 @@ def visit_text(visit: StageVisit, *, cycles: bool) -> VisitText:
         what, mark = counted(visit.iterations, "iteration"), "done"
     else:
         what, mark = "not finished", "current"
-    rows = tuple(_visit_rows(visit)) if cycles else ()
-    return VisitText(mark, f"{_place(visit)}: {what}", rows)
+    rows = tuple(_visit_rows(visit)) if shown.details else ()
+    return RunEntry(mark, f"{_place(visit)}: {what}", rows)
 
 
-def _visit_rows(visit: StageVisit) -> Iterator[VisitRow]:
-    yield from (VisitRow("Check", check_outcome(run)) for run in visit.checks)
+def _visit_rows(visit: StageVisit) -> Iterator[EntryRow]:
+    yield from (EntryRow("Check", check_outcome(run)) for run in visit.checks)
     if visit.reason:
-        yield VisitRow("Reason", one_line(visit.reason, TEXT_CHARS))
+        yield EntryRow("Reason", one_line(visit.reason, TEXT_CHARS))
     if visit.accept_reason:
-        yield VisitRow("Accepted", one_line(visit.accept_reason, TEXT_CHARS))
+        yield EntryRow("Accepted", one_line(visit.accept_reason, TEXT_CHARS))
     if visit.to is not None:
-        yield VisitRow("Route", _route(visit, visit.to))
+        yield EntryRow("Route", _route(visit, visit.to))
     if visit.ended:
-        yield VisitRow("Ended", reason_text(visit.ended))
+        yield EntryRow("Ended", reason_text(visit.ended))
 
 
 def _route(visit: StageVisit, to: str) -> str:
@@ -104,6 +92,6 @@ def _route(visit: StageVisit, to: str) -> str:
     return f"{f'on to {one_line(to)}' if to else 'to the end'}{skipped}"
 
 
-def _place(visit: StageVisit) -> str:
+def _place(visit: StageVisit | StageCheck) -> str:
     branch = f" ({one_line(visit.branch)})" if visit.branch else ""
     return f"{one_line(visit.stage)}{branch}, visit {visit.visit}"

@@ -3,12 +3,10 @@
 import shlex
 from collections.abc import Iterator, Sequence
 
-from msgspec import Struct
-
 from agentforge.model.file_change import Changes, FileChange
-from agentforge.model.git_left import LeftInGit
 from agentforge.model.session_name import session_argument
 from agentforge.model.status import status_text
+from agentforge.views.lines.entry import EntryRow, RunEntry
 from agentforge.views.text import cost, counted, one_line, padded, shortened, span, width
 from agentforge.views.work import AttemptWork, IterationWork, JudgeWork
 
@@ -16,21 +14,6 @@ MAX_FILES = 30
 MAX_OUTPUT_LINES = 12
 MESSAGE_CHARS = 400
 LETTERS = {"added": "A", "modified": "M", "deleted": "D", "renamed": "R", "retyped": "T"}
-
-
-class WorkLine(Struct, frozen=True):
-    """One iteration in the list of a run."""
-
-    mark: str
-    text: str
-
-
-class WorkRow(Struct, frozen=True):
-    """One property of an iteration; `lines` follow below it."""
-
-    label: str
-    value: str
-    lines: tuple[str, ...] = ()
 
 
 def shown_status(work: IterationWork, run_status: str) -> str:
@@ -61,7 +44,7 @@ def _is_ambiguous(work: IterationWork, works: Sequence[IterationWork]) -> bool:
     return any(other.name == work.name and other.path != work.path for other in works)
 
 
-def work_line(work: IterationWork, changes: Changes | None, run_status: str, columns: int) -> WorkLine:
+def work_line(work: IterationWork, changes: Changes | None, run_status: str, columns: int) -> RunEntry:
     """`3  1m 02s  2 files +10 -2  $0.02  what it did`, cut to the columns."""
     facts = (_seconds(work), short_changes(changes), _cost(work))
     parts = [f"{work.iteration:>3}", *(part for part in facts if part)]
@@ -70,64 +53,64 @@ def work_line(work: IterationWork, changes: Changes | None, run_status: str, col
     if status != "completed":
         said = f"{status}: {said}" if said else status
     text = "  ".join([*parts, *([said] if said else [])])
-    return WorkLine(_mark(status, run_status), shortened(text, columns))
+    return RunEntry(_mark(status, run_status), shortened(text, columns))
 
 
-def work_rows(work: IterationWork, changes: Changes | None, run_status: str) -> Iterator[WorkRow]:
+def work_rows(work: IterationWork, changes: Changes | None, run_status: str) -> Iterator[EntryRow]:
     """The properties of an iteration that are known."""
     result = work.result
-    yield WorkRow("Status", shown_status(work, run_status))
+    yield EntryRow("Status", shown_status(work, run_status))
     if work.attempts:
         last = work.attempts[-1]
         model = f" / {last.model}" if last.model else ""
-        yield WorkRow("Provider", one_line(f"{last.provider}{model}"))
+        yield EntryRow("Provider", one_line(f"{last.provider}{model}"))
     if result is not None:
-        yield WorkRow("Decision", result.decision.value)
+        yield EntryRow("Decision", result.decision.value)
     for label, text in (("Summary", result.summary if result else ""), ("Reason", work.reason)):
         if text.strip():
-            yield WorkRow(label, one_line(text))
+            yield EntryRow(label, one_line(text))
     if work.judge is not None:
-        yield WorkRow("Judge", _judged(work.judge))
+        yield EntryRow("Judge", _judged(work.judge))
     if seconds := _seconds(work):
-        yield WorkRow("Duration", seconds)
+        yield EntryRow("Duration", seconds)
     spent = work.spending
     if spent.input_tokens or spent.output_tokens:
-        yield WorkRow("Tokens", f"{spent.input_tokens:,} in, {spent.output_tokens:,} out")
+        yield EntryRow("Tokens", f"{spent.input_tokens:,} in, {spent.output_tokens:,} out")
     if money := _cost(work):
-        yield WorkRow("Cost", money)
+        yield EntryRow("Cost", money)
     if len(work.attempts) > 1 or any(attempt.error for attempt in work.attempts):
         tried = tuple(_attempt(attempt) for attempt in work.attempts)
-        yield WorkRow("Attempts", str(len(work.attempts)), tried)
-    yield from git_rows(work.git_left, work.git_omitted)
+        yield EntryRow("Attempts", str(len(work.attempts)), tried)
+    if work.git_left:
+        yield git_row(work)
     yield changed_row(work, changes)
 
 
-def git_rows(left: Sequence[LeftInGit], omitted: int) -> Iterator[WorkRow]:
-    """What confined programs left for git, and how to accept what was renamed."""
-    if not left:
-        return
-    lines = [one_line(item.text, MESSAGE_CHARS) for item in left]
-    moved = next((item for item in left if item.moved_to), None)
+def git_row(work: IterationWork) -> EntryRow:
+    """What the iteration left for git, and how to accept what was renamed."""
+    lines = [one_line(item.text, MESSAGE_CHARS) for item in work.git_left]
+    moved = next((item for item in work.git_left if item.moved_to), None)
     if moved:
         paths = (shlex.quote(one_line(path, MESSAGE_CHARS)) for path in (moved.moved_to, moved.path))
         lines.append(f"to accept what was renamed, look at it, then: mv {' '.join(paths)}")
-    yield WorkRow("For git", f"{counted(len(left) + omitted, 'item')} left", tuple(lines))
+    count = counted(len(work.git_left) + work.git_omitted, "item")
+    return EntryRow("For git", f"{count} left", tuple(lines))
 
 
-def changed_row(work: IterationWork, changes: Changes | None) -> WorkRow:
+def changed_row(work: IterationWork, changes: Changes | None) -> EntryRow:
     if changes is None:
         reported = work.result.work.files_touched if work.result else ()
         problem = f" ({one_line(work.tree_problem, MESSAGE_CHARS)})" if work.tree_problem else ""
         if reported:
             names = one_line(", ".join(reported), MESSAGE_CHARS)
-            return WorkRow("Changed", f"as reported by the agent: {names}")
+            return EntryRow("Changed", f"as reported by the agent: {names}")
         if work.awaits_changes:
-            return WorkRow("Changed", "available when the iteration ends")
-        return WorkRow("Changed", f"not recorded{problem}")
+            return EntryRow("Changed", "available when the iteration ends")
+        return EntryRow("Changed", f"not recorded{problem}")
     notes = ["also by other branches at the same time"] if work.changed_by_others else []
     notes += [f"{counted(work.omitted, 'large file')} left out"] if work.omitted else []
     note = f" ({', '.join(notes)})" if notes else ""
-    return WorkRow("Changed", f"{changes_text(changes)}{note}", tuple(file_lines(changes)))
+    return EntryRow("Changed", f"{changes_text(changes)}{note}", tuple(file_lines(changes)))
 
 
 def changes_text(changes: Changes) -> str:

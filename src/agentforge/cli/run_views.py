@@ -1,0 +1,148 @@
+"""The views of `agentforge show`: each an option, a selection from the record of a run, and its text.
+
+A new view is a row of VIEWS. It has --json, and STAGE, ITERATION and --visit choose from what it lists.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+from msgspec import Struct
+from msgspec.structs import asdict
+
+from agentforge.cli.invocation import Decorated, Invocation
+from agentforge.cli.output import echo, echo_wrapped, hanging, local_zone, marked, print_json, styled
+from agentforge.model.status import status_text
+from agentforge.views.lines.checks import waiver_text
+from agentforge.views.lines.deliveries import delivery_entry
+from agentforge.views.lines.entry import EntryRow, RunEntry, Shown
+from agentforge.views.lines.visits import check_entry, visit_entry
+from agentforge.views.text import counted, padded
+from agentforge.views.visits import checks_of
+
+if TYPE_CHECKING:
+    from agentforge import RunInfo, RunRecord, RunWork
+
+LABEL = 9
+
+
+class View(Struct, frozen=True, kw_only=True):
+    help: str
+    key: str
+    """Of the list in the JSON."""
+    select: "Callable[[RunRecord], Sequence[Any]]"
+    count: Callable[[Sequence[Any]], str]
+    entry: Callable[[Any, Shown], RunEntry]
+    as_json: Callable[[Any], Any] = lambda one: one
+    details: tuple[str, str] | None = None
+    """An option that adds to the text, and its help."""
+    has_iterations: bool = True
+    """Whether an entry belongs to an iteration."""
+    spaced: bool = False
+    """Whether a blank line comes before every entry, not only before the first."""
+
+
+VIEWS = {
+    "checks": View(
+        help="List the checks that the engine ran, with outcomes and counts.",
+        key="checks",
+        select=lambda record: checks_of(record.visits),
+        count=lambda found: counted(len(found), "check run") if found else "no checks ran",
+        entry=check_entry,
+        details=("failures", "With --checks: also list what failed."),
+    ),
+    "history": View(
+        help="List the visits to stages, with verdicts and trees.",
+        key="visits",
+        select=lambda record: record.visits,
+        count=lambda found: counted(len(found), "visit"),
+        entry=visit_entry,
+        details=("cycles", "With --history: also show checks, reasons and routes."),
+        has_iterations=False,
+    ),
+    "hooks": View(
+        help="List the calls of hooks, with their keys, tries and answers.",
+        key="deliveries",
+        select=lambda record: record.deliveries,
+        count=lambda found: (
+            counted(len(called), "hook call")
+            if (called := [one for one in found if one.key is not None])
+            else "no hooks were called"
+        ),
+        entry=delivery_entry,
+        as_json=lambda one: {**asdict(one), "status": one.status},
+        spaced=True,
+    ),
+}
+
+
+def view_options(command: Decorated) -> Decorated:
+    """The options of all views, in the order of VIEWS; --help lists them in this order."""
+    for name, view in reversed(VIEWS.items()):
+        if view.details is not None:
+            command = click.option(f"--{view.details[0]}", is_flag=True, help=view.details[1])(command)
+        command = click.option(f"--{name}", is_flag=True, help=view.help)(command)
+    return command
+
+
+def chosen_view(parts: Sequence[str], flags: dict[str, bool]) -> tuple[str | None, bool]:
+    """The one view or part that the options name, and whether they ask for its details."""
+    chosen = [name for name in (*parts, *VIEWS) if flags[name]]
+    if len(chosen) > 1:
+        raise click.UsageError(f"give one of {' and '.join(f'--{name}' for name in chosen)}")
+    name = chosen[0] if chosen else None
+    for other, view in VIEWS.items():
+        if view.details and flags[view.details[0]] and other != name:
+            raise click.UsageError(f"--{view.details[0]} goes with --{other}")
+    details = VIEWS[name].details if name in VIEWS else None
+    return name, details is not None and flags[details[0]]
+
+
+def show_view(
+    call: Invocation,
+    work: "RunWork",
+    name: str,
+    place: tuple[str | None, int | None, int | None],
+    *,
+    details: bool,
+) -> None:
+    """`place`: the stage, the iteration and the visit, as far as they are given."""
+    view = VIEWS[name]
+    if place[1] is not None and not view.has_iterations:
+        raise click.UsageError(f"--{name} takes no ITERATION")
+    found = work.narrowed(view.select(work.record), *place)
+    if call.as_json:
+        print_json({**run_head(work.info), view.key: [view.as_json(one) for one in found]})
+        return
+    echo_head(work.info, view.count(found))
+    shown = Shown(work.info.run_dir, work.info.status, local_zone(), details)
+    for number, one in enumerate(found):
+        entry = view.entry(one, shown)
+        if view.spaced or not number:
+            echo("")
+        echo(f"{marked(entry.mark)} {styled(entry.title, 'strong')}")
+        for row in entry.rows:
+            _echo_row(row)
+
+
+def run_head(info: "RunInfo") -> dict[str, Any]:
+    """What the JSON of every view begins with."""
+    return {
+        "session": info.session,
+        "status": info.status,
+        "pipeline": info.plan.pipeline.name,
+        "run_dir": info.run_dir,
+        "waivers": info.state.waivers,
+    }
+
+
+def echo_head(info: "RunInfo", count: str) -> None:
+    name, status = styled(info.session, "strong"), status_text(info.status, info.state.open_requests)
+    echo_wrapped(f"{name}: {status}, pipeline {info.plan.pipeline.name}, {count}")
+    for waiver in info.state.waivers:
+        _echo_row(EntryRow("Waived", waiver_text(waiver)))
+
+
+def _echo_row(row: EntryRow) -> None:
+    label = styled(padded(row.label + ":", LABEL), "dim")
+    echo(*f"    {label} {hanging(row.value, LABEL + 5)}".split("\n"))
