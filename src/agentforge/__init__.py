@@ -35,10 +35,7 @@ if TYPE_CHECKING:
     from agentforge.app.redaction import RedactingFilter as RedactingFilter
     from agentforge.app.results import OpenRequest as OpenRequest
     from agentforge.app.results import Probe as Probe
-    from agentforge.app.results import RunInfo as RunInfo
-    from agentforge.app.results import RunResult as RunResult
     from agentforge.app.results import RunRow as RunRow
-    from agentforge.app.results import ShownStatus as ShownStatus
     from agentforge.app.runs.assembly import EngineOptions as EngineOptions
     from agentforge.app.runs.caller import refuse_agent as refuse_agent
     from agentforge.app.runs.lookup import Runs as Runs
@@ -146,11 +143,15 @@ if TYPE_CHECKING:
     from agentforge.views.deliveries import HookTry as HookTry
     from agentforge.views.record import RunRecord as RunRecord
     from agentforge.views.record import RunTrees as RunTrees
+    from agentforge.views.results import RunInfo as RunInfo
+    from agentforge.views.results import RunResult as RunResult
+    from agentforge.views.results import ShownStatus as ShownStatus
     from agentforge.views.status import RunningCheck as RunningCheck
     from agentforge.views.status import WaitStatus as WaitStatus
     from agentforge.views.summary import Health as Health
     from agentforge.views.summary import Summary as Summary
     from agentforge.views.visits import CheckRun as CheckRun
+    from agentforge.views.visits import StageCheck as StageCheck
     from agentforge.views.visits import StageVisit as StageVisit
     from agentforge.views.work import AttemptWork as AttemptWork
     from agentforge.views.work import IterationWork as IterationWork
@@ -200,7 +201,7 @@ _HOME = {
     "app.runs.caller": ("refuse_agent",),
     "app.runs.replay": ("CourseComparison",),
     "app.redaction": ("RedactingFilter",),
-    "app.results": ("OpenRequest", "Probe", "RunInfo", "RunResult", "RunRow", "ShownStatus"),
+    "app.results": ("OpenRequest", "Probe", "RunRow"),
     "app.runs.lookup": ("Runs", "Tail"),
     "app.runs.overview": ("Overview",),
     "app.runs.removal": ("OutdatedRuns",),
@@ -251,9 +252,10 @@ _HOME = {
     "system.protection": ("protect_process",),
     "views.deliveries": ("Delivery", "HookTry"),
     "views.record": ("RunRecord", "RunTrees"),
+    "views.results": ("RunInfo", "RunResult", "ShownStatus"),
     "views.status": ("RunningCheck", "WaitStatus"),
     "views.summary": ("Health", "Summary"),
-    "views.visits": ("CheckRun", "StageVisit"),
+    "views.visits": ("CheckRun", "StageCheck", "StageVisit"),
     "views.work": ("AttemptWork", "IterationWork", "JudgeWork"),
 }
 _MODULES = {name: f"agentforge.{module}" for module, names in _HOME.items() for name in names}

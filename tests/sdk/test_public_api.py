@@ -42,7 +42,7 @@ RESULTS = (
         "LogReport",
     ),
     *("AgentAttempt", "AgentLine", "OutdatedRuns"),
-    *("CheckCounts", "CheckRun", "StageVisit", "Waiver"),
+    *("CheckCounts", "CheckRun", "StageCheck", "StageVisit", "Waiver"),
     *("HookContext", "HookResult"),
     *(
         "RunRecord",
