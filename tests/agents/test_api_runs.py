@@ -15,11 +15,11 @@ from tests.sdk.projects import eventually as soon
 from tests.sdk.projects import iteration_dir, load, pipeline, run, run_dir, types
 
 from agentforge.adapters.sandboxes.bwrap import BwrapSandbox
-from agentforge.app.results import RunResult
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.plan import SandboxChoice
 from agentforge.sdk.engine import Engine
 from agentforge.testing.model_server import FOREVER, Call, Fault, ModelServer, Script, Turn
+from agentforge.views.results import RunResult
 
 KEY = "test-key-of-nobody"
 ONCE = {"max_attempts": 1}

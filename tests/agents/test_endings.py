@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from tests.agents.trial import PATIENCE, PROMPT, RESULT, WRITES, Trial, bounded, end, eventually, soon
 from tests.runtime.attempt_run import lives
 
-from agentforge.app.results import RunResult
 from agentforge.model.status import RunStatus
 from agentforge.testing.model_server import Fault, Rule, Script, Shell, Turn, Write
+from agentforge.views.results import RunResult
 
 LATE = Script(
     (

@@ -11,9 +11,9 @@ from tests.agents.clis import CLIS, KEY, PROGRAMS, programs
 from tests.agents.trial import PATIENCE, Trial, bounded
 
 from agentforge import Engine
-from agentforge.app.results import RunResult
 from agentforge.testing.model_server import Call, Fault, ModelServer, Rule, Script, Turn, Write
 from agentforge.testing.provider_contract import MARK
+from agentforge.views.results import RunResult
 
 pytestmark = pytest.mark.agents
 BRANCHES = ("claude", "codex", "direct")

@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 from tests.agents.clis import Cli, programs
 
 from agentforge import Engine
-from agentforge.app.results import RunResult
 from agentforge.runtime.supervision import SupervisorLimits
 from agentforge.testing.model_server import ModelServer, Script, SeenRequest, Shell, Turn, Write
 from agentforge.testing.provider_contract import MARK, end_marked, processes_marked
+from agentforge.views.results import RunResult
 
 T = TypeVar("T")
 

@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 from tests.crash.oracle import Block, Node, Spot, Stage, summary_of
 
-from agentforge.app.results import RunResult
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult
 from agentforge.sdk.engine import Engine
@@ -24,6 +23,7 @@ from agentforge.testing.scripted_provider import (
     writes_nothing,
     writes_status,
 )
+from agentforge.views.results import RunResult
 
 SESSION = "cut"
 ENVIRON = {"PATH": "/usr/bin:/bin"}

@@ -10,8 +10,8 @@ from tests.runtime.agents import ENVIRON, PATIENT, EngineProcess, agents, end_le
 from tests.runtime.attempt_run import eventually
 from tests.sdk.projects import iteration_dir, pipeline, run, run_dir, types
 
-from agentforge.app.results import RunResult
 from agentforge.model.status import RunStatus
+from agentforge.views.results import RunResult
 
 WRITES = 'printf \'{"summary": "done"}\' > "$MOCK_RESULT_FILE"'
 

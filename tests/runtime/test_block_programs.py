@@ -15,7 +15,7 @@ from tests.sdk.blocks import branch_dir
 from tests.sdk.projects import eventually as soon
 from tests.sdk.projects import load, pipeline, run, run_dir, types
 
-from agentforge.app.results import RunResult
+from agentforge.views.results import RunResult
 
 QUICK = """
 echo "$MOCK_ITERATION of $AGENTFORGE_ATTEMPT"

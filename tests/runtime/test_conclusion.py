@@ -15,7 +15,6 @@ from tests.runtime.agents import ENVIRON, agents, end_left, engine, shell, super
 from tests.sdk.projects import eventually as soon
 from tests.sdk.projects import iteration_dir, load, pipeline, run, types
 
-from agentforge.app.results import RunResult
 from agentforge.model import facts as f
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.layout import IterationLayout
@@ -32,6 +31,7 @@ from agentforge.runtime.conclusion import (
 )
 from agentforge.runtime.output_copies import MAX_COPY, OutputCopies
 from agentforge.system.confined import ConfinedFolder
+from agentforge.views.results import RunResult
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 SECRET = "sk-0123456789-secret"

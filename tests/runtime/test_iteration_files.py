@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from tests.sdk.projects import ENVIRON, iteration_dir, load, node, pipeline, run_dir
 
-from agentforge.app.results import RunResult
 from agentforge.model.status import RunStatus
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult
 from agentforge.sdk.sync import SyncEngine
@@ -20,6 +19,7 @@ from agentforge.testing.scripted_provider import (
     writes_nothing,
     writes_status,
 )
+from agentforge.views.results import RunResult
 
 NO_WAIT = {"initial_delay": 0}
 

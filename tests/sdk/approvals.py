@@ -7,13 +7,13 @@ from msgspec.structs import replace
 from tests.sdk.projects import node, pipeline, run_dir
 
 from agentforge.adapters.log.jsonl_log import JsonlLog
-from agentforge.app.results import RunResult
 from agentforge.definition.compiler import Compiled
 from agentforge.model.event import Event
 from agentforge.model.plan import Approval, ParallelNode, StageNode
 from agentforge.model.request import Request
 from agentforge.model.status import RunStatus
 from agentforge.sdk.engine import Engine
+from agentforge.views.results import RunResult
 
 
 def with_approval(compiled: Compiled, asks: Approval | None = None) -> Compiled:

@@ -5,11 +5,11 @@ from typing import Any
 from msgspec.structs import replace
 from tests.sdk.projects import pipeline
 
-from agentforge.app.results import RunResult
 from agentforge.definition.compiler import Compiled
 from agentforge.model import facts as f
 from agentforge.model.hook import Hook, HookAction, HookPoint
 from agentforge.sdk.engine import Engine
+from agentforge.views.results import RunResult
 
 
 def hook(point: HookPoint, action: HookAction, id: str = "", **keys: Any) -> Hook:

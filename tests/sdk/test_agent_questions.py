@@ -8,7 +8,6 @@ import yaml
 from tests.code_blocks import code_blocks
 from tests.sdk.projects import ENVIRON, engine, iteration_dir, load, node, pipeline, run, run_dir, types
 
-from agentforge.app.results import RunResult
 from agentforge.model import facts as f
 from agentforge.model.status import RunStatus
 from agentforge.ports.provider import ExecuteRequest
@@ -16,6 +15,7 @@ from agentforge.sdk.engine import Engine
 from agentforge.testing import ScriptedProvider
 from agentforge.testing.mock_sessions import mock_session
 from agentforge.testing.scripted_provider import Act, returns, says
+from agentforge.views.results import RunResult
 
 WHICH = {"id": "db", "question": "Which database?", "options": ["sqlite", "postgres"]}
 LOG = {"id": "log", "question": "Keep the log?", "default": "yes", "blocking": False}

@@ -13,7 +13,6 @@ from tests.sdk import blocks
 from tests.sdk.approvals import awaited, events, started, with_approval
 from tests.sdk.projects import ENVIRON, Gate, cut_log, engine, node, pipeline, run, run_dir, types
 
-from agentforge.app.results import RunResult
 from agentforge.model.errors import (
     AlreadyAnswered,
     ForeignRequest,
@@ -31,6 +30,7 @@ from agentforge.sdk.engine import Engine
 from agentforge.sdk.sync import SyncEngine
 from agentforge.testing import FakeClock, ScriptedProvider
 from agentforge.testing.scripted_provider import says
+from agentforge.views.results import RunResult
 
 LIMITED = pipeline(node(), guardrails={"max_runtime_seconds": 100})
 

@@ -8,8 +8,8 @@ import pytest
 from tests.adapters.fake_clis import WRITE, put_cli, shown
 from tests.sdk.projects import ENVIRON, engine, iteration_dir, node, pipeline, run
 
-from agentforge.app.results import RunResult
 from agentforge.model.errors import ProviderUnusable
+from agentforge.views.results import RunResult
 
 ONCE = {"max_attempts": 1}
 

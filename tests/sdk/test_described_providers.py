@@ -7,9 +7,9 @@ from tests.adapters.fake_clis import put_cli, shown
 from tests.sdk.projects import ENVIRON, engine, iteration_dir, node, pipeline, run
 
 from agentforge.app.providers.offers import described_provider, find_described, read_description
-from agentforge.app.results import RunResult
 from agentforge.definition.report import Report
 from agentforge.model.errors import ProviderUnusable
+from agentforge.views.results import RunResult
 
 
 def describe(project: Path, name: str, text: str) -> str:

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from tests.sdk.projects import ENVIRON, load, node, pipeline, run, run_dir
 
-from agentforge.app.results import RunResult
 from agentforge.sdk.engine import Engine
+from agentforge.views.results import RunResult
 
 WORKS = {"type": "command", "run": 'echo x >> worked; echo \'{"summary": "x"}\' > "$AGENTFORGE_RESULT"'}
 

@@ -16,13 +16,13 @@ from tests.sdk.hooked import hook, hook_facts, hook_types, run_hooked
 from tests.sdk.projects import ENVIRON, engine, node, run
 from tests.webhook_server import Reply, serving
 
-from agentforge.app.results import RunResult
 from agentforge.model import facts as f
 from agentforge.model.errors import RunActive
 from agentforge.model.hook import Hook
 from agentforge.sdk.engine import Engine
 from agentforge.testing import FakeClock, ScriptedProvider
 from agentforge.testing.scripted_provider import says
+from agentforge.views.results import RunResult
 
 TRY = ["hook_start", "effect_intended", "hook_failed", "effect_done"]
 ANSWERED = ["hook_start", "effect_intended", "hook_complete", "effect_done"]

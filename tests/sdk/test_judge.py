@@ -15,7 +15,6 @@ from tests.sdk.projects import ENVIRON, eventually, load, node, pipeline, run, r
 
 from agentforge.adapters.providers.command import CommandProvider
 from agentforge.app.providers.readiness import Readiness
-from agentforge.app.results import RunResult
 from agentforge.model.errors import DefinitionError, ProviderUnusable
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.result import Usage
@@ -24,6 +23,7 @@ from agentforge.sdk.engine import Engine
 from agentforge.testing import ScriptedProvider, assert_iteration_count
 from agentforge.testing.mock_sessions import ObservedSession, mock_session
 from agentforge.testing.scripted_provider import Act, crashes, fails, raises, says
+from agentforge.views.results import RunResult
 
 STOP = '{"stop": true, "reason": "nothing new", "confidence": 0.8}'
 RESUME = '{"stop": false, "reason": "more to find", "confidence": 0.6}'

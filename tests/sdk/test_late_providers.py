@@ -8,13 +8,13 @@ import pytest
 from tests.sdk.blocks import block, inner
 from tests.sdk.projects import engine, eventually, node, pipeline, run, types
 
-from agentforge.app.results import RunResult
 from agentforge.model import facts as f
 from agentforge.model.failure import FailureKind
 from agentforge.model.result import Usage
 from agentforge.model.status import RunStatus
 from agentforge.testing import ScriptedProvider
 from agentforge.testing.scripted_provider import Act, crashes, says
+from agentforge.views.results import RunResult
 
 LONG = 3600.0
 ANSWERS: dict[str, Act] = {"a result": says("done"), "a failure": crashes()}

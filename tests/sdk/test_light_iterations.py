@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from tests.sdk.projects import ENVIRON, iteration_dir, load, node, pipeline, run_dir, types
 
-from agentforge.app.results import RunResult
 from agentforge.model.status import RunStatus
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult
 from agentforge.sdk.engine import Engine
 from agentforge.sdk.sync import SyncEngine
 from agentforge.testing import ScriptedProvider
 from agentforge.testing.scripted_provider import Act, crashes, returns, writes_nothing
+from agentforge.views.results import RunResult
 
 NO_WAIT = {"initial_delay": 0}
 

@@ -8,10 +8,10 @@ import pytest
 from tests.sdk.blocks import block, engine, inner, inputs_of, players, speaks
 from tests.sdk.projects import load, node, pipeline, run, run_dir
 
-from agentforge.app.results import RunResult
 from agentforge.ports.provider import ExecuteRequest
 from agentforge.testing import ScriptedProvider
 from agentforge.testing.scripted_provider import Act, crashes
+from agentforge.views.results import RunResult
 
 INNER = """
 name: polish

@@ -14,13 +14,13 @@ from tests.webhook_server import Reply, serving
 
 from agentforge import HookContext, HookResult
 from agentforge.app.notifications import channels
-from agentforge.app.results import RunResult
 from agentforge.model.hook import OCCASIONS, Notification
 from agentforge.sdk.engine import Engine
 from agentforge.sdk.sync import SyncEngine
 from agentforge.testing import ScriptedProvider
 from agentforge.testing.scripted_provider import crashes, says
 from agentforge.views.notice import notification_key
+from agentforge.views.results import RunResult
 
 WRITE = 'cat >> told.jsonl; echo "$AGENTFORGE_EVENT $AGENTFORGE_NOTIFICATION" >> told'
 COMMAND = Notification(command=WRITE, in_project=True)

@@ -9,12 +9,12 @@ import pytest
 from tests.sdk.blocks import BLOCK, block, branch_dir, context_of, engine, inner, iteration, players, speaks
 from tests.sdk.projects import eventually, load, node, pipeline, run, run_dir, types
 
-from agentforge.app.results import RunResult
 from agentforge.model.errors import DefinitionError
 from agentforge.ports.provider import ExecuteRequest
 from agentforge.testing import ScriptedProvider, assert_iteration_count, assert_state_status
 from agentforge.testing.mock_sessions import ObservedSession, mock_session
 from agentforge.testing.scripted_provider import Act, crashes, says
+from agentforge.views.results import RunResult
 
 TWO = ["claude", "codex"]
 

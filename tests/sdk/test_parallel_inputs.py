@@ -7,10 +7,10 @@ from typing import Any
 from tests.sdk.blocks import block, branch_dir, engine, inner, inputs_of, iteration, players, speaks
 from tests.sdk.projects import load, node, pipeline, run, run_dir
 
-from agentforge.app.results import RunResult
 from agentforge.ports.provider import ExecuteRequest
 from agentforge.testing import ScriptedProvider
 from agentforge.testing.scripted_provider import Act, crashes, says
+from agentforge.views.results import RunResult
 
 TWO = ["claude", "codex"]
 

@@ -9,12 +9,12 @@ from tests.sdk.projects import Gate, engine, node, pipeline, run
 
 from agentforge.app.providers import registry
 from agentforge.app.providers.registry import Registry
-from agentforge.app.results import RunResult
 from agentforge.model.errors import AgentForgeError, InvalidRequest, ProviderUnusable, UnknownProvider
 from agentforge.ports.provider import Capabilities, ExecuteRequest, ExecuteResult
 from agentforge.sdk.engine import Engine
 from agentforge.testing import ScriptedProvider
 from agentforge.testing.scripted_provider import crashes, says
+from agentforge.views.results import RunResult
 
 UP = ["init", "validate"]
 WHOLE = [*UP, "shutdown"]

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from tests.sdk.projects import ENVIRON, iteration_dir, load, node, pipeline, run, run_dir, types
 
-from agentforge.app.results import RunResult
 from agentforge.model.errors import ProviderUnusable
 from agentforge.ports.provider import ExecuteRequest
 from agentforge.sdk.engine import Engine
 from agentforge.testing import ScriptedProvider, assert_iteration_count
 from agentforge.testing.mock_sessions import ObservedSession
 from agentforge.testing.scripted_provider import Act, says
+from agentforge.views.results import RunResult
 
 BD = """#!/bin/sh
 echo "$@" >> "{folder}/asked"

@@ -8,9 +8,9 @@ from tests.sdk.blocks import block, inner
 from tests.sdk.projects import ENVIRON, cut_log, node, pipeline, run, run_dir
 from tests.sdk.test_recording import command, course, program, replayed
 
-from agentforge.app.results import RunResult
 from agentforge.model.status import RunStatus
 from agentforge.sdk.engine import Engine
+from agentforge.views.results import RunResult
 
 # It asks first, writes what it was told, and appends the feedback of a rejection.
 AGENT = r"""cat > prompt.txt

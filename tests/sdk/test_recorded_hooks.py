@@ -9,11 +9,11 @@ from tests.sdk.projects import ENVIRON, engine, node, pipeline, run, run_dir
 from tests.sdk.test_recording import course
 from tests.webhook_server import Reply, WebhookServer, serving
 
-from agentforge.app.results import RunResult
 from agentforge.model import facts as f
 from agentforge.sdk.engine import Engine
 from agentforge.testing import FakeClock, ScriptedProvider
 from agentforge.testing.scripted_provider import says
+from agentforge.views.results import RunResult
 
 SCRIPT = 'echo "$AGENTFORGE_HOOK" >> ../calls; echo "$AGENTFORGE_EVENT"'
 REPLIES = (

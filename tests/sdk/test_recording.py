@@ -12,7 +12,6 @@ from tests.sdk.blocks import block, inner
 from tests.sdk.projects import ENVIRON, node, pipeline, run, run_dir
 
 from agentforge.adapters.providers.command import CommandProvider
-from agentforge.app.results import RunResult
 from agentforge.engine.rehearsal.enact import enact
 from agentforge.engine.rehearsal.rehearse import rehearse
 from agentforge.model.cassette import Cassette, Sleep, WriteFile, parse_cassette
@@ -23,6 +22,7 @@ from agentforge.ports.provider import Provider
 from agentforge.sdk.engine import Engine
 from agentforge.testing import ScriptedProvider
 from agentforge.testing.scripted_provider import fails, returns, writes
+from agentforge.views.results import RunResult
 
 RESULT = """printf '{"summary":"did %s"}' "$MOCK_ITERATION" > "$AGENTFORGE_RESULT"; """
 ANSWER = '{"stop": true, "reason": "fine", "confidence": 0.9}'

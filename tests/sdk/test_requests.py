@@ -25,7 +25,6 @@ from tests.sdk.projects import (
 
 from agentforge.adapters.host.clock import SystemClock
 from agentforge.adapters.log.jsonl_log import JsonlLog
-from agentforge.app.results import RunResult
 from agentforge.model import facts as f
 from agentforge.model.errors import (
     AlreadyAnswered,
@@ -44,6 +43,7 @@ from agentforge.runtime.journal import Journal
 from agentforge.sdk.engine import Engine
 from agentforge.testing import FakeClock, ScriptedProvider
 from agentforge.testing.scripted_provider import crashes, says
+from agentforge.views.results import RunResult
 
 ONCE = pipeline(node(semantics="at_most_once"))
 """Its first failure is a question."""

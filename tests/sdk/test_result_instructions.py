@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from tests.sdk.projects import ENVIRON, iteration_dir, node, pipeline, run
 
-from agentforge.app.results import RunResult
 from agentforge.sdk.engine import Engine
+from agentforge.views.results import RunResult
 
 # An agent that does what its prompt says: it writes a result only if it is told where.
 AGENT = """#!/bin/sh

@@ -12,10 +12,10 @@ from tests.parity.kept_cases import kept_case
 from tests.sdk.shell_engine_runs import SESSION, ShellRun, plan_json
 
 from agentforge.adapters.log.jsonl_log import verify
-from agentforge.app.results import RunResult
 from agentforge.model.errors import IllegalMove, InvalidRequest, RunExists
 from agentforge.model.status import RunStatus
 from agentforge.sdk.engine import Engine
+from agentforge.views.results import RunResult
 
 PIPE = """\
 name: p

@@ -11,9 +11,9 @@ import pytest
 from tests.sdk.projects import ENVIRON, engine, node, pipeline, run
 
 from agentforge.adapters.sandboxes.bwrap import BwrapSandbox
-from agentforge.app.results import RunResult
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.plan import SandboxChoice
+from agentforge.views.results import RunResult
 
 WORK = """printf '{"summary": "done"}' > "$AGENTFORGE_RESULT"\n"""
 TRY = """try() { if (eval "$1") >/dev/null 2>&1; then echo "could: $1" >> could; fi; }\n"""

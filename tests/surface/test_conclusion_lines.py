@@ -2,10 +2,10 @@
 
 import pytest
 
-from agentforge.app.results import RunResult
 from agentforge.cli.attached import conclusion
 from agentforge.model.state import Spending
 from agentforge.model.status import RunStatus
+from agentforge.views.results import RunResult
 
 
 @pytest.mark.parametrize(

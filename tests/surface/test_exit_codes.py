@@ -6,13 +6,13 @@ from signal import SIGINT, SIGTERM
 
 import pytest
 
-from agentforge.app.results import RunResult
 from agentforge.cli import exit_codes
 from agentforge.cli.invocation import Invocation
 from agentforge.model import errors
 from agentforge.model.errors import InvalidRequest
 from agentforge.model.request import Request, RequestKind
 from agentforge.model.status import RunStatus
+from agentforge.views.results import RunResult
 
 
 def error_classes() -> set[type[errors.AgentForgeError]]:

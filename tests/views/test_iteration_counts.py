@@ -7,10 +7,10 @@ from tests.engine.playbook import Play
 
 from agentforge.views.lines.events import run_line
 from agentforge.views.lines.status import status_rows
+from agentforge.views.results import RunInfo
 from agentforge.views.run_model import RunModel
 from agentforge.views.stage_progress import stage_progress
-from agentforge.views.status import LogStatus, StatusView, status_view
-from agentforge.views.summary import health
+from agentforge.views.status import StatusView, status_view
 from agentforge.views.top import top_row
 
 STEPS = ("start", "prepared", "completed", "prepared", "asks Which?=this", "prepared", "completed")
@@ -18,18 +18,9 @@ STEPS = ("start", "prepared", "completed", "prepared", "asks Which?=this", "prep
 
 def shown(conversation: Play, model: RunModel) -> StatusView:
     assert model.state is not None
-    return status_view(
-        conversation.plan,
-        model.state,
-        model.summary,
-        health(model.summary),
-        session="auth",
-        status=model.state.status.value,
-        run_dir="",
-        driver_pid=None,
-        log=LogStatus(1, 0),
-        now=conversation.now,
-    )
+    state = model.state
+    info = RunInfo("auth", state.status.value, "", conversation.plan, state, model.summary)
+    return status_view(info, conversation.now)
 
 
 def test_place_of_a_stage_that_asked_is_shown_as_before() -> None:

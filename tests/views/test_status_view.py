@@ -29,18 +29,18 @@ from agentforge.model.state import (
     Waiver,
 )
 from agentforge.model.status import RunStatus
-from agentforge.ports.event_log import BufferHealth
+from agentforge.ports.event_log import BufferHealth, Damage
 from agentforge.views.lines.status import status_rows
+from agentforge.views.results import RunInfo, ShownStatus
 from agentforge.views.stage_progress import stage_progress
 from agentforge.views.status import (
     CycleStatus,
-    LogStatus,
     StatusView,
     resume_command,
     resume_command_of,
     status_view,
 )
-from agentforge.views.summary import Summary, fold, health
+from agentforge.views.summary import Summary, fold
 from agentforge.views.text import reason_text, shown_reason
 from agentforge.views.visits import CheckRun, StageVisit
 
@@ -56,35 +56,24 @@ COMPLETED = (
 NODE_DONE = (f.NodeCompleted("plan", "stopped early", 1), Cursor("0", 1, 1))
 
 
+def info_of(state: RunState, status: ShownStatus, of: Plan | None = None, **known: Any) -> RunInfo:
+    given = {"summary": Summary(), "state_file_seq": state.seq, **known}
+    return RunInfo("auth", status, "/runs/auth", of or plan(), state, **given)
+
+
 def seen(
     *facts: tuple[AnyFact, Cursor | None],
-    status: str,
-    log: LogStatus | None = None,
+    status: ShownStatus,
     now: datetime = NOON + timedelta(seconds=90),
-    pid: int | None = None,
-    stopped: StopReason | None = None,
     of: Plan | None = None,
-    answered: bool = False,
+    **known: Any,
 ) -> StatusView:
     state: RunState | None = None
     summary = Summary()
     for event in history(*facts):
         state, summary = evolve(state, event), fold(summary, event)
     assert state is not None
-    return status_view(
-        of or plan(),
-        state,
-        summary,
-        health(summary),
-        session="auth",
-        status=status,
-        run_dir="/runs/auth",
-        driver_pid=pid,
-        log=log or LogStatus(summary.events, 0),
-        now=now,
-        stopped=stopped,
-        answered=answered,
-    )
+    return status_view(info_of(state, status, of, summary=summary, **known), now)
 
 
 def shown(view: StatusView) -> dict[str, str]:
@@ -93,8 +82,8 @@ def shown(view: StatusView) -> dict[str, str]:
 
 def test_a_running_run() -> None:
     buffer = BufferHealth(events_buffered=2, slowest_flush_ms=12.4)
-    log = LogStatus(4, 3, buffer)
-    view = seen(STARTED, NODE, ITERATION, ATTEMPT, status="running", log=log, pid=99)
+    known = {"state_file_seq": 1, "buffer": buffer, "driver_pid": 99}
+    view = seen(STARTED, NODE, ITERATION, ATTEMPT, status="running", **known)
     assert shown(view) == {
         "Session": "auth",
         "Status": "running (PID 99)",
@@ -113,8 +102,8 @@ def test_a_running_run() -> None:
 
 
 def test_an_interrupted_run_lasted_until_its_last_event() -> None:
-    log = LogStatus(2, None, damage=("line 3: garbage",))
-    view = seen(STARTED, NODE, status="interrupted", log=log)
+    damage = (Damage(3, "garbage"),)
+    view = seen(STARTED, NODE, status="interrupted", state_file_seq=None, damage=damage)
     rows = shown(view)
     assert rows["Status"] == "interrupted (no engine running)"
     assert rows["Duration"] == "1.0s"
@@ -271,18 +260,7 @@ def test_a_node_that_is_entered_again_shows_which_visit_it_is() -> None:
 def test_a_plan_without_nodes_is_shown() -> None:
     empty = replace(plan(), nodes=())
     state = evolve(None, history(STARTED)[0])
-    view = status_view(
-        empty,
-        state,
-        Summary(),
-        health(Summary()),
-        session="auth",
-        status="running",
-        run_dir="/runs/auth",
-        driver_pid=None,
-        log=LogStatus(0, 0),
-        now=NOON,
-    )
+    view = status_view(info_of(state, "running", empty), NOON)
     assert view.node is None
     assert list(shown(view)) == ["Session", "Status", "Started", "Health", "Errors", "Duration", "Events"]
 
@@ -479,19 +457,7 @@ def test_check_that_runs_shows_since_when() -> None:
 
 def cycles_at(at: Position, cycles: dict[str, CycleCount], of: Plan) -> tuple[CycleStatus, ...]:
     state = replace(next(evolve(None, event) for event in history(STARTED)), at=at, cycles=cycles)
-    view = status_view(
-        of,
-        state,
-        Summary(),
-        health(Summary()),
-        session="auth",
-        status="running",
-        run_dir="/r",
-        driver_pid=None,
-        log=LogStatus(1, 0),
-        now=NOON,
-    )
-    return view.cycles
+    return status_view(info_of(state, "running", of), NOON).cycles
 
 
 def test_cycles_are_shown_while_the_run_is_in_them() -> None:

@@ -16,7 +16,7 @@ from agentforge.app.providers.offers import refuse_untrusted
 from agentforge.app.providers.readiness import ProviderInfo, Readiness, probe_providers, settings_check
 from agentforge.app.providers.registry import RunProviders
 from agentforge.app.recording import Recording, Replay, is_cassette_file
-from agentforge.app.results import OpenRequest, RunInfo, RunResult, RunRow
+from agentforge.app.results import OpenRequest, RunRow
 from agentforge.app.runs import controls
 from agentforge.app.runs.answers import Response, open_requests, respond
 from agentforge.app.runs.assembly import STOP_GRACE, EngineOptions, EngineParts
@@ -49,6 +49,7 @@ from agentforge.runtime.iteration_files import light_iterations, write_iteration
 from agentforge.sdk.hooks import HookDecorators
 from agentforge.views.lines.agents import agents_line
 from agentforge.views.lines.dry_run import preview, readiness_lines
+from agentforge.views.results import RunInfo, RunResult
 
 
 class Engine(HookDecorators):

@@ -15,10 +15,10 @@ from pathlib import Path
 from types import EllipsisType
 from typing import Any
 
-from agentforge.app.results import RunInfo, RunResult
 from agentforge.app.runs.lookup import Runs
 from agentforge.model.event import Event
 from agentforge.sdk.sync import SyncEngine
+from agentforge.views.results import RunInfo, RunResult
 
 Fixtures = Mapping[str, str | Mapping[str, Any]] | str | os.PathLike[str]
 

@@ -15,6 +15,7 @@ from agentforge.model.status import RunStatus, TaskStatus
 from agentforge.ports.event_log import BufferHealth
 from agentforge.views.hook_calls import HookCallView, hook_calls
 from agentforge.views.request_commands import answer_commands, inspect_command
+from agentforge.views.results import RunInfo, duration
 from agentforge.views.stage_progress import (
     StageProgress,
     current_path,
@@ -22,7 +23,7 @@ from agentforge.views.stage_progress import (
     order,
     stage_progress,
 )
-from agentforge.views.summary import Health, Summary
+from agentforge.views.summary import Health
 from agentforge.views.text import shown_reason
 from agentforge.views.visits import StageVisit
 
@@ -170,26 +171,16 @@ def running_check(state: RunState) -> RunningCheck | None:
     return RunningCheck(call.about, call.started_at) if call and call.in_flight else None
 
 
-def status_view(
-    plan: Plan,
-    state: RunState,
-    summary: Summary,
-    health: Health,
-    *,
-    session: str,
-    status: str,
-    run_dir: str,
-    driver_pid: int | None,
-    log: LogStatus,
-    now: datetime,
-    program: str = "agentforge",
-    stopped: StopReason | None = None,
-    answered: bool = False,
-) -> StatusView:
+def status_view(info: RunInfo, now: datetime, program: str = "agentforge") -> StatusView:
+    """`program`: as it is called in commands."""
+    plan, state, summary, session, status = info.plan, info.state, info.summary, info.session, info.status
+    asked = () if info.answered else state.open_requests
     step, stages = current_step(plan, state), stage_progress(plan, state)
     here = stages[plan.steps.index(step)] if step else None
     at, completed = state.node, here.completed if here else 0
     hooks = needed_hooks(plan, state) if status in RESUMABLE else ()
+    behind = None if info.state_file_seq is None else max(0, state.seq - info.state_file_seq)
+    resume = None if hooks else resume_command_of(session, state, status, program, answered=info.answered)
     return StatusView(
         session=session,
         status=status,
@@ -207,7 +198,7 @@ def status_view(
         completed_at=state.completed_at,
         last_event=summary.last_type,
         last_event_at=summary.last_at,
-        health=health,
+        health=info.health,
         errors=summary.errors,
         judge_failures=summary.judge_failures,
         judge_error=summary.judge_error or None,
@@ -217,30 +208,35 @@ def status_view(
         unpriced_models=state.spending.unpriced,
         input_tokens=state.spending.input_tokens,
         output_tokens=state.spending.output_tokens,
-        driver_pid=driver_pid,
-        run_dir=run_dir,
-        log=log,
+        driver_pid=info.driver_pid,
+        run_dir=info.run_dir,
+        log=LogStatus(
+            summary.events,
+            behind,
+            info.buffer,
+            tuple(f"line {damage.line}: {damage.reason}" for damage in info.damage),
+        ),
         completion_reason=state.completion_reason and shown_reason(state.completion_reason),
         failure=_failure(state, at.completed if at else completed),
         pause=_pause(state),
-        resume_command=None
-        if hooks
-        else resume_command_of(session, state, status, program, answered=answered),
+        resume_command=resume,
         program_hooks=hooks,
         waiting=tuple(waiting(plan, state)) if state.status is RunStatus.RUNNING else (),
         hooks=tuple(hook_calls(plan, state)),
         resting=tuple(_resting(plan, state, now)),
         requests=state.open_requests,
         wake_at=state.wake_at,
-        answer_commands=() if answered else tuple(answer_commands(session, state.open_requests, program)),
-        inspect_command=None if answered else inspect_command(session, state.open_requests, program),
+        answer_commands=()
+        if info.answered
+        else tuple(answer_commands(session, state.open_requests, program)),
+        inspect_command=inspect_command(session, asked, program),
         refused=state.refused,
         running_check=running_check(state),
-        stopped=stopped,
+        stopped=info.stopped,
         visits=summary.visits,
         cycles=tuple(_cycles(plan, state)),
         waivers=state.waivers,
-        answered=answered,
+        answered=info.answered,
     )
 
 
@@ -264,12 +260,6 @@ def _is_between(state: RunState, first: str, last: str, branch: str | None) -> b
         return False
     level = order(here)[: last.count(".") + 1]
     return order(first) <= level <= order(last)
-
-
-def duration(state: RunState, status: str, now: datetime) -> float:
-    """Seconds until now while the run is running, else until its last event."""
-    until = now if status == "running" else state.updated_at
-    return max(0.0, (until - state.started_at).total_seconds())
 
 
 def needed_hooks(plan: Plan, state: RunState) -> tuple[str, ...]:

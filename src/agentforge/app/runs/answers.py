@@ -9,7 +9,7 @@ from typing import NoReturn
 from msgspec import Struct
 
 from agentforge.app.redaction import references_of_answers
-from agentforge.app.results import OpenRequest, RunResult
+from agentforge.app.results import OpenRequest
 from agentforge.app.runs.context import RunContext, recovered, reopen
 from agentforge.app.runs.lookup import Runs, is_answered
 from agentforge.app.runs.resume import reopen_to_work
@@ -41,6 +41,7 @@ from agentforge.runtime.journal import Journal
 from agentforge.runtime.requests import record_due, take_answers
 from agentforge.runtime.state_folder import HeadKeeper
 from agentforge.runtime.state_writer import StateWriter
+from agentforge.views.results import RunResult
 
 RELEASE_SECONDS = 10.0
 

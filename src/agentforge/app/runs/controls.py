@@ -6,13 +6,13 @@ from typing import Any
 from msgspec.structs import replace
 
 from agentforge.app.redaction import references, stored_text
-from agentforge.app.results import RunResult
 from agentforge.app.runs.context import RunContext, reopen
 from agentforge.app.runs.resume import refuse_long_note, resume_run
 from agentforge.engine.legal import refuse_cancel, refuse_note, refuse_pause, refuse_restart
 from agentforge.model.errors import InvalidRequest, RunActive
 from agentforge.model.run_options import ResumeOptions, completed
 from agentforge.runtime.controls import Control, ControlAction, send_control, visit_name
+from agentforge.views.results import RunResult
 
 
 def pause(context: RunContext, session: str, reason: str, *, now: bool) -> None:

@@ -8,7 +8,6 @@ from contextlib import contextmanager, suppress
 
 from agentforge.adapters.beads import Beads
 from agentforge.adapters.log import lease
-from agentforge.app.results import RunInfo
 from agentforge.app.runs.completions import record_completion
 from agentforge.app.runs.lock_folder import (
     LockFile,
@@ -43,6 +42,7 @@ from agentforge.runtime.state_writer import StateWriter
 from agentforge.runtime.supervision import has_living_program
 from agentforge.system import files
 from agentforge.views.request_commands import answer_commands
+from agentforge.views.results import RunInfo
 
 # How it works. The right to drive a run is the `flock` on its log, nothing else. The lock file names its
 # owner for people, for `--force` and for the shell engine's tools, and may be wrong: its owner may be dead,

@@ -10,7 +10,7 @@ import msgspec
 
 from agentforge.adapters.log.jsonl_log import LogReport, verify
 from agentforge.app.recording import Recording, is_cassette_file, read_recording
-from agentforge.app.results import RunInfo, RunRow, ShownStatus
+from agentforge.app.results import RunRow
 from agentforge.app.runs.lock_folder import locked_sessions, read_lock, reason_of, stopped_sessions
 from agentforge.app.wiring import log_of
 from agentforge.legacy.shell_run import is_driven_by_shell_engine, is_shell_run, reconstructed_plan
@@ -37,10 +37,10 @@ from agentforge.model.status import RunStatus
 from agentforge.ports.event_log import EventLog, Head, LogReader
 from agentforge.system import files
 from agentforge.views.files.state import SNAPSHOT_VERSION, StateSnapshot
+from agentforge.views.results import RunInfo, ShownStatus
 from agentforge.views.run_model import RunModel, fold_events
 from agentforge.views.stage_progress import current_step
 from agentforge.views.status import running_check, waiting
-from agentforge.views.summary import health
 
 __all__ = ["LogReport", "Runs", "Tail", "shown_status"]
 
@@ -247,7 +247,6 @@ class Runs:
             plan=model.plan,
             state=model.state,
             summary=model.summary,
-            health=health(model.summary),
             driver_pid=lock.pid if lock else None,
             damage=tuple(reader.damage),
             buffer=snapshot.buffer if snapshot else None,

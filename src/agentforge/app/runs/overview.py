@@ -1,9 +1,9 @@
 """All runs of a project, read again and again: only those that changed are read."""
 
-from agentforge.app.results import RunInfo
 from agentforge.app.runs.lookup import Runs
 from agentforge.model.errors import AgentForgeError
 from agentforge.system import files
+from agentforge.views.results import RunInfo
 
 
 class Overview:

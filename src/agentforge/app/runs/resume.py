@@ -11,7 +11,6 @@ from typing import Literal
 from msgspec.structs import replace
 
 from agentforge.app.redaction import references_of_answers, stored
-from agentforge.app.results import RunResult
 from agentforge.app.runs.context import RunContext, recovered, reopen
 from agentforge.app.runs.leases import active, stop_owner
 from agentforge.app.runs.lookup import is_answered, is_recoverable
@@ -37,6 +36,7 @@ from agentforge.runtime.journal import Journal
 from agentforge.runtime.requests import record_answers, record_due
 from agentforge.system import files
 from agentforge.views.request_commands import answer_command
+from agentforge.views.results import RunResult
 from agentforge.views.text import one_line
 
 log = logging.getLogger("agentforge.run")

@@ -12,7 +12,6 @@ from agentforge.app.hook_probes import hook_warnings
 from agentforge.app.notifications import notifier_of
 from agentforge.app.providers.readiness import Readiness, examine, examine_mock, examine_replay
 from agentforge.app.providers.registry import RunProviders
-from agentforge.app.results import RunResult, result_of
 from agentforge.app.runs.assembly import EngineParts, driver_of
 from agentforge.app.runs.completions import record_completion
 from agentforge.app.runs.follower import Follower
@@ -29,6 +28,7 @@ from agentforge.runtime.journal import Journal
 from agentforge.runtime.notifier import Sender
 from agentforge.system import openat2
 from agentforge.system.tools import resolve_tools
+from agentforge.views.results import RunResult, result_of
 
 log = logging.getLogger("agentforge.run")
 

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from agentforge.adapters.providers.mock import is_mock_mode, mock_delay
 from agentforge.app.recording import Replay
 from agentforge.app.redaction import environment_redactor, stored, stored_text
-from agentforge.app.results import RunResult
 from agentforge.app.runs.context import RunContext, reopen
 from agentforge.app.runs.leases import stop_owner
 from agentforge.app.runs.replay import refuse_unsafe_replay
@@ -32,6 +31,7 @@ from agentforge.model.state import RunSettings, Waiver
 from agentforge.runtime.left_agents import end_left, end_leftovers, left_supervisors, pids_of
 from agentforge.system import files
 from agentforge.version import __version__
+from agentforge.views.results import RunResult
 
 log = logging.getLogger("agentforge.run")
 MAX_REASON_CHARS = 2_000

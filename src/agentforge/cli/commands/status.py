@@ -19,7 +19,7 @@ from agentforge.cli.output import (
 )
 from agentforge.views.lines.status import branch_text, stage_text, status_rows
 from agentforge.views.stage_progress import BranchProgress, StageProgress
-from agentforge.views.status import LogStatus, StatusView, status_view
+from agentforge.views.status import StatusView, status_view
 from agentforge.views.text import padded, width
 
 if TYPE_CHECKING:
@@ -59,29 +59,8 @@ def status(session: str | None) -> None:
 
 
 def status_of(info: "RunInfo", now: datetime, program: str) -> StatusView:
-    behind = None if info.state_file_seq is None else max(0, info.state.seq - info.state_file_seq)
-    log = LogStatus(
-        events_flushed=info.summary.events,
-        behind=behind,
-        buffer=info.buffer,
-        damage=tuple(f"line {damage.line}: {damage.reason}" for damage in info.damage),
-    )
     stopped = info.stopped and replace(info.stopped, hint=with_program(info.stopped.hint, program))
-    return status_view(
-        info.plan,
-        info.state,
-        info.summary,
-        info.health,
-        session=info.session,
-        status=info.status,
-        run_dir=info.run_dir,
-        driver_pid=info.driver_pid,
-        log=log,
-        now=now,
-        program=program,
-        stopped=stopped,
-        answered=info.answered,
-    )
+    return status_view(replace(info, stopped=stopped), now, program)
 
 
 def stage_line(stage: StageProgress, columns: int) -> str:
