@@ -8,7 +8,7 @@ from tests.engine.playbook import Play, play
 from agentforge.engine.replan import plan_change
 from agentforge.model.plan import Plan, Route
 from agentforge.model.state import RunState
-from agentforge.ports.event_log import BufferHealth
+from agentforge.ports.event_log import BufferHealth, Head
 from agentforge.views.files.state import StageEntry, state_file
 from agentforge.views.history import History
 from agentforge.views.lines.status import branch_text, stage_text
@@ -34,7 +34,7 @@ def marks(conversation: Play, plan: Plan | None = None) -> list[tuple[str, str]]
 
 def entries(conversation: Play) -> tuple[StageEntry, ...]:
     state, buffer = state_of(conversation), BufferHealth(0, 0, 0.0)
-    file = state_file(conversation.plan, state, Summary(), History(), length=1, head_hash="", buffer=buffer)
+    file = state_file(conversation.plan, state, Summary(), History(), head=Head(0, "", 1), buffer=buffer)
     return file.stages
 
 

@@ -8,7 +8,7 @@ from tests.engine.plans import plan_of, stage
 from tests.engine.playbook import play
 
 from agentforge.model.plan import Judgment, Plan
-from agentforge.ports.event_log import BufferHealth
+from agentforge.ports.event_log import BufferHealth, Head
 from agentforge.views.files.state import SNAPSHOT_VERSION, StateSnapshot, state_file
 from agentforge.views.history import History
 from agentforge.views.summary import Summary, fold
@@ -51,8 +51,7 @@ def written(plan: Plan, script: str) -> dict[str, Any]:
         conversation.state,
         summary,
         history,
-        length=4711,
-        head_hash="abc",
+        head=Head(0, "abc", 4711),
         buffer=BufferHealth(2, 40, 3, 1.5),
     )
     state: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(view))

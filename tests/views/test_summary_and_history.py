@@ -17,7 +17,7 @@ from agentforge.model.failure import FailureKind
 from agentforge.model.git_left import MAX_LEFT, LeftInGit
 from agentforge.model.result import Decision, Result, Signals, WorkReport
 from agentforge.model.state import Between
-from agentforge.ports.event_log import BufferHealth
+from agentforge.ports.event_log import BufferHealth, Head
 from agentforge.views.files.block import branch_file
 from agentforge.views.files.state import StateSnapshot, state_file
 from agentforge.views.history import KEPT, MAX_LIGHT, MAX_LISTED, MAX_TEXT, History
@@ -196,7 +196,7 @@ def test_views_are_total_on_any_log(log: list[Event]) -> None:
         history.apply(one)
         state = evolve(state, one)
         view = state_file(
-            PLAN, state, summary, history, length=1, head_hash="", buffer=BufferHealth(0, 0, 0, 0.0)
+            PLAN, state, summary, history, head=Head(0, "", 1), buffer=BufferHealth(0, 0, 0, 0.0)
         )
         assert json.decode(json.encode(view.snapshot), type=StateSnapshot).state == state
         assert len(stage_progress(PLAN, state)) == len(PLAN.steps)

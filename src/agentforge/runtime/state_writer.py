@@ -47,8 +47,7 @@ class StateWriter:
             journal.state,
             model.summary,
             model.history,
-            length=head.length,
-            head_hash=head.hash,
+            head=head,
             buffer=journal.writer.health,
         )
         files.replace(self._layout.state, files.pretty(content))

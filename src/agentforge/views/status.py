@@ -177,7 +177,8 @@ def status_view(info: RunInfo, now: datetime, program: str = "agentforge") -> St
     asked = () if info.answered else state.open_requests
     step, stages = current_step(plan, state), stage_progress(plan, state)
     here = stages[plan.steps.index(step)] if step else None
-    at, completed = state.node, here.completed if here else 0
+    at, failed = state.node, state.failure
+    done = at.completed if at else here.completed if here else 0
     hooks = needed_hooks(plan, state) if status in RESUMABLE else ()
     behind = None if info.state_file_seq is None else max(0, state.seq - info.state_file_seq)
     resume = None if hooks else resume_command_of(session, state, status, program, answered=info.answered)
@@ -189,8 +190,8 @@ def status_view(info: RunInfo, now: datetime, program: str = "agentforge") -> St
         source=plan.source.path,
         node=_node(plan, state, step) if step else None,
         stages=stages,
-        iteration=state.iteration.number if state.iteration else at.completed if at else completed,
-        iteration_completed=at.completed if at else completed,
+        iteration=state.iteration.number if state.iteration else done,
+        iteration_completed=done,
         iterations_asked=at.asked_before if at else 0,
         iterations_max=here.total if here else 0,
         attempt=state.attempt.number if state.attempt else 0,
@@ -217,13 +218,20 @@ def status_view(info: RunInfo, now: datetime, program: str = "agentforge") -> St
             tuple(f"line {damage.line}: {damage.reason}" for damage in info.damage),
         ),
         completion_reason=state.completion_reason and shown_reason(state.completion_reason),
-        failure=_failure(state, at.completed if at else completed),
-        pause=_pause(state),
+        failure=FailureStatus(failed.kind.value, failed.message, done) if failed else None,
+        pause=PauseStatus(state.pause_reason or "", state.paused_at, state.open_requests)
+        if state.status in (RunStatus.PAUSED, RunStatus.AWAITING_APPROVAL)
+        else None,
         resume_command=resume,
         program_hooks=hooks,
         waiting=tuple(waiting(plan, state)) if state.status is RunStatus.RUNNING else (),
         hooks=tuple(hook_calls(plan, state)),
-        resting=tuple(_resting(plan, state, now)),
+        resting=tuple(
+            RestStatus(stage.id, stage.chosen(known.choice).type, known.until, known.message)
+            for stage, in_progress in _stages(plan, state)
+            for known in in_progress.unavailable
+            if known.until is None or known.until > now
+        ),
         requests=state.open_requests,
         wake_at=state.wake_at,
         answer_commands=()
@@ -338,28 +346,9 @@ def waiting(plan: Plan, state: RunState) -> Iterator[WaitStatus]:
             yield WaitStatus(stage.id, stage.chosen(choice).type, attempt.due_at, message)
 
 
-def _resting(plan: Plan, state: RunState, now: datetime) -> Iterator[RestStatus]:
-    for stage, at in _stages(plan, state):
-        for known in at.unavailable:
-            if known.until is None or known.until > now:
-                yield RestStatus(stage.id, stage.chosen(known.choice).type, known.until, known.message)
-
-
 def _stages(plan: Plan, state: RunState) -> Iterator[tuple[StageNode, StageState]]:
     """The stages in progress that are in the plan."""
     for provider, at in state.under_way():
         stage = plan.stage(at.path, provider)
         if stage is not None:
             yield stage, at
-
-
-def _failure(state: RunState, completed: int) -> FailureStatus | None:
-    if state.failure is None:
-        return None
-    return FailureStatus(state.failure.kind.value, state.failure.message, completed)
-
-
-def _pause(state: RunState) -> PauseStatus | None:
-    if state.status not in (RunStatus.PAUSED, RunStatus.AWAITING_APPROVAL):
-        return None
-    return PauseStatus(state.pause_reason or "", state.paused_at, state.open_requests)

@@ -10,10 +10,10 @@ from msgspec import Struct
 
 from agentforge.model.cursor import Cursor
 from agentforge.model.place import folder_of
-from agentforge.model.plan import Plan, Step
-from agentforge.model.state import RunState, StageRecord, is_within, position_of
+from agentforge.model.plan import Plan
+from agentforge.model.state import RunState, is_within, position_of
 from agentforge.model.status import FINAL, RunStatus
-from agentforge.ports.event_log import BufferHealth
+from agentforge.ports.event_log import BufferHealth, Head
 from agentforge.views.history import History, HistoryEntry
 from agentforge.views.stage_progress import current_step, is_skipped
 from agentforge.views.summary import Summary
@@ -85,13 +85,15 @@ def state_file(
     summary: Summary,
     history: History,
     *,
-    length: int,
-    head_hash: str,
+    head: Head,
     buffer: BufferHealth,
 ) -> StateFile:
+    """`head`: of the log that all of it was folded from."""
     iteration, attempt = state.iteration, state.attempt
     working = attempt is not None and attempt.in_flight
-    completed = _iterations_completed(state)
+    at, step = state.node or state.block, current_step(plan, state)
+    # Of the current stage or block, else of the last one.
+    completed = at.completed if at else state.stages[-1].iterations if state.stages else 0
     return StateFile(
         session=state.session,
         type=plan.only_stage.stage if plan.mode == "loop" else "pipeline",
@@ -102,7 +104,7 @@ def state_file(
         iteration_started=iteration.started_at if iteration and working else None,
         started_at=state.started_at,
         completed_at=state.completed_at,
-        current_stage=_current_stage(plan, state),
+        current_stage=folder_of(plan, at) if at and step else step.dir if step else None,
         stages=_stages(plan, state),
         history=history.entries,
         history_omitted=history.omitted,
@@ -119,28 +121,30 @@ def state_file(
         failed_at=state.completed_at if state.status is RunStatus.FAILED else None,
         resumed_at=state.resumed_at,
         resume_from=None if state.status in FINAL else (state.node.completed if state.node else 0) + 1,
-        snapshot=StateSnapshot(SNAPSHOT_VERSION, length, head_hash, state, summary, buffer),
+        snapshot=StateSnapshot(SNAPSHOT_VERSION, head.length, head.hash, state, summary, buffer),
     )
-
-
-def _iterations_completed(state: RunState) -> int:
-    """Completed iterations of the current stage or block, else of the last one."""
-    if (at := state.node or state.block) is not None:
-        return at.completed
-    return state.stages[-1].iterations if state.stages else 0
-
-
-def _current_stage(plan: Plan, state: RunState) -> str | None:
-    at, step = state.node or state.block, current_step(plan, state)
-    return folder_of(plan, at) if at and step else step.dir if step else None
 
 
 def _stages(plan: Plan, state: RunState) -> tuple[StageEntry, ...]:
     at = state.node or state.block
     left = tuple(step for step in plan.steps if is_skipped(step.path, state))
     others = {at.path if at else "", *(step.path for step in left)}
-    done = tuple(_ended(record) for record in state.stages if record.path not in others)
-    done += tuple(_skipped(state, step) for step in left)
+    done = tuple(
+        StageEntry(
+            name=record.name,
+            index=position_of(record.path),
+            iterations=record.iterations,
+            completed_at=record.completed_at,
+            status="completed",
+            timestamp=record.completed_at,
+            judge_failures=record.judge_failures,
+        )
+        for record in state.stages
+        if record.path not in others
+    )
+    for step in left:
+        when = next(at for path, at in state.skipped.items() if is_within(step.path, path))
+        done = (*done, StageEntry(step.node.id, position_of(step.path), 0, None, "skipped", when))
     if at is None or at.path not in plan.places:
         return done
     current = StageEntry(
@@ -153,20 +157,3 @@ def _stages(plan: Plan, state: RunState) -> tuple[StageEntry, ...]:
         judge_failures=state.node.judge_failures if state.node else 0,
     )
     return (*done, current)
-
-
-def _skipped(state: RunState, step: Step) -> StageEntry:
-    when = next(at for path, at in state.skipped.items() if is_within(step.path, path))
-    return StageEntry(step.node.id, position_of(step.path), 0, None, "skipped", when)
-
-
-def _ended(record: StageRecord) -> StageEntry:
-    return StageEntry(
-        name=record.name,
-        index=position_of(record.path),
-        iterations=record.iterations,
-        completed_at=record.completed_at,
-        status="completed",
-        timestamp=record.completed_at,
-        judge_failures=record.judge_failures,
-    )

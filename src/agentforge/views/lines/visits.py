@@ -80,16 +80,12 @@ def _visit_rows(visit: StageVisit) -> Iterator[EntryRow]:
     if visit.accept_reason:
         yield EntryRow("Accepted", one_line(visit.accept_reason, TEXT_CHARS))
     if visit.to is not None:
-        yield EntryRow("Route", _route(visit, visit.to))
+        skipped = f", skipping {', '.join(map(one_line, visit.skipped))}" if visit.skipped else ""
+        onward = f"{f'on to {one_line(visit.to)}' if visit.to else 'to the end'}{skipped}"
+        back = f"back to {one_line(visit.to)}, cycle {visit.cycle} of {visit.of}"
+        yield EntryRow("Route", back if visit.cycle else onward)
     if visit.ended:
         yield EntryRow("Ended", reason_text(visit.ended))
-
-
-def _route(visit: StageVisit, to: str) -> str:
-    if visit.cycle:
-        return f"back to {one_line(to)}, cycle {visit.cycle} of {visit.of}"
-    skipped = f", skipping {', '.join(map(one_line, visit.skipped))}" if visit.skipped else ""
-    return f"{f'on to {one_line(to)}' if to else 'to the end'}{skipped}"
 
 
 def _place(visit: StageVisit | StageCheck) -> str:

@@ -3,12 +3,12 @@
 import shlex
 from collections.abc import Iterator, Sequence
 
-from agentforge.model.file_change import Changes, FileChange
+from agentforge.model.file_change import Changes
 from agentforge.model.session_name import session_argument
 from agentforge.model.status import status_text
 from agentforge.views.lines.entry import EntryRow, RunEntry
 from agentforge.views.text import cost, counted, one_line, padded, shortened, span, width
-from agentforge.views.work import AttemptWork, IterationWork, JudgeWork
+from agentforge.views.work import AttemptWork, IterationWork
 
 MAX_FILES = 30
 MAX_OUTPUT_LINES = 12
@@ -49,11 +49,14 @@ def work_line(work: IterationWork, changes: Changes | None, run_status: str, col
     facts = (_seconds(work), short_changes(changes), _cost(work))
     parts = [f"{work.iteration:>3}", *(part for part in facts if part)]
     status = shown_status(work, run_status)
-    said = one_line(work.result.summary if work.result else _last_error(work))
+    error = work.attempts[-1].error if work.attempts else ""
+    said = one_line(work.result.summary if work.result else error)
     if status != "completed":
         said = f"{status}: {said}" if said else status
     text = "  ".join([*parts, *([said] if said else [])])
-    return RunEntry(_mark(status, run_status), shortened(text, columns))
+    marks = {"completed": "done", "failed": "failed", "running": "current"}
+    mark = "failed" if (status, run_status) == ("cancelled", "aborted") else marks.get(status, "stopped")
+    return RunEntry(mark, shortened(text, columns))
 
 
 def work_rows(work: IterationWork, changes: Changes | None, run_status: str) -> Iterator[EntryRow]:
@@ -69,8 +72,11 @@ def work_rows(work: IterationWork, changes: Changes | None, run_status: str) -> 
     for label, text in (("Summary", result.summary if result else ""), ("Reason", work.reason)):
         if text.strip():
             yield EntryRow(label, one_line(text))
-    if work.judge is not None:
-        yield EntryRow("Judge", _judged(work.judge))
+    if judge := work.judge:
+        decided = "stop" if judge.stop else "continue"
+        said = decided if judge.status == "success" else judge.status
+        reason = one_line(judge.error or judge.reason, MESSAGE_CHARS)
+        yield EntryRow("Judge", f"{said}: {reason}" if reason else said)
     if seconds := _seconds(work):
         yield EntryRow("Duration", seconds)
     spent = work.spending
@@ -128,10 +134,17 @@ def short_changes(changes: Changes | None) -> str:
 def file_lines(changes: Changes, most: int = MAX_FILES) -> Iterator[str]:
     """`M src/a.py  +3 -1`, aligned."""
     shown = changes.files[:most]
-    names = [_name(file) for file in shown]
+    names = [one_line(file.path, MESSAGE_CHARS) for file in shown]
+    for number, file in enumerate(shown):
+        if file.old_path:
+            names[number] = f"{one_line(file.old_path, MESSAGE_CHARS)} → {names[number]}"
     columns = min(60, max((width(name) for name in names), default=0))
     for file, name in zip(shown, names, strict=True):
-        yield f"{LETTERS[file.kind]} {padded(name, columns)}  {_counts(file)}".rstrip()
+        counts = (("+", file.added), ("-", file.removed))
+        lines = " ".join(f"{sign}{number:,}" for sign, number in counts if number)
+        if file.added is None or file.removed is None:
+            lines = "binary"
+        yield f"{LETTERS[file.kind]} {padded(name, columns)}  {lines}".rstrip()
     if len(changes.files) > most:
         yield f"and {len(changes.files) - most:,} more"
 
@@ -144,18 +157,6 @@ def output_lines(output: str | None) -> Iterator[str]:
     yield from (one_line(line, MESSAGE_CHARS) for line in lines[-MAX_OUTPUT_LINES:])
 
 
-def _name(file: FileChange) -> str:
-    path = one_line(file.path, MESSAGE_CHARS)
-    return f"{one_line(file.old_path, MESSAGE_CHARS)} → {path}" if file.old_path else path
-
-
-def _counts(file: FileChange) -> str:
-    if file.added is None or file.removed is None:
-        return "binary"
-    counts = (("+", file.added), ("-", file.removed))
-    return " ".join(f"{sign}{number:,}" for sign, number in counts if number)
-
-
 def _seconds(work: IterationWork) -> str:
     if work.duration_seconds is not None:
         return span(work.duration_seconds)
@@ -166,29 +167,11 @@ def _cost(work: IterationWork) -> str:
     return cost(work.spending.cost_usd, work.spending.unpriced)
 
 
-def _judged(judge: JudgeWork) -> str:
-    decided = "stop" if judge.stop else "continue"
-    said = decided if judge.status == "success" else judge.status
-    reason = one_line(judge.error or judge.reason, MESSAGE_CHARS)
-    return f"{said}: {reason}" if reason else said
-
-
 def _attempt(attempt: AttemptWork) -> str:
     seconds = (attempt.ended_at - attempt.started_at).total_seconds() if attempt.ended_at else None
     took = "" if seconds is None else f" after {span(seconds)}"
     error = f": {one_line(attempt.error, MESSAGE_CHARS)}" if attempt.error else ""
     return f"{attempt.number} {one_line(attempt.provider)} {attempt.status}{took}{error}"
-
-
-def _last_error(work: IterationWork) -> str:
-    return work.attempts[-1].error if work.attempts else ""
-
-
-def _mark(status: str, run_status: str) -> str:
-    if status == "cancelled" and run_status == "aborted":
-        return "failed"
-    marks = {"completed": "done", "failed": "failed", "running": "current"}
-    return marks.get(status, "stopped")
 
 
 def stages_of(works: Sequence[IterationWork]) -> list[list[IterationWork]]:
