@@ -14,8 +14,7 @@ from agentforge.model.event import Event
 from agentforge.model.facts import AnyFact
 from agentforge.model.hook import HookPoint
 from agentforge.views.deliveries import Delivery, HookTry
-from agentforge.views.lines.deliveries import delivery_entry
-from agentforge.views.lines.entry import RunEntry, Shown
+from agentforge.views.lines.entries import RunEntry, Shown, delivery_entry
 from agentforge.views.record import record_of
 
 AT = Cursor("1", 1, 2)

@@ -11,8 +11,7 @@ from agentforge.model.check import CheckCounts
 from agentforge.model.cursor import Cursor
 from agentforge.model.facts import AnyFact
 from agentforge.model.result import Decision, Result
-from agentforge.views.lines.entry import RunEntry, Shown
-from agentforge.views.lines.visits import check_entry, visit_entry
+from agentforge.views.lines.entries import RunEntry, Shown, check_entry, visit_entry
 from agentforge.views.record import record_of
 from agentforge.views.run_model import fold_events
 from agentforge.views.visits import CheckRun, CheckRunStatus, StageVisit, checks_of

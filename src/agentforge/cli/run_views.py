@@ -14,9 +14,7 @@ from agentforge.cli.invocation import Decorated, Invocation
 from agentforge.cli.output import echo, echo_wrapped, hanging, local_zone, marked, print_json, styled
 from agentforge.model.status import status_text
 from agentforge.views.lines.checks import waiver_text
-from agentforge.views.lines.deliveries import delivery_entry
-from agentforge.views.lines.entry import EntryRow, RunEntry, Shown
-from agentforge.views.lines.visits import check_entry, visit_entry
+from agentforge.views.lines.entries import EntryRow, RunEntry, Shown, check_entry, delivery_entry, visit_entry
 from agentforge.views.text import counted, padded
 from agentforge.views.visits import checks_of
 

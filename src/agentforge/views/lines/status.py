@@ -9,10 +9,10 @@ from msgspec import Struct
 from agentforge.engine.decide.checks import PASS
 from agentforge.model.status import status_text
 from agentforge.views.lines.checks import tree_text, waived_text, waiver_text
+from agentforge.views.lines.entries import check_outcome
 from agentforge.views.lines.hooks import hook_call_text
 from agentforge.views.lines.requests import question_text, waits_text
 from agentforge.views.lines.runs import refused_text
-from agentforge.views.lines.visits import check_outcome
 from agentforge.views.stage_progress import BranchProgress, StageProgress, completion_text
 from agentforge.views.status import RunningCheck, StatusView, WaitStatus
 from agentforge.views.summary import judge_warning

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from agentforge.model.file_change import Changes
 from agentforge.model.session_name import session_argument
 from agentforge.model.status import status_text
-from agentforge.views.lines.entry import EntryRow, RunEntry
+from agentforge.views.lines.entries import EntryRow, RunEntry
 from agentforge.views.text import cost, counted, one_line, padded, shortened, span, width
 from agentforge.views.work import AttemptWork, IterationWork
 
