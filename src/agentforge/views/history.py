@@ -1,4 +1,8 @@
-"""The latest iterations, for state.json and the inputs of later ones: bounded for runs of any length."""
+"""The latest iterations, for state.json and the inputs of later ones: bounded for runs of any length.
+
+Unlike the state, it is changed in place: copying the latest thousand for each event would make an iteration
+cost more, the longer the run is. Who keeps a model of an earlier event sees a later history.
+"""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -111,7 +115,7 @@ class History(Struct):
         known = self.stage(at.node_path, at.provider, at.node_run)
         if known.result is not None or at.provider is None:
             return known.result
-        # A stage that completes an iteration becomes the last one.
+        # `_complete` moves the stage to the end.
         start, end = f"{at.node_path}.", f"@{at.provider}"
         stages = reversed(self.stages.items())
         branch = (outputs.result for key, outputs in stages if key.startswith(start) and key.endswith(end))

@@ -1,4 +1,10 @@
-"""The read model of a run: the fold of its events that all views and surfaces read. Serialisable."""
+"""The read model of a run that an engine keeps, and that `status` and the live display read. Serialisable.
+
+It is bounded, because an engine folds every event into it for as long as the run lasts, and because
+state.json contains the state and the summary (`views/files/state.py`), so that `status` reads only the end of
+the log. All that grows with the iterations is in the record (`views/record.py`), or, as its latest part, in
+the history.
+"""
 
 from collections.abc import Iterable
 from typing import get_args
@@ -42,6 +48,7 @@ class RunModel(Struct):
             self.plan = fact.plan
         if type(fact) in CHANGES_VISITS:
             provider = event.cursor.provider if event.cursor else None
+            # The end of a node is about a stage that the state after it no longer has.
             stage = before.stage(provider) if before else None
             visits = latest_visits(self.summary.visits, self.plan, event, stage)
             self.summary = replace(self.summary, visits=visits)

@@ -141,6 +141,7 @@ def latest_visits(
 ) -> tuple[StageVisit, ...]:
     """After one more event: of each stage with checks or a verdict, the latest visit, in brief. `stage`: the
     state of the stage before the event."""
+    # In brief, because state.json contains it: without signatures, earlier visits and earlier runs of checks.
     at, fact = event.cursor, event.fact
     if isinstance(fact, f.PlanChanged):
         moved = (replace(one, path=fact.paths.get(one.path, one.path) or "") for one in known)

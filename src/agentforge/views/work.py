@@ -154,6 +154,7 @@ def _ended(
     return replace(work, attempts=tuple(ended), status=status, ended_at=at, tree_after=tree)
 
 
+# A field is in the JSON unless it is here: what the JSON has in another form, and what leads to files.
 _NOT_IN_JSON = ("spending", "folder", "text", "omitted", "git_omitted")
 
 

@@ -305,10 +305,14 @@ class Runs:
 
     def _from_cache(self, snapshot: StateSnapshot, log: EventLog, reader: LogReader) -> RunModel | None:
         """The snapshot of state.json, updated from the log's tail, or None if it doesn't match the log."""
+        # The plan is not in state.json: it is large, and only a recompilation changes it. It may be anywhere
+        # in the log then, so all of it is read.
         plan = None if snapshot.state.recompiled else self._plan_of(log)
         if plan is None:
             return None
         try:
+            # The hash tells a file that another log left, or this one before it was cut. It proves nothing
+            # about the state: an agent can write state.json. So only looks at a run read it, never an engine.
             head = Head(snapshot.state.seq, snapshot.hash, snapshot.length)
             return fold_events(reader.events(after=head), RunModel(plan, snapshot.state, snapshot.summary))
         except LogConflict:
