@@ -1,6 +1,6 @@
 """What a run would execute, from its plan, and as lines for the person who decides whether to trust it."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -12,24 +12,26 @@ from agentforge.views.text import one_line, shortened
 
 def executions(plan: Plan, settings: RunSettings) -> tuple[Execution, ...]:
     """What the plan's stages execute, each once, and the judges, the hooks and the notifications."""
-    found = [execution for stage in _stages(plan) for execution in _of_stage(stage, settings)]
-    judged = (stage for stage in _stages(plan) if isinstance(stage.termination, Judgment))
-    judges = _distinct(plan.judge_of(stage) for stage in judged)
-    others = () if settings.replay is not None else (*_hooks(plan), *_notifications(plan))
-    return (*found, *(_execution("judge", judge, settings) for judge in judges), *others)
+    stages = [stage for step in plan.steps for stage in step.stages]
+    found = [_execution(stage.id, choice, settings, stage) for stage in stages for choice in stage.chain]
+    judges: list[ProviderChoice] = []
+    for stage in stages:
+        if isinstance(stage.termination, Judgment) and plan.judge_of(stage) not in judges:
+            judges.append(plan.judge_of(stage))
+    found += [_execution("judge", judge, settings) for judge in judges]
+    # A replay calls no hooks and sends no notifications.
+    return (*found, *(_told(plan) if settings.replay is None else ()))
 
 
-def _hooks(plan: Plan) -> Iterator[Execution]:
+def _told(plan: Plan) -> Iterator[Execution]:
+    """The hooks and the notifications."""
     for hook in plan.all_hooks:
         if hook.script or hook.url:
             called = {"script": hook.script} if hook.script else {"url": hook.url}
             yield Execution(f"hook {hook.id}", hook.action, settings=called)
-
-
-def _notifications(plan: Plan) -> Iterator[Execution]:
+    sandbox = plan.notify_sandbox or SandboxChoice()
     for notification in plan.pipeline.notify:
         if notification.command:
-            sandbox = plan.notify_sandbox or SandboxChoice()
             yield Execution(
                 "notify",
                 "command",
@@ -39,23 +41,6 @@ def _notifications(plan: Plan) -> Iterator[Execution]:
             )
         if notification.url:
             yield Execution("notify", "webhook", settings={"url": notification.url})
-
-
-def _distinct(choices: Iterable[ProviderChoice]) -> list[ProviderChoice]:
-    found: list[ProviderChoice] = []
-    for choice in choices:
-        if choice not in found:
-            found.append(choice)
-    return found
-
-
-def _stages(plan: Plan) -> Iterator[StageNode]:
-    return (stage for step in plan.steps for stage in step.stages)
-
-
-def _of_stage(stage: StageNode, settings: RunSettings) -> Iterator[Execution]:
-    for choice in stage.chain:
-        yield _execution(stage.id, choice, settings, stage)
 
 
 def _execution(

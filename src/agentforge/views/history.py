@@ -144,7 +144,16 @@ class History(Struct):
                 if event.cursor is not None:
                     self.manifests[event.cursor.node_path] = path
             case f.LogImported(left=left):
-                self.stages = {_key(stage.path, stage.provider): _left(stage) for stage in left}
+                self.stages = {
+                    _key(stage.path, stage.provider): StageOutputs(
+                        outputs=list(stage.outputs),
+                        written=stage.omitted + len(stage.outputs),
+                        iterations=stage.iterations,
+                        result_file=stage.result_file,
+                        reason=stage.reason,
+                    )
+                    for stage in left
+                }
             case f.PlanChanged(paths=paths):
                 self.stages = _moved(self.stages, paths)
                 self.manifests = _moved(self.manifests, paths)
@@ -198,16 +207,6 @@ def _moved(known: dict[str, T], paths: Mapping[str, str | None]) -> dict[str, T]
         if now is not None:
             moved[f"{now}{at}{provider}"] = value
     return moved
-
-
-def _left(stage: f.ImportedStage) -> StageOutputs:
-    return StageOutputs(
-        outputs=list(stage.outputs),
-        written=stage.omitted + len(stage.outputs),
-        iterations=stage.iterations,
-        result_file=stage.result_file,
-        reason=stage.reason,
-    )
 
 
 def _entry(event: Event, fact: f.IterationCompleted) -> HistoryEntry:

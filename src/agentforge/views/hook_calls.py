@@ -7,7 +7,7 @@ from typing import Literal
 from msgspec import Struct
 
 from agentforge.model.facts import RequestOpened
-from agentforge.model.hook import CALL_POINTS, Hook, HookAction, HookPoint
+from agentforge.model.hook import CALL_POINTS, HookAction, HookPoint
 from agentforge.model.plan import Plan
 from agentforge.model.request import Request
 from agentforge.model.state import HookCall, HookProgress, RunState
@@ -45,49 +45,37 @@ def asks_about_hook(request: Request | RequestOpened) -> bool:
 
 def hook_calls(plan: Plan, state: RunState) -> Iterator[HookCallView]:
     for progress in state.hooks if state.status not in ENDED else ():
-        call = progress.call
+        call, at = progress.call, progress.at
         status = _status(state, progress, call) if call else None
-        if call is not None and status is not None:
-            yield _view(plan, progress, call, status)
-
-
-def _view(plan: Plan, progress: HookProgress, call: HookCall, status: HookCallStatus) -> HookCallView:
-    at = progress.at
-    path = at.node_path if at else ""
-    hooks = plan.hooks(progress.point, "" if progress.point in CALL_POINTS else path)
-    hook = next((known for known in hooks if known.id == call.hook), None)
-    node = plan.by_path.get(path)
-    return HookCallView(
-        hook=call.hook,
-        point=progress.point,
-        action=hook.action if hook else None,
-        stage=node.id if node else path,
-        branch=at.provider if at else None,
-        status=status,
-        key=call.delivery,
-        attempt=call.number,
-        since=call.started_at,
-        until=_until(status, hook, call),
-        message=call.message,
-    )
+        if call is None or status is None:
+            continue
+        path = at.node_path if at else ""
+        hooks = plan.hooks(progress.point, "" if progress.point in CALL_POINTS else path)
+        hook = next((known for known in hooks if known.id == call.hook), None)
+        until = call.due_at if status == "waiting" else None
+        if status == "running" and hook is not None and hook.seconds is not None:
+            until = call.started_at + timedelta(seconds=hook.seconds)
+        node = plan.by_path.get(path)
+        yield HookCallView(
+            hook=call.hook,
+            point=progress.point,
+            action=hook.action if hook else None,
+            stage=node.id if node else path,
+            branch=at.provider if at else None,
+            status=status,
+            key=call.delivery,
+            attempt=call.number,
+            since=call.started_at,
+            until=until,
+            message=call.message,
+        )
 
 
 def _status(state: RunState, progress: HookProgress, call: HookCall) -> HookCallStatus | None:
     """None if nothing is awaited."""
-    asked = any(
-        asks_about_hook(request) and (request.subject, request.at) == (call.hook, progress.at)
-        for request in state.open_requests
-    )
-    if asked:
-        return "asking"
+    for request in state.open_requests:
+        if asks_about_hook(request) and (request.subject, request.at) == (call.hook, progress.at):
+            return "asking"
     if call.status in OVER:
         return None
     return "waiting" if call.status is TaskStatus.WAITING else "running"
-
-
-def _until(status: HookCallStatus, hook: Hook | None, call: HookCall) -> datetime | None:
-    if status == "waiting":
-        return call.due_at
-    if status == "asking" or hook is None or hook.seconds is None:
-        return None
-    return call.started_at + timedelta(seconds=hook.seconds)

@@ -9,7 +9,6 @@ from msgspec import Struct
 from agentforge.app.runs.comparison import TreeComparison, current_tree
 from agentforge.app.runs.lookup import Runs
 from agentforge.engine.normalise import clean_output
-from agentforge.model.cursor import Cursor
 from agentforge.model.diagnostic import did_you_mean
 from agentforge.model.errors import InvalidRequest
 from agentforge.model.file_change import Changes
@@ -130,30 +129,24 @@ class RunWork:
 
     def asked_about(self, request: Request) -> IterationWork | None:
         """The latest iteration of the stage that the request is about; None if it is about none."""
-        at = request.at
-        if at is None:
+        if request.at is None:
             return None
-        found = (work for work in reversed(self.iterations) if _is_visit(work, at))
+        place = request.at.node_path, request.at.node_run, request.at.provider
+        found = (work for work in reversed(self.iterations) if (work.path, work.visit, work.branch) == place)
         return next(found, None)
 
     def stage_change(self, work: IterationWork, *, binary: bool = True) -> RunChange | None:
         """What changed from the beginning of the stage to the end of the iteration, its earlier visits
         included if no other stage ran in between; None if unknown. `binary` as for `patch`."""
-        trees = [one.tree_before for one in self._in_a_row(work)]
-        first = next((tree for tree in trees if tree), None)
-        if first is None or work.tree_after is None:
-            return None
-        return _compared(self._comparison, first, work.tree_after, binary=binary)
-
-    def _in_a_row(self, work: IterationWork) -> list[IterationWork]:
-        """The iterations of the stage up to this one, the first one first."""
+        first = work.tree_before
         branch = [one for one in self.iterations if one.branch == work.branch]
-        found: list[IterationWork] = []
         for one in reversed(branch[: branch.index(work) + 1]):
             if one.path != work.path:
                 break
-            found.insert(0, one)
-        return found
+            first = one.tree_before or first
+        if first is None or work.tree_after is None:
+            return None
+        return _compared(self._comparison, first, work.tree_after, binary=binary)
 
     def total(self, *, binary: bool = True) -> RunChange:
         """What changed since the run began: until now if it is running or was interrupted, else until its
@@ -188,7 +181,11 @@ class RunWork:
         places = [here.output]
         for attempt in attempts:
             places += [f"{attempt.root}/output.md", attempt.output]
-        return next((text for place in places if (text := _text(place))), None)
+        for place in places:
+            content = files.read_usable(place, MAX_TEXT_BYTES)
+            if content is not None and (text := clean_output(content).text):
+                return text
+        return None
 
     def files(self, work: IterationWork) -> list[str]:
         """The files of the iteration, with their paths."""
@@ -216,10 +213,6 @@ def _compared(
 ) -> RunChange:
     changes = comparison.changes([(first, last)])[0] or Changes()
     return RunChange(first, last, is_now, changes, comparison.patch(first, last, binary=binary))
-
-
-def _is_visit(work: IterationWork, at: Cursor) -> bool:
-    return (work.path, work.visit, work.branch) == (at.node_path, at.node_run, at.provider)
 
 
 def _names(one: Placed) -> tuple[str, ...]:
@@ -252,8 +245,3 @@ def _where(stage: str | None) -> str:
 
 def _listed(numbers: Iterable[int | None]) -> str:
     return ", ".join(map(str, sorted(filter(None, numbers))[-MAX_NUMBERS:]))
-
-
-def _text(path: str) -> str | None:
-    content = files.read_usable(path, MAX_TEXT_BYTES)
-    return None if content is None else clean_output(content).text

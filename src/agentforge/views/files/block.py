@@ -5,8 +5,8 @@ from datetime import datetime
 from typing import Any
 
 from agentforge.model.layout import RunLayout
-from agentforge.model.plan import ParallelNode, Plan, StageNode
-from agentforge.model.state import BranchState, RunState, StageRecord, position_of
+from agentforge.model.plan import ParallelNode, Plan
+from agentforge.model.state import BranchState, RunState, position_of
 from agentforge.views.history import History
 from agentforge.views.inputs import ended_by
 
@@ -43,7 +43,20 @@ def manifest(
 
 
 def branch_file(plan: Plan, state: RunState, branch: BranchState) -> dict[str, Any]:
-    at, stages = branch.stage, _stages(plan, state, branch)
+    at, step = branch.stage, plan.places.get(state.block.path) if state.block else None
+    # Empty if the state doesn't match the plan.
+    stages = step.branch(branch.provider) if step else ()
+    by_id = {stage.id: stage for stage in stages}
+    done = [
+        {
+            "name": record.name,
+            "iterations": record.iterations,
+            "termination_reason": ended_by(by_id[record.name], record.reason)
+            if record.name in by_id
+            else record.reason,
+        }
+        for record in branch.stages
+    ]
     shown: dict[str, Any] = {
         "provider": branch.provider,
         "session": state.session,
@@ -52,22 +65,10 @@ def branch_file(plan: Plan, state: RunState, branch: BranchState) -> dict[str, A
         "current_stage": branch.next_stage,
         "iteration": (at.iteration.number if at.iteration else at.completed) if at else 0,
         "iteration_completed": at.completed if at else 0,
-        "stages": [_done(record, stages) for record in branch.stages],
+        "stages": done,
     }
     if stages:
         shown["current_stage_name"] = stages[min(branch.next_stage, len(stages) - 1)].id
     if branch.failure is not None:
         shown["error"] = branch.failure.message
     return shown
-
-
-def _stages(plan: Plan, state: RunState, branch: BranchState) -> tuple[StageNode, ...]:
-    """The branch's stages in the plan; empty if the state doesn't match the plan."""
-    step = plan.places.get(state.block.path) if state.block else None
-    return step.branch(branch.provider) if step else ()
-
-
-def _done(record: StageRecord, stages: tuple[StageNode, ...]) -> dict[str, Any]:
-    node = next((stage for stage in stages if stage.id == record.name), None)
-    reason = ended_by(node, record.reason) if node else record.reason
-    return {"name": record.name, "iterations": record.iterations, "termination_reason": reason}
