@@ -34,8 +34,9 @@ class View(Struct, frozen=True, kw_only=True):
     as_json: Callable[[Any], Any] = lambda one: one
     details: tuple[str, str] | None = None
     """An option that adds to the text, and its help."""
-    has_iterations: bool = True
-    """Whether an entry belongs to an iteration."""
+    takes: tuple[str, ...] = ("STAGE", "ITERATION", "--visit")
+    """What limits the list, because the entries have it: a stage with its path and branch, an iteration, a
+    visit."""
     spaced: bool = False
     """Whether a blank line comes before every entry, not only before the first."""
 
@@ -56,7 +57,7 @@ VIEWS = {
         count=lambda found: counted(len(found), "visit"),
         entry=visit_entry,
         details=("cycles", "With --history: also show checks, reasons and routes."),
-        has_iterations=False,
+        takes=("STAGE", "--visit"),
     ),
     "hooks": View(
         help="List the calls of hooks, with their keys, tries and answers.",
@@ -106,9 +107,13 @@ def show_view(
 ) -> None:
     """`place`: the stage, the iteration and the visit, as far as they are given."""
     view = VIEWS[name]
-    if place[1] is not None and not view.has_iterations:
-        raise click.UsageError(f"--{name} takes no ITERATION")
-    found = work.narrowed(view.select(work.record), *place)
+    given = [word for word, value in zip(("STAGE", "ITERATION", "--visit"), place, strict=True) if value]
+    for word in given:
+        if word not in view.takes:
+            raise click.UsageError(f"--{name} takes no {word}")
+    found = view.select(work.record)
+    if given:
+        found = work.narrowed(found, *place)
     if call.as_json:
         print_json({**run_head(work.info), view.key: [view.as_json(one) for one in found]})
         return
