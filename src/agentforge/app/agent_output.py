@@ -54,7 +54,9 @@ class AgentOutput:
     def last(self, plan: Plan, state: RunState) -> Iterator[tuple[str | None, str]]:
         """The last output of each running agent, with its branch."""
         for attempt in self.running(plan, state):
-            lines = reversed(_lines(_tail(attempt.file)))
+            content, begin = files.read_part(attempt.file, -TAIL_BYTES, TAIL_BYTES)
+            # The first line may be incomplete.
+            lines = reversed(_lines(content[content.find(b"\n") + 1 :] if begin else content))
             text = next((text for line in lines if (text := self.text(attempt, line))), "")
             if text:
                 yield attempt.cursor.provider, text
@@ -156,12 +158,6 @@ def _returned(event: Event, project: str) -> str:
         return fact.text or ""
     path = RunLayout.of(project, event.session).absolute(fact.output)
     return files.read_part(path, 0, PART_BYTES)[0].decode("utf-8", "replace")
-
-
-def _tail(path: str) -> bytes:
-    found, begin = files.read_part(path, -TAIL_BYTES, TAIL_BYTES)
-    # The first line may be incomplete.
-    return found[found.find(b"\n") + 1 :] if begin else found
 
 
 def _lines(content: bytes) -> list[str]:

@@ -69,7 +69,7 @@ class RunWork:
     ) -> IterationWork:
         """An iteration of the stage (its id or its path, in a block followed by `@PROVIDER`), by default the
         latest of its latest visit. Without a stage: the latest iteration of the run."""
-        named = [work for work in self.iterations if stage is None or stage in _names(work)]
+        named = _of_stage(self.iterations, stage)
         if not named:
             raise self._unknown_stage(stage)
         branches = sorted({work.name for work in named})
@@ -88,8 +88,8 @@ class RunWork:
         self, entries: Sequence[_Listed], stage: str | None, iteration: int | None, visit: int | None
     ) -> list[_Listed]:
         """Those entries of the record that are of the stage, the iteration and the visit, as far as given."""
-        visits = [one for one in self.record.visits if stage is None or stage in _names(one)]
-        named = [one for one in entries if stage is None or stage in _names(one)]
+        # A stage without such an entry is known all the same.
+        visits, named = _of_stage(self.record.visits, stage), _of_stage(entries, stage)
         if stage is not None and not visits and not named:
             raise self._unknown_stage(stage)
         known = {one.visit for one in visits} | {one.visit for one in named}
@@ -215,10 +215,15 @@ def _compared(
     return RunChange(first, last, is_now, changes, comparison.patch(first, last, binary=binary))
 
 
-def _names(one: Placed) -> tuple[str, ...]:
-    """How the stage of an entry may be named on the command line."""
-    plain = (one.stage, one.path or one.stage)
-    return plain if one.branch is None else (*plain, *(f"{name}@{one.branch}" for name in plain))
+def _of_stage(entries: Iterable[_Listed], stage: str | None) -> list[_Listed]:
+    """Those of the stage: by its id or path, in a block also followed by `@PROVIDER`."""
+    found = []
+    for one in entries:
+        plain = (one.stage, one.path or one.stage)
+        names = plain if one.branch is None else (*plain, *(f"{name}@{one.branch}" for name in plain))
+        if stage is None or stage in names:
+            found.append(one)
+    return found
 
 
 def _pair(work: IterationWork) -> tuple[str, str] | None:

@@ -66,11 +66,9 @@ def _table(call: Invocation, rows: Sequence[TopRow]) -> list[str]:
     table = [HEADS, *(row.cells for row in rows)]
     columns = [max(width(cells[number]) for cells in table) for number in range(len(HEADS) - 1)]
     tones = ["strong", *(STATUS_TONES.get(row.status, "plain") for row in rows)]
-    lines = (_line(cells, columns, tone) for cells, tone in zip(table, tones, strict=True))
+    lines = []
+    for cells, tone in zip(table, tones, strict=True):
+        texts = [padded(cell, room) for cell, room in zip(cells, columns, strict=False)]
+        texts[1] = styled(texts[1], tone)
+        lines.append("  ".join([*texts, cells[-1]]).rstrip())
     return [*lines, styled(totals(rows), "dim")]
-
-
-def _line(cells: tuple[str, ...], columns: list[int], tone: str) -> str:
-    texts = [padded(cell, room) for cell, room in zip(cells, columns, strict=False)]
-    texts[1] = styled(texts[1], tone)
-    return "  ".join([*texts, cells[-1]]).rstrip()
