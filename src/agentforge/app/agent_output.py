@@ -110,6 +110,7 @@ class OutputTail:
         if state is not None and event.seq <= state.seq:
             # Another run has started under the same name.
             self._model, self._read = RunModel(), {}
+        # By comparing states, not by facts: an attempt ends in many ways, and a restart of its stage is one.
         before = self._running()
         self._model.apply(event)
         now = self._running()

@@ -51,7 +51,7 @@ class HookContexts:
 
     def of(self, task: HookTask) -> HookContext:
         at, history = task.at, self._journal.model.history
-        # The branch has no result of its own yet: the latest one is of an earlier visit.
+        # At its start, a branch has no result of its own: the latest one is of an earlier visit of the block.
         has_result = at is not None and task.hook.point != "parallel_provider_start"
         return HookContext(
             session=self._journal.session,

@@ -86,6 +86,7 @@ def view_options(command: Decorated) -> Decorated:
 
 def chosen_view(parts: Sequence[str], flags: dict[str, bool]) -> tuple[str | None, bool]:
     """The one view or part that the options name, and whether they ask for its details."""
+    # As values of one option, Click would take the last of them without a word.
     chosen = [name for name in (*parts, *VIEWS) if flags[name]]
     if len(chosen) > 1:
         raise click.UsageError(f"give one of {' and '.join(f'--{name}' for name in chosen)}")

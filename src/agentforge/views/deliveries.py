@@ -65,6 +65,7 @@ class Delivery(Struct, frozen=True):
 
     @property
     def status(self) -> DeliveryStatus:
+        # Before its tries: a call is also skipped after a try that failed.
         if self.skipped is not None:
             return "skipped"
         if self.due_at is not None:

@@ -73,6 +73,7 @@ def hook_calls(plan: Plan, state: RunState) -> Iterator[HookCallView]:
 
 def _status(state: RunState, progress: HookProgress, call: HookCall) -> HookCallStatus | None:
     """None if nothing is awaited."""
+    # First: a call that has ended may be what a person is asked about.
     for request in state.open_requests:
         if asks_about_hook(request) and (request.subject, request.at) == (call.hook, progress.at):
             return "asking"

@@ -93,11 +93,12 @@ class RunRecord:
     # -- iterations
 
     def _work(self, event: Event, at: Cursor, fact: IterationFact) -> None:
+        # An attempt that never started has no tree, which doesn't make the latest one unknown.
         if isinstance(fact, f.TreeTaken | EndOfAttempt) and getattr(fact, "started", True):
             self._see(fact.tree)
         if at not in self._iterations or isinstance(fact, f.IterationStarted):
             if isinstance(fact, f.TreeTaken | f.GitLeft):
-                return
+                return  # Of an iteration that a damaged log lacks: it says nothing about what was done.
             self._iterations[at] = self._begun(event, at, fact)
         self._iterations[at] = worked(self._iterations[at], event, fact, self._tree)
         if isinstance(fact, f.AttemptStarted):

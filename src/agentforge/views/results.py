@@ -122,4 +122,5 @@ def result_of(session: str, state: RunState, summary: Summary, run_dir: str) -> 
 def duration(state: RunState, status: str, now: datetime) -> float:
     """Seconds until now while the run is running, else until its last event."""
     until = now if status == "running" else state.updated_at
+    # The clock of the machine that looks may be behind that of the one that drives the run.
     return max(0.0, (until - state.started_at).total_seconds())

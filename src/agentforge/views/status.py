@@ -174,6 +174,7 @@ def running_check(state: RunState) -> RunningCheck | None:
 def status_view(info: RunInfo, now: datetime, program: str = "agentforge") -> StatusView:
     """`program`: as it is called in commands."""
     plan, state, summary, session, status = info.plan, info.state, info.summary, info.session, info.status
+    # The run only has to be continued: with these commands, a person would answer a second time.
     asked = () if info.answered else state.open_requests
     step, stages = current_step(plan, state), stage_progress(plan, state)
     here = stages[plan.steps.index(step)] if step else None
@@ -234,9 +235,7 @@ def status_view(info: RunInfo, now: datetime, program: str = "agentforge") -> St
         ),
         requests=state.open_requests,
         wake_at=state.wake_at,
-        answer_commands=()
-        if info.answered
-        else tuple(answer_commands(session, state.open_requests, program)),
+        answer_commands=tuple(answer_commands(session, asked, program)),
         inspect_command=inspect_command(session, asked, program),
         refused=state.refused,
         running_check=running_check(state),
@@ -266,6 +265,7 @@ def _is_between(state: RunState, first: str, last: str, branch: str | None) -> b
     here = stage.path if stage else current_path(state) if branch is None else None
     if here is None:
         return False
+    # A route is taken between nodes of one pipeline; the run may be deeper, inside one of them.
     level = order(here)[: last.count(".") + 1]
     return order(first) <= level <= order(last)
 

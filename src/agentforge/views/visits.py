@@ -223,6 +223,7 @@ def _completed(visit: StageVisit, fact: f.CheckCompleted) -> StageVisit:
 
 def _checked(visit: StageVisit, check: str, status: CheckRunStatus, **known: object) -> StageVisit:
     """With what is known about the check that was started last."""
+    # Checks of a visit run one after the other; another name means that the log lacks the start.
     runs = visit.checks
     if not runs or runs[-1].check != check:
         return visit

@@ -105,6 +105,7 @@ class RunWork:
         """What changed in the project's files from before to after each iteration; None if unknown."""
         listed = list(works)
         known = [(n, _pair(work)) for n, work in enumerate(listed)]
+        # In one call of git: starting it takes longer than a comparison.
         pairs = [(n, pair) for n, pair in known if pair is not None]
         found = self._comparison.changes([pair for _, pair in pairs])
         by_number = {n: changes for (n, _), changes in zip(pairs, found, strict=True)}
@@ -156,6 +157,7 @@ class RunWork:
             raise InvalidRequest(
                 f"the changes of session {self.session!r} were not recorded", hint=NOT_RECORDED
             )
+        # An agent may have changed files since the last recorded tree, which an attempt that ended left.
         if self.info.status not in ("running", "interrupted"):
             return _compared(self._comparison, first, self.trees.latest or first, binary=binary)
         reports = self.info.plan.check_reports
@@ -178,6 +180,7 @@ class RunWork:
         if work.text is not None or here is None:
             return work.text
         attempts = (here.attempt(attempt.number) for attempt in reversed(work.attempts))
+        # What a failed attempt left was moved into its folder.
         places = [here.output]
         for attempt in attempts:
             places += [f"{attempt.root}/output.md", attempt.output]
