@@ -24,6 +24,7 @@ from agentforge.cli.output import (
 )
 from agentforge.cli.run_views import VIEWS, chosen_view, echo_head, run_head, show_view, view_options
 from agentforge.views.lines.work import (
+    git_rows,
     output_lines,
     show_command,
     stage_title,
@@ -35,7 +36,10 @@ from agentforge.views.text import counted, padded
 from agentforge.views.work import iteration_json
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from agentforge import RunWork
+    from agentforge.views.lines.entries import EntryRow
     from agentforge.views.work import IterationWork
 
 LABEL = 10
@@ -95,7 +99,7 @@ def _show_run(call: Invocation, work: "RunWork") -> None:
     changes = work.changes(iterations)
     if call.as_json:
         views = [iteration_json(one, changed) for one, changed in zip(iterations, changes, strict=True)]
-        print_json({**run_head(work.info), "iterations": views})
+        print_json({**run_head(work.info), "iterations": views, "git_left": work.info.summary.git_left})
         return
     echo_head(work.info, counted(sum(one.status == "completed" for one in iterations), "iteration"))
     known = dict(zip(map(id, iterations), changes, strict=True))
@@ -104,6 +108,9 @@ def _show_run(call: Invocation, work: "RunWork") -> None:
         for one in visit:
             line = work_line(one, known[id(one)], work.info.status, columns() - 4)
             echo(f"  {marked(line.mark)} {line.title}")
+    if left := list(git_rows(work.info.summary.git_left, work.info.summary.git_omitted)):
+        echo("")
+        _echo_rows(left)
     if iterations:
         command = show_command(iterations[-1], iterations, work.session, call.program)
         echo("", styled(f"Details: {command}", "dim"))
@@ -112,11 +119,7 @@ def _show_run(call: Invocation, work: "RunWork") -> None:
 def _show_iteration(call: Invocation, work: "RunWork", one: "IterationWork") -> None:
     title = _title(work, one)
     echo(f"{styled(work.session, 'strong')}: {styled(title, 'strong')}")
-    for row in work_rows(one, work.changes([one])[0], work.info.status):
-        label = styled(padded(row.label + ":", LABEL), "dim")
-        _echo_lines(f"  {label} {hanging(row.value, LABEL + 3)}")
-        for line in row.lines:
-            _echo_lines(f"    {hanging(line, 6) if row.label == 'Attempts' else line}")
+    _echo_rows(work_rows(one, work.changes([one])[0], work.info.status))
     if output := list(output_lines(work.output(one))):
         echo(f"  {styled('Output:', 'dim')}", *(f"    │ {line}" for line in output))
     if files := work.files(one):
@@ -125,6 +128,14 @@ def _show_iteration(call: Invocation, work: "RunWork", one: "IterationWork") -> 
         _echo_lines(f"    {hanging(', '.join(names), 4)}")
     command = show_command(one, work.iterations, work.session, call.program, PART_OPTIONS)
     echo("", styled(f"More: {command}", "dim"))
+
+
+def _echo_rows(rows: "Iterable[EntryRow]") -> None:
+    for row in rows:
+        label = styled(padded(row.label + ":", LABEL), "dim")
+        _echo_lines(f"  {label} {hanging(row.value, LABEL + 3)}")
+        for line in row.lines:
+            _echo_lines(f"    {hanging(line, 6) if row.label == 'Attempts' else line}")
 
 
 def _echo_lines(text: str) -> None:

@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from agentforge.model.file_change import Changes
+from agentforge.model.git_left import LeftInGit
 from agentforge.model.session_name import session_argument
 from agentforge.model.status import status_text
 from agentforge.views.lines.entries import EntryRow, RunEntry
@@ -87,20 +88,20 @@ def work_rows(work: IterationWork, changes: Changes | None, run_status: str) -> 
     if len(work.attempts) > 1 or any(attempt.error for attempt in work.attempts):
         tried = tuple(_attempt(attempt) for attempt in work.attempts)
         yield EntryRow("Attempts", str(len(work.attempts)), tried)
-    if work.git_left:
-        yield git_row(work)
+    yield from git_rows(work.git_left, work.git_omitted)
     yield changed_row(work, changes)
 
 
-def git_row(work: IterationWork) -> EntryRow:
-    """What the iteration left for git, and how to accept what was renamed."""
-    lines = [one_line(item.text, MESSAGE_CHARS) for item in work.git_left]
-    moved = next((item for item in work.git_left if item.moved_to), None)
+def git_rows(left: Sequence[LeftInGit], omitted: int) -> Iterator[EntryRow]:
+    """What confined programs left for git, and how to accept what was renamed."""
+    if not left:
+        return
+    lines = [one_line(item.text, MESSAGE_CHARS) for item in left]
+    moved = next((item for item in left if item.moved_to), None)
     if moved:
         paths = (shlex.quote(one_line(path, MESSAGE_CHARS)) for path in (moved.moved_to, moved.path))
         lines.append(f"to accept what was renamed, look at it, then: mv {' '.join(paths)}")
-    count = counted(len(work.git_left) + work.git_omitted, "item")
-    return EntryRow("For git", f"{count} left", tuple(lines))
+    yield EntryRow("For git", f"{counted(len(left) + omitted, 'item')} left", tuple(lines))
 
 
 def changed_row(work: IterationWork, changes: Changes | None) -> EntryRow:
