@@ -7,9 +7,8 @@ from itertools import count as numbers
 from pathlib import Path
 from time import perf_counter
 
-from agentforge.adapters.host.folder_trees import FolderTrees
 from agentforge.adapters.host.git_trees import GitTrees
-from agentforge.adapters.host.tree_scan import ScannedTrees
+from agentforge.adapters.host.tree_scan import FolderTrees, ScannedTrees
 from agentforge.model.secrets import Redactor
 from agentforge.ports.tree import NoTree, TakenTree
 from bench import floors

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge.adapters.host.desktop import notify
+from agentforge.adapters.host.machine import notify
 
 Capture = pytest.CaptureFixture[str]
 

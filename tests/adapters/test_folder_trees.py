@@ -9,9 +9,8 @@ import pytest
 from tests.adapters.repository import Repository, taken
 from tests.security.trapped_repository import ENVIRON
 
-from agentforge.adapters.host.folder_trees import FolderTrees
 from agentforge.adapters.host.git_trees import GitTrees
-from agentforge.adapters.host.tree_scan import TreeLimits
+from agentforge.adapters.host.tree_scan import FolderTrees, TreeLimits
 from agentforge.model.secrets import Redactor
 from agentforge.ports.tree import NoTree, TakenTree
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge.adapters.host.shutdown import is_shutting_down
+from agentforge.adapters.host.machine import is_shutting_down
 
 
 def environ(tmp_path: Path, **programs: str) -> dict[str, str]:

@@ -20,9 +20,6 @@ ONE_EACH = ("cli.commands", "ports", "adapters.providers", "runtime.tasks", "mod
 """Packages with one file per command, port, provider, kind of task, subject of facts or part of the kit."""
 SMALL = {
     "adapters.cli_agents.pattern_search": "a program of its own",
-    "adapters.host.desktop": "a facility of the machine",
-    "adapters.host.folder_trees": "an implementation of a port",
-    "adapters.host.shutdown": "a facility of the machine",
     "adapters.host.tmux_child": "a program of its own",
     "app.graph_file": "a function of the public API",
     "app.runs.follower": "the subscriptions of an engine",

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agentforge.adapters.host.desktop import notify
+from agentforge.adapters.host.machine import notify
 from agentforge.adapters.httpx_webhooks import HttpxWebhooks
 from agentforge.adapters.script import ScriptProvider
 from agentforge.model.hook import OCCASIONS, Notification, Occasion

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from agentforge.ports.process import Processes
     from agentforge.ports.sandbox import Sandbox
     from agentforge.ports.sources import Sources
-    from agentforge.ports.tree import Trees
-    from agentforge.ports.workspace import Workspace
+    from agentforge.ports.tree import Trees, Workspace
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SUPERVISOR = os.path.join(PACKAGE, "runtime", "supervisor.py")
@@ -68,7 +67,7 @@ def trees_of(
 
 def checked_trees(project: str, layout: RunLayout, plan: Plan, trees: Trees, redactor: Redactor) -> Trees:
     """The trees for checks, which also exist without git."""
-    from agentforge.adapters.host.folder_trees import FolderTrees
+    from agentforge.adapters.host.tree_scan import FolderTrees
 
     if trees.is_possible():
         return trees

@@ -54,7 +54,7 @@ from agentforge.model.secrets import Redactor
 from agentforge.model.state import Waiver
 from agentforge.model.task import CheckTask, HookTask, JudgeTask, QueueTask, StartedTask
 from agentforge.ports.provider import ExecuteResult
-from agentforge.ports.workspace import Stamp, Workspace
+from agentforge.ports.tree import Stamp, Workspace
 from agentforge.runtime.conclusion import Attempted
 from agentforge.system import files
 

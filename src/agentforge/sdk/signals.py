@@ -5,7 +5,7 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from agentforge.adapters.host.shutdown import is_shutting_down
+from agentforge.adapters.host.machine import is_shutting_down
 from agentforge.model.failure import FailureKind
 from agentforge.model.state import MACHINE_SHUTDOWN
 from agentforge.sdk.engine import Engine

@@ -59,7 +59,7 @@ BUGS = (
         TREES,
     ),
     Bug(
-        "agentforge.adapters.host.tree_paths",
+        "agentforge.adapters.host.tree_scan",
         "without git, the engine's own files are in the tree",
         "_is_left_out",
         "is_cache(path) or not can_be_in_tree(path)",

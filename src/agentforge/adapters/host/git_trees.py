@@ -30,13 +30,15 @@ from agentforge.adapters.host.known_files import (
     load_known,
     save_known,
 )
-from agentforge.adapters.host.tree_paths import can_be_in_tree, is_cache, listed_files
 from agentforge.adapters.host.tree_scan import (
     DEFAULT_LIMITS,
     ScannedTrees,
     TooMuch,
     TreeLimits,
     TreeScan,
+    can_be_in_tree,
+    is_cache,
+    listed_files,
     too_many_files,
 )
 from agentforge.model.errors import StorageFailed

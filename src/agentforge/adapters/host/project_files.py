@@ -12,7 +12,7 @@ from agentforge.adapters.host.clock import SystemClock
 from agentforge.model.errors import StorageFailed
 from agentforge.ports.clock import Clock
 from agentforge.ports.sources import MAX_INPUTS, MAX_SOURCE_BYTES
-from agentforge.ports.workspace import Stamp
+from agentforge.ports.tree import Stamp
 from agentforge.system import files
 from agentforge.system.confined import ConfinedFolder
 from agentforge.system.file_search import MAX_ENTRIES, FileSearch, TooManyEntries

@@ -8,15 +8,20 @@ import time
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Mapping
+from functools import cached_property
 from itertools import islice
 
 from msgspec import Struct
 
 from agentforge.adapters.host.git_objects import EXECUTABLE, FILE, LINK, UNREADABLE, GitObjects, TreeEntry
+from agentforge.adapters.host.project_files import OURS
 from agentforge.model.errors import StorageFailed
+from agentforge.model.layout import OUTBOX
 from agentforge.model.secrets import Redactor
-from agentforge.ports.tree import NoTree, TakenTree, is_tree_id
-from agentforge.ports.workspace import Stamp
+from agentforge.ports.tree import KeptTree, NoTree, Stamp, TakenTree, is_tree_id
+from agentforge.system import files
+from agentforge.system.confined import ConfinedFolder
+from agentforge.system.file_search import FileSearch, TooManyEntries
 from agentforge.system.folders import open_folder, open_regular
 
 # A file is read again unless its size, inode and times are as before, which is git's own rule. The rule fails
@@ -26,6 +31,22 @@ from agentforge.system.folders import open_folder, open_regular
 _SECOND = 1_000_000_000
 _RACY_NS = _SECOND // 20
 _COARSE_NS = 2 * _SECOND
+
+
+CACHE_FOLDERS = frozenset(
+    {
+        *("__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", ".tox", ".nox"),
+        *(".venv", "venv", "node_modules", ".gradle", ".cache", ".turbo", ".terraform"),
+    }
+)
+"""Programs fill these folders, also while a check runs. Git's trees have what is tracked of them."""
+CACHE_FILES = frozenset({".coverage", ".eslintcache", ".DS_Store"})
+_CACHE_ENDS = (".pyc", ".tsbuildinfo")
+_EXCLUDED = frozenset({*OURS, OUTBOX})
+_BELOW_EXCLUDED = tuple(f"{path}/" for path in _EXCLUDED)
+_STEPS = frozenset({"", ".", "..", ".git"})
+"""Not in the path of a file of a tree."""
+_ENTRIES_PER_FILE = 2
 
 
 class TreeLimits(Struct, frozen=True):
@@ -55,6 +76,44 @@ class HashedFile(Struct, frozen=True, array_like=True, gc=False):
     stamp: Stamp | None
     """None: it could change again without a new stamp."""
     entry: TreeEntry
+
+
+# -- which paths
+
+
+def can_be_in_tree(path: str) -> bool:
+    """Whether the path is neither the engine's nor git's own."""
+    if path in _EXCLUDED or path.startswith(_BELOW_EXCLUDED):
+        return False
+    return _STEPS.isdisjoint(path.split("/"))
+
+
+def is_cache(path: str) -> bool:
+    """Whether a program fills the file or folder on its own."""
+    steps = path.split("/")
+    name = steps[-1]
+    return not CACHE_FOLDERS.isdisjoint(steps) or name in CACHE_FILES or name.endswith(_CACHE_ENDS)
+
+
+def listed_files(root: str, limits: TreeLimits) -> list[str]:
+    """Relative to the folder. Raises TooMuch."""
+    with ConfinedFolder(root) as folder:
+        search = FileSearch(folder, _ENTRIES_PER_FILE * limits.files)
+        try:
+            paths = search.below(links="listed", skip=_is_left_out)
+            found = [path for path in paths if not _is_left_out(path)]
+        except TooManyEntries:
+            raise too_many_files(limits) from None
+    if len(found) > limits.files:
+        raise too_many_files(limits)
+    return found
+
+
+def _is_left_out(path: str) -> bool:
+    return is_cache(path) or not can_be_in_tree(path)
+
+
+# -- what they contain
 
 
 class TreeScan:
@@ -221,3 +280,33 @@ class ScannedTrees(ABC):
     @abstractmethod
     def _take(self, deadline: float) -> TakenTree | NoTree:
         """May raise TooMuch, StorageFailed and OSError."""
+
+
+class FolderTrees(ScannedTrees):
+    """Trees of a project without a git repository.
+
+    The ids are those that git would give the same files, so that a tree has the same identity in both. The
+    trees themselves are kept, and not the content of the files: paths can be compared, but not lines.
+    """
+
+    def is_possible(self) -> bool:
+        return files.is_dir(self._project)
+
+    def keep(self, tree: str, name: str) -> KeptTree | NoTree:
+        return NoTree(f"the tree {tree[:12]} is not kept as {name}: the project is not a git repository")
+
+    def _take(self, deadline: float) -> TakenTree | NoTree:
+        files.make_dir(self._folder)
+        scan = TreeScan(self._project, self._objects, self._redactor, self._limits, deadline, unstored=("",))
+        scan.look(dict.fromkeys(self._listed(), ""), self._hashed)
+        self._hashed = scan.hashed
+        return TakenTree(self._objects.add_tree(scan.entries()), scan.omitted)
+
+    @cached_property
+    def _objects(self) -> GitObjects:
+        """One for all trees, as it knows what is stored."""
+        return GitObjects(self._folder, "sha1")
+
+    def _listed(self) -> list[str]:
+        found = listed_files(self._project, self._limits)
+        return [path for path in found if not self._is_left_out(path)]
