@@ -51,6 +51,10 @@ def iteration_dir(folder: str, number: int) -> str:
     return f"{folder}/iterations/{number:03d}"
 
 
+# Names and places are those of agent-pipelines, whose users have scripts that read them. Agents can write in
+# these folders, so that a path says where a file belongs, not that it is one: `system/files.py` opens them.
+
+
 class _HasRoot(Protocol):
     @property
     def root(self) -> str: ...

@@ -342,6 +342,14 @@ class NestedNode(Struct, frozen=True, tag="pipeline", tag_field="kind", omit_def
 Node = StageNode | ParallelNode | NestedNode
 
 
+# Three names of a node: its path is its position (`1.0.2`), and says where it is in this plan; its id is what
+# people and other nodes call it, and by it a recompiled plan recognises it; its folder has both. Events carry
+# paths.
+#
+# What is derived from the nodes is kept on the plan (`dict=True`), as `decide` asks for it in every step, and
+# a plan never changes: a recompiled one is another object.
+
+
 class Plan(Struct, frozen=True, dict=True):
     mode: Mode
     compiled_at: datetime

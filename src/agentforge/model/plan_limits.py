@@ -13,6 +13,18 @@ from agentforge.model.layout import is_inside
 from agentforge.model.plan import NestedNode, Node, ParallelNode, PipelineInfo, Plan, StageNode
 from agentforge.model.session_name import session_name
 
+# A log is a file of the repository, and its first event has the plan. The decoder checks types; here is
+# checked what would hurt although its type is right: a name becomes a folder, a number is counted up to, a
+# duration is added to a time, a route is followed, a command runs. Texts that are only shown or sent aren't
+# checked.
+#
+# The rules share their limits with the key tables, not their code: a table has the place of a value in a file
+# and tells a person what to write, while here a plan is refused as a whole. A key that bounds nothing of the
+# above needs no rule here.
+#
+# Nesting is measured level by level before anything recurses into it (`_size_problems` comes first): the
+# rules below, and every reader of a plan, may then walk it recursively.
+
 MAX_RUNS = 1_000_000
 """Of a node, of a pipeline, and of the iterations of a stage."""
 MAX_STEPS = 100_000

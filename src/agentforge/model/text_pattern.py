@@ -37,6 +37,14 @@ class PatternRefused(Exception):
         self.message, self.offset = message, offset
 
 
+# The machine is Thompson's: each character of a pattern is a state, and `*`, `+`, `?` and `|` are states that
+# lead to others without consuming a character. At each position of the text, the set of states that can be
+# reached holds each state once, so that matching takes at most (states × characters) steps. A backtracking
+# matcher follows one way after the other, and `(a|a)*b` has twice as many ways for each further `a`.
+# Conditions come from repositories, and are evaluated in the engine's own process: a pattern must not be able
+# to stop it. Counted repetition (`a{3}`) is left out, as it multiplies states.
+
+
 class _State(Struct):
     """A state of the machine: it consumes a character, or leads to others without one."""
 
