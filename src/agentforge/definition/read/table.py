@@ -6,9 +6,8 @@ A mapping takes three forms on its way to the plan. `Entries`: its keys as they 
 """
 
 # Specs used to be classes that mirrored the plan, field by field, with functions that merged and copied each
-# of them. A key cost five files, and one that was read but not copied did nothing without a word. Now a row
-# that names no field of the plan fails a test, and a row without `field=None` is lowered, or compiling it
-# fails.
+# of them. A key cost five files, and one that was read but not copied had no effect, without a warning. Now
+# every row without `field=None` is lowered, and a test compares the fields that rows name with the plan.
 #
 # A row stays data: what a key means together with others is code in `build_work`, `precedence` or `lower`,
 # and the row says so with `field=None`. Values keep their places until they are lowered, as rules about
@@ -42,7 +41,7 @@ Merge = Callable[[Sequence[Any]], Any]
 
 
 def strongest(values: Sequence[Any]) -> Any:
-    """The strongest level has its way: lists, texts and numbers aren't merged."""
+    """The value of the strongest level: lists, texts and numbers aren't merged."""
     return values[-1]
 
 

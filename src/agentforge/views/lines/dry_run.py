@@ -81,7 +81,7 @@ def _head(plan: Plan, layout: RunLayout) -> Iterator[str]:
 
 
 class _Values(Formatter):
-    """The values in the texts of rows; a format, such as `{:g}`, has its way."""
+    """The values in the texts of rows; a format, such as `{:g}`, overrides that of the type."""
 
     def format_field(self, value: Any, format_spec: str) -> str:
         match value:
