@@ -201,6 +201,11 @@ LINES: list[tuple[AnyFact, str, str | None]] = [
         "person answered: resume",
     ),
     (f.RequestResolved("r-1", "continue"), "id=r-1 effect=continue", None),
+    (
+        f.RequestResolved("r-1", "withdrawn"),
+        "id=r-1 effect=withdrawn",
+        "withdrawn: the request r-1 needs no answer any more",
+    ),
     (f.AwaitingApproval(("r-1", "r-2")), "requests=r-1,r-2", "waiting for an answer"),
     (f.SessionContinued(("r-1",)), "requests=r-1", "continuing after an answer"),
     (f.JudgeEnding(1, "lunch"), 'node=1 visit=1 iter=2 attempt=1 reason="lunch"', None),

@@ -74,6 +74,16 @@ def _answered(fact: f.RequestAnswered, _: Event) -> RunLine:
     return RunLine(f"{one_line(fact.by)} answered: {message(fact.answer)}{said}")
 
 
+def _resolved(fact: f.RequestResolved, _: Event) -> RunLine | None:
+    """Other effects follow an answer, which has its own line."""
+    is_withdrawn = fact.effect == "withdrawn"
+    return (
+        RunLine(f"withdrawn: the request {one_line(fact.id)} needs no answer any more")
+        if is_withdrawn
+        else None
+    )
+
+
 ROWS = (
     row(
         f.RequestOpened,
@@ -98,7 +108,11 @@ ROWS = (
         },
         line=_answered,
     ),
-    row(f.RequestResolved, details=lambda x: {"id": x.id, "effect": x.effect, "granted": x.granted or ""}),
+    row(
+        f.RequestResolved,
+        details=lambda x: {"id": x.id, "effect": x.effect, "granted": x.granted or ""},
+        line=_resolved,
+    ),
     row(
         f.CheckpointCleared,
         details=lambda x: {"name": one_line(x.name), "by": one_line(x.by)},
