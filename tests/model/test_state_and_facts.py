@@ -1,5 +1,6 @@
 """What the records say about themselves."""
 
+from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
@@ -18,6 +19,16 @@ from agentforge.model.state import MAX_NOTES_BYTES, Note, StageState, latest_not
 def completed(output: str | None, text: str | None) -> IterationCompleted:
     result = ("plan", 1, Decision.CONTINUE, "", "/runs/001/result.json", Result(), 5)
     return IterationCompleted(*result, output=output, text=text)
+
+
+def kinds_of(base: type[f.Fact]) -> Iterator[type[f.Fact]]:
+    for kind in base.__subclasses__():
+        yield kind
+        yield from kinds_of(kind)
+
+
+def test_every_kind_of_fact_can_be_read_from_a_log() -> None:
+    assert {kind for kind in kinds_of(f.Fact) if hasattr(kind, "TYPE")} == set(f.FACTS.values())
 
 
 def test_output_file_is_known_before_it_is_written() -> None:

@@ -154,3 +154,15 @@ class StageTransitioned(Fact, frozen=True, rename={"source": "from"}):
 
     def step(self) -> CourseStep:
         return CourseStep("route", detail=self.to or "the end")
+
+
+AnyCheckFact = (
+    CheckStarted
+    | CheckPrepared
+    | CheckCompleted
+    | CheckEnding
+    | CheckLost
+    | CheckWaived
+    | StageVerdictReached
+    | StageTransitioned
+)

@@ -187,3 +187,18 @@ class EffectReconciled(Fact, frozen=True):
     found: Literal["unknown", "absent"] = written("unknown")
     """`absent`: it had not started."""
     then: Literal["repeat", "ask", "skip"] = written("repeat")
+
+
+AnyHookOrEffect = (
+    HookStarted
+    | HookCompleted
+    | HookFailed
+    | HookTimedOut
+    | HookLost
+    | HookEnding
+    | HookRetryScheduled
+    | HookSkipped
+    | EffectIntended
+    | EffectDone
+    | EffectReconciled
+)

@@ -261,3 +261,21 @@ class IterationCompleted(AttemptFact, TaskOutcome, frozen=True):
 
     def step(self) -> CourseStep:
         return CourseStep("answer", attempt=self.attempt, detail=self.decision.value)
+
+
+AnyIterationFact = (
+    IterationStarted
+    | AttemptStarted
+    | IterationCompleted
+    | AttemptReattached
+    | TreeTaken
+    | GitLeft
+    | AttemptLost
+    | AttemptEnding
+    | AttemptCancelled
+    | ErrorOccurred
+    | RetryScheduled
+    | StageRetried
+    | LimitMet
+    | ProviderChanged
+)

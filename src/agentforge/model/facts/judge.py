@@ -81,3 +81,6 @@ class QueueChecked(Fact, frozen=True):
 
     def step(self) -> CourseStep:
         return CourseStep("queue", detail=str(self.remaining))
+
+
+AnyJudgeFact = JudgeStarted | JudgeCompleted | JudgeEnding | JudgeLost | QueueChecked

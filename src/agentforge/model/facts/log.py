@@ -61,3 +61,6 @@ class DamageAccepted(Fact, frozen=True):
     EXTERNAL = True
 
     lines: tuple[int, ...]
+
+
+AnyLogFact = LogImported | LogRepaired | DamageAccepted

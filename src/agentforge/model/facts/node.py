@@ -158,3 +158,17 @@ class TimerFired(Fact, frozen=True):
     FOLLOWS_ERROR = True
 
     timer: str
+
+
+AnyNodeFact = (
+    WorkerCompleted
+    | DelayStarted
+    | TimerFired
+    | NodeStarted
+    | NodeCompleted
+    | NodeRestarted
+    | ProviderStarted
+    | ProviderCompleted
+    | StageCompleted
+    | ManifestWritten
+)

@@ -82,3 +82,6 @@ class CheckpointCleared(Fact, frozen=True):
 
     name: str
     by: str
+
+
+AnyRequestFact = RequestOpened | RequestAnswered | RequestResolved | CheckpointCleared

@@ -246,3 +246,23 @@ class TmuxSessionCleaned(Fact, frozen=True):
 
 RunStop = SessionCompleted | SessionFailed | SessionPaused | AwaitingApproval | SessionAborted
 """After these, no engine drives the run."""
+
+
+AnyRunFact = (
+    PlanChanged
+    | SessionStarted
+    | SessionCompleted
+    | SessionFailed
+    | SessionPaused
+    | SessionResumed
+    | SessionAborted
+    | SessionRecovered
+    | PauseRequested
+    | CancelRequested
+    | RestartRequested
+    | NoteAdded
+    | AwaitingApproval
+    | SessionContinued
+    | TmuxSessionCleaned
+    | FileRefused
+)
