@@ -52,7 +52,10 @@ def test_files_of_an_attempt() -> None:
     assert attempt.root == f"{RUN}/stage-00-plan/iterations/001/attempt-2"
     assert attempt.errors == f"{attempt.root}/errors.log"
     assert LAYOUT.hook_attempt("9e5c", 2).root == f"{RUN}/hooks/9e5c/attempt-2"
-    assert LAYOUT.check_attempt("stage-00-plan", "test", 3, 2).root == f"{RUN}/stage-00-plan/checks/test-3-2"
+    assert (
+        LAYOUT.task_attempt("stage-00-plan", "check", "test-3", 2).root
+        == f"{RUN}/stage-00-plan/checks/test-3-2"
+    )
 
 
 def folders(plan: Plan) -> list[str]:

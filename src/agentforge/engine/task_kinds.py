@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from agentforge.engine.decide.stage_at import StageAt
 from agentforge.model import facts as f
+from agentforge.model.course import CourseStepKind
 from agentforge.model.failure import FailureKind
 from agentforge.model.state import AttemptState, TaskState
 from agentforge.model.status import TaskStatus
@@ -62,6 +63,8 @@ def _started(here: StageAt, task: TaskState, iteration: int) -> dict[str, Any]:
 
 
 class Kind(Struct, frozen=True):
+    step: CourseStepKind
+    """In the course of a run."""
     outcomes: tuple[type[f.AnyFact], ...]
     ending: Callable[..., f.AnyFact] | None = None
     """Of a kind with an intent: the fact before a task is stopped."""
@@ -73,16 +76,19 @@ class Kind(Struct, frozen=True):
 
 
 KINDS: Mapping[str, Kind] = {
-    "prepare": Kind((f.IterationStarted, f.ErrorOccurred)),
+    "prepare": Kind("iteration", (f.IterationStarted, f.ErrorOccurred)),
     "agent": Kind(
+        "attempt",
         (f.IterationCompleted, f.ErrorOccurred, f.AttemptLost, f.AttemptCancelled),
         f.AttemptEnding,
         f.AttemptCancelled,
         _agent,
     ),
-    "judge": Kind((f.JudgeCompleted, f.JudgeLost), f.JudgeEnding, f.JudgeLost, _judge),
-    "queue": Kind((f.QueueChecked, f.ErrorOccurred)),
-    "manifest": Kind((f.ManifestWritten,)),
-    "hook": Kind((f.HookCompleted, f.HookFailed, f.HookTimedOut, f.HookLost), f.HookEnding, f.HookLost),
-    "check": Kind((f.CheckCompleted, f.CheckLost), f.CheckEnding, f.CheckLost, _check),
+    "judge": Kind("judge", (f.JudgeCompleted, f.JudgeLost), f.JudgeEnding, f.JudgeLost, _judge),
+    "queue": Kind("queue", (f.QueueChecked, f.ErrorOccurred)),
+    "manifest": Kind("manifest", (f.ManifestWritten,)),
+    "hook": Kind(
+        "hook", (f.HookCompleted, f.HookFailed, f.HookTimedOut, f.HookLost), f.HookEnding, f.HookLost
+    ),
+    "check": Kind("check", (f.CheckCompleted, f.CheckLost), f.CheckEnding, f.CheckLost, _check),
 }

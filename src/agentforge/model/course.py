@@ -22,6 +22,8 @@ CourseStepKind = Literal[
     "hook_answer",
     "check",
     "check_outcome",
+    "task",
+    "task_outcome",
     "verdict",
     "route",
     "stage_over",

@@ -135,9 +135,9 @@ class RunLayout(Struct, frozen=True):
     def iteration(self, folder: str, number: int) -> "IterationLayout":
         return IterationLayout(f"{self.root}/{iteration_dir(folder, number)}")
 
-    def check_attempt(self, folder: str, check: str, iteration: int, number: int) -> "AttemptLayout":
-        """Of one run of a check."""
-        return AttemptLayout(f"{self.root}/{folder}/checks/{check}-{iteration}-{number}")
+    def task_attempt(self, folder: str, kind: str, name: str, number: int) -> "AttemptLayout":
+        """Of a task of a stage that has no folder of its own, such as a check."""
+        return AttemptLayout(f"{self.root}/{folder}/{kind}s/{name}-{number}")
 
     def hook_attempt(self, delivery: str, number: int) -> "AttemptLayout":
         """Of a try of a hook's script."""

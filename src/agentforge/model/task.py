@@ -95,7 +95,8 @@ class StartedTask(Task, frozen=True, kw_only=True):
 
     def folder(self, layout: RunLayout) -> AttemptLayout:
         """Where the supervisor of its program has claim and exit record."""
-        raise NotImplementedError
+        about = f"{self.label}-" if self.label else ""
+        return layout.task_attempt(self.place.folder, self.KIND, f"{about}{self.iteration}", self.attempt)
 
 
 def task_place(at: Cursor, attempt: int) -> str:
@@ -194,9 +195,6 @@ class CheckTask(StartedTask, frozen=True, kw_only=True, tag="check"):
     @property
     def names(self) -> dict[str, Any]:
         return {"check": self.check.name, "attempt": self.attempt}
-
-    def folder(self, layout: RunLayout) -> AttemptLayout:
-        return layout.check_attempt(self.place.folder, self.check.name, self.iteration, self.attempt)
 
 
 class HookTask(StartedTask, frozen=True, kw_only=True, tag="hook"):

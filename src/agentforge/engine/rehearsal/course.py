@@ -4,20 +4,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.engine.node_identity import NodeKey
+from agentforge.engine.task_kinds import KINDS
 from agentforge.model import facts as f
-from agentforge.model.course import OUTSIDE_ITERATIONS, CourseStep, CourseStepKind
+from agentforge.model.course import OUTSIDE_ITERATIONS, CourseStep
 from agentforge.model.cursor import Cursor
-from agentforge.model.task import CheckTask, HookTask, TaskKind, Wait, Work
-
-_TASKS: dict[TaskKind, CourseStepKind] = {
-    "prepare": "iteration",
-    "agent": "attempt",
-    "judge": "judge",
-    "queue": "queue",
-    "manifest": "manifest",
-    "hook": "hook",
-    "check": "check",
-}
+from agentforge.model.task import Wait, Work
 
 
 class Difference(Struct, frozen=True):
@@ -60,9 +51,8 @@ def step_of_work(work: Work, place: NodeKey | None) -> CourseStep | None:
     """The course step that running this work leads to, or None."""
     if isinstance(work, Wait):
         return None
-    detail = work.hook.id if isinstance(work, HookTask) else ""
-    detail = work.check.name if isinstance(work, CheckTask) else detail
-    return CourseStep(_TASKS[work.KIND], *_where(place, work.cursor), work.iteration, work.attempt, detail)
+    step, where = KINDS[work.KIND].step, _where(place, work.cursor)
+    return CourseStep(step, *where, work.iteration, work.attempt, work.label)
 
 
 def _where(place: NodeKey | None, cursor: Cursor | None) -> tuple[str, str | None, int]:

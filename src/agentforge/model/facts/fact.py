@@ -1,10 +1,12 @@
 """The base of all facts, and of those about a task."""
 
+from abc import abstractmethod
 from typing import ClassVar, TypeVar
 
 from msgspec import Struct, field
 
 from agentforge.model.course import CourseStep
+from agentforge.model.failure import Failure
 from agentforge.model.status import TaskStatus
 
 _T = TypeVar("_T")
@@ -43,8 +45,8 @@ class TaskFact(Fact, frozen=True):
     """The status of the task after this."""
 
     @property
-    def attempt(self) -> int:
-        raise NotImplementedError
+    @abstractmethod
+    def attempt(self) -> int: ...
 
     @property
     def about(self) -> str:
@@ -56,6 +58,10 @@ class TaskFact(Fact, frozen=True):
         """The same as the definition names it: another run of the same plan has it, too."""
         return self.about
 
+    @property
+    def _shown(self) -> str:
+        return f"{self.KIND} {self.label}".rstrip()
+
 
 class TaskStarted(TaskFact, frozen=True):
     """The intent, durable before the task starts: what may be running after a crash is in the log."""
@@ -65,6 +71,9 @@ class TaskStarted(TaskFact, frozen=True):
     @property
     def timeout(self) -> float | None:
         return None
+
+    def step(self) -> CourseStep:
+        return CourseStep("task", attempt=self.attempt, detail=self._shown)
 
 
 class TaskEnding(TaskFact, frozen=True):
@@ -77,6 +86,13 @@ class TaskOutcome(TaskFact, frozen=True):
     """How it ended."""
 
     MOVES_TO = TaskStatus.SUCCEEDED
+
+    @property
+    def failure(self) -> Failure | None:
+        return None
+
+    def step(self) -> CourseStep:
+        return CourseStep("task_outcome", attempt=self.attempt, detail=f"{self._shown}: {self.MOVES_TO}")
 
 
 class TaskLost(TaskOutcome, frozen=True):

@@ -32,6 +32,8 @@ _PHRASES: dict[CourseStepKind, tuple[str, str]] = {
     "hook_answer": ("received the answer of a hook ({detail})", "wait for the answer of a hook"),
     "check": ("ran check {detail}", "run check {detail}"),
     "check_outcome": ("received the outcome of a check ({detail})", "wait for the outcome of a check"),
+    "task": ("ran {detail}", "run {detail}"),
+    "task_outcome": ("received an outcome ({detail})", "wait for an outcome ({detail})"),
     "verdict": ("ended with the verdict {detail}", "end with the verdict {detail}"),
     "route": ("went to {detail}", "go to {detail}"),
     "stage_over": ("ended after iteration {n} ({detail})", "end after iteration {n} ({detail})"),
