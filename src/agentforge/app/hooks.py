@@ -3,7 +3,7 @@
 import asyncio
 import contextvars
 import re
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from inspect import isawaitable, iscoroutinefunction, signature
 from typing import Any
 
@@ -102,7 +102,8 @@ class HookRegistry:
         """The plan with the hooks that apply to it, after its own."""
         if not self._hooks:
             return plan
-        ids = set(_ids(plan))
+        ids = {step.node.id for step in plan.steps}
+        ids |= {stage.id for step in plan.steps for stage in step.stages}
         found = [hook for hook in self._hooks.values() if hook.stage is None or hook.stage in ids]
         for id in sorted({hook.id for hook in plan.all_hooks} & {hook.id for hook in found}):
             raise InvalidRequest(f"the pipeline already has a hook {id!r}", hint="pass another `name`")
@@ -174,12 +175,6 @@ def _check_arguments(id: str, function: HookFunction, count: int) -> None:
         raise InvalidRequest(
             f"hook {id!r} must take {what}: {error}", hint="change its parameters"
         ) from error
-
-
-def _ids(plan: Plan) -> Iterator[str]:
-    for step in plan.steps:
-        yield step.node.id
-        yield from (stage.id for stage in step.stages)
 
 
 # -- calls

@@ -212,14 +212,12 @@ class RunProviders:
         self._pinned: dict[str, CliAgent] = {}
         self._broken: dict[str, AgentForgeError] = {}
         for name, text in plan.descriptions.items():
-            if not registry.is_registered(name):
-                self._describe(name, text, environ)
-
-    def _describe(self, name: str, text: str, environ: Mapping[str, str]) -> None:
-        try:
-            self._pinned[name] = provider_from(SourceText(f"{name}.yaml", text), name, environ)
-        except AgentForgeError as error:
-            self._broken[name] = error
+            if registry.is_registered(name):
+                continue
+            try:
+                self._pinned[name] = provider_from(SourceText(f"{name}.yaml", text), name, environ)
+            except AgentForgeError as error:
+                self._broken[name] = error
 
     def __getitem__(self, name: str) -> Provider:
         """The provider, or a placeholder that raises the reason if it isn't usable."""

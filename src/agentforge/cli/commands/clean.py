@@ -53,7 +53,11 @@ def clean(older_than: timedelta, dry_run: bool, yes: bool) -> int:
         print_json({"removed": [], "would_remove": names})
         return exit_codes.COMPLETED
     if not names:
-        return _nothing(call)
+        if call.as_json:
+            print_json({"removed": [], "failed": []})
+        else:
+            echo("Nothing to delete: no completed or cancelled run is that old.")
+        return exit_codes.COMPLETED
     if not call.as_json and (dry_run or not yes):
         echo(*table(found.own, now, call.program))
     if dry_run:
@@ -61,14 +65,6 @@ def clean(older_than: timedelta, dry_run: bool, yes: bool) -> int:
         return exit_codes.COMPLETED
     confirm_or_refuse(call, f"Delete {counted(len(names), 'run')}?", yes=yes)
     return remove_all(call, names, ended_before=now - older_than)
-
-
-def _nothing(call: Invocation) -> int:
-    if call.as_json:
-        print_json({"removed": [], "failed": []})
-    else:
-        echo("Nothing to delete: no completed or cancelled run is that old.")
-    return exit_codes.COMPLETED
 
 
 def _note_foreign(call: Invocation, names: list[str]) -> None:

@@ -155,7 +155,9 @@ class Demo:
     def _set_up(self) -> None:
         shutil.copytree(str(files("agentforge") / "builtin" / "demo" / "project"), self._project)
         if find_spec("pytest") is None:
-            _use_unittest(os.path.join(self._project, ".claude", "session.jsonl"))
+            cassette = Path(self._project, ".claude", "session.jsonl")
+            recorded = cassette.read_text(encoding="utf-8")
+            cassette.write_text(recorded.replace(PYTEST, UNITTEST), encoding="utf-8")
         self._git("init", "--quiet")
         self._git("add", "README.md", "kitchen", "tests")
         self._git("commit", "--quiet", "-m", "A slug for recipes")
@@ -293,8 +295,3 @@ def _environment(folder: str) -> dict[str, str]:
         "GIT_COMMITTER_NAME": name,
         "GIT_COMMITTER_EMAIL": address,
     }
-
-
-def _use_unittest(cassette: str) -> None:
-    recorded = Path(cassette).read_text(encoding="utf-8")
-    Path(cassette).write_text(recorded.replace(PYTEST, UNITTEST), encoding="utf-8")

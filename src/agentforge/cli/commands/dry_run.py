@@ -34,7 +34,8 @@ def dry_run(words: tuple[str, ...], **options: Any) -> None:
     with open_engine(call := invocation()) as sync:
         given = _given(sync.engine, words, options)
         compiled = given.compiled(sync.engine)
-        if words[0] not in KINDS and _names_both(sync.engine, words[0]):
+        known = sync.definitions
+        if words[0] in {*known.pipeline_names()} & {*known.stage_names()} - {*KINDS}:
             note(
                 f"'{words[0]}' is a pipeline and a stage. This is the pipeline; `loop {words[0]}` the stage."
             )
@@ -66,11 +67,6 @@ def _given(engine: "Engine", words: tuple[str, ...], options: dict[str, Any]) ->
     name, session = (*rest, DEFAULT_SESSION)[:2]
     is_stage = kind in STAGE_KINDS or (not kind and _names_stage(engine, name))
     return definition_of(options, session, **{"stage" if is_stage else "pipeline": name})
-
-
-def _names_both(engine: "Engine", name: str) -> bool:
-    definitions = engine.definitions
-    return name in definitions.pipeline_names() and name in definitions.stage_names()
 
 
 def _names_stage(engine: "Engine", name: str) -> bool:

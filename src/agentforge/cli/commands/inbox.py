@@ -52,7 +52,10 @@ def inbox(context: click.Context) -> int | None:
         return 0
     from agentforge.cli.ask import can_ask
 
-    return _pick(call, found) if can_ask(call) else _show_list(call, found)
+    if can_ask(call):
+        return _pick(call, found)
+    echo(*request_list(call, found), "", f"Details: {call.program} inbox show SESSION")
+    return 0
 
 
 def _note_answered(call: Invocation) -> None:
@@ -64,11 +67,6 @@ def _note_answered(call: Invocation) -> None:
             command = f"`{recover_command(session, call.program)}`"
             then = program_text(hooks) if hooks else command
             note(f"Session '{session}' was answered but has no active engine; run {then}.")
-
-
-def _show_list(call: Invocation, found: "Sequence[OpenRequest]") -> int:
-    echo(*request_list(call, found), "", f"Details: {call.program} inbox show SESSION")
-    return 0
 
 
 def _pick(call: Invocation, found: "Sequence[OpenRequest]") -> int:

@@ -10,7 +10,7 @@ from agentforge.cli.output import echo, marked, print_json, styled
 from agentforge.views.text import one_line, padded, width
 
 if TYPE_CHECKING:
-    from agentforge import ProjectSurvey, StarterFiles
+    from agentforge import ProjectSurvey
 
 AGENTS = ("claude", "codex", "opencode", "gemini")
 NONE = "none"
@@ -41,16 +41,24 @@ def init(yes: bool, agent: str | None, test: str | None) -> None:
     if not call.as_json:
         _show_survey(survey)
     if asks:
-        agent = agent or _asked_agent(survey)
-        test = _asked_test(survey) if test is None else test
-    if not call.as_json:
-        _show_ignores(survey)
+        if agent is None and len(survey.usable) > 1:
+            choices = click.Choice(survey.usable)
+            agent = click.prompt("Agent to use", type=choices, default=survey.usable[0])
+        if test is None:
+            written = click.prompt(f"Test command (`{NONE}` for no tests)", default=survey.test or NONE)
+            test = "" if written.strip() == NONE else written
+    if survey.ignores and not call.as_json:
+        echo("", "Adds to .gitignore:", *(f"  {line}" for line in survey.ignores))
     made = init_project(call.root, agent=agent, test=test)
     if call.as_json:
         found = {"language": survey.language, "test": made.test, "agent": made.agent, "agents": survey.agents}
         print_json({**found, "created": made.created, "kept": made.kept, "gitignore": made.ignores})
         return
-    _show_files(made)
+    echo()
+    for path in made.created:
+        echo(f"  {marked('ok')} created {path}")
+    for path in made.kept:
+        echo(f"  {marked('note')} kept    {path}")
     _show_next(call, survey, made.agent)
 
 
@@ -63,32 +71,6 @@ def _show_survey(survey: "ProjectSurvey") -> None:
             echo(f"Agent:    {marked(level)} {padded(agent.name, 8)}  {one_line(found, 60)}")
     if not any(agent.path for agent in survey.agents):
         echo("Agent:    none is installed")
-
-
-def _asked_agent(survey: "ProjectSurvey") -> str | None:
-    """Only if there is a choice."""
-    if len(survey.usable) < 2:
-        return None
-    chosen: str = click.prompt("Agent to use", type=click.Choice(survey.usable), default=survey.usable[0])
-    return chosen
-
-
-def _asked_test(survey: "ProjectSurvey") -> str:
-    written: str = click.prompt(f"Test command (`{NONE}` for no tests)", default=survey.test or NONE)
-    return "" if written.strip() == NONE else written
-
-
-def _show_ignores(survey: "ProjectSurvey") -> None:
-    if survey.ignores:
-        echo("", "Adds to .gitignore:", *(f"  {line}" for line in survey.ignores))
-
-
-def _show_files(made: "StarterFiles") -> None:
-    echo()
-    for path in made.created:
-        echo(f"  {marked('ok')} created {path}")
-    for path in made.kept:
-        echo(f"  {marked('note')} kept    {path}")
 
 
 def _show_next(call: Invocation, survey: "ProjectSurvey", agent: str) -> None:

@@ -50,14 +50,16 @@ def recover(session: str | None, accept_damage: bool, detach: bool) -> int:
     continues one. Runs that need hook functions of another program are skipped, too; run that program.
     """
     from agentforge import Engine, refuse_agent
-    from agentforge.cli.attached import drive
+    from agentforge.cli.attached import drive, drive_and_ask
     from agentforge.cli.log_output import set_up_logs
 
     call = invocation()
     set_up_logs(call)
     refuse_agent(os.environ, accept_damage=accept_damage)
     Engine(call.root).tidy()
-    names = [session] if session is not None else _interrupted(call)
+    if session is None:
+        note_others(call)
+    names = call.runs.recoverable() if session is None else [session]
     if session is not None and (refusal := _reason_not_to_recover(call, session)):
         return _print_message(call, refusal)
     skipped = _skipped(call, names)
@@ -73,19 +75,14 @@ def recover(session: str | None, accept_damage: bool, detach: bool) -> int:
     if detach:
         return _detach_all(call, names, skipped, accept_damage=accept_damage)
     if len(names) == 1:
-        return _recover_one(call, names[0], accept_damage=accept_damage)
+        name = names[0]
+        status = drive_and_ask(call, lambda engine: _one(engine, name, accept_damage=accept_damage))
+        if status is None:
+            return _print_message(call, f"Another engine recovered session '{name}' just now.")
+        return status
     driven = drive(call, lambda engine: _all(engine, names, accept_damage=accept_damage), several=True)
     found = [_recovered(name, outcome, driven.signal) for name, outcome in (driven.outcome or {}).items()]
     return _conclude_all(call, found, driven.signal, skipped)
-
-
-def _recover_one(call: Invocation, session: str, *, accept_damage: bool) -> int:
-    from agentforge.cli.attached import drive_and_ask
-
-    status = drive_and_ask(call, lambda engine: _one(engine, session, accept_damage=accept_damage))
-    if status is None:
-        return _print_message(call, f"Another engine recovered session '{session}' just now.")
-    return status
 
 
 def _detach_all(
@@ -128,11 +125,6 @@ async def _all(engine: "Engine", names: list[str], *, accept_damage: bool) -> di
     tasks = [asyncio.create_task(_one(engine, name, accept_damage=accept_damage)) for name in names]
     outcomes = await asyncio.gather(*tasks, return_exceptions=True)
     return dict(zip(names, outcomes, strict=True))
-
-
-def _interrupted(call: Invocation) -> list[str]:
-    note_others(call)
-    return call.runs.recoverable()
 
 
 def _reason_not_to_recover(call: Invocation, session: str) -> str:
