@@ -55,8 +55,8 @@ STRING: /"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'/s
 %ignore /[ \t\n]+/
 """
 
-Kind = Literal["integer", "text", "boolean", "list", "unknown"]
-_NOUNS: dict[Kind, str] = {"integer": "an integer", "text": "a string", "boolean": "true or false"}
+TermKind = Literal["integer", "text", "boolean", "list", "unknown"]
+_NOUNS: dict[TermKind, str] = {"integer": "an integer", "text": "a string", "boolean": "true or false"}
 _ESCAPE = re.compile(r"""\\(["'\\])""")
 _HINTS = {
     "=": "compare with `==`",
@@ -113,7 +113,7 @@ class _Typed(Struct, frozen=True):
     """A term, its type and its offset in the text."""
 
     term: Condition
-    kind: Kind
+    kind: TermKind
     offset: int
 
 
@@ -178,7 +178,7 @@ class _TypeCheck:
         constants = tuple(item.term for item in items if isinstance(item.term, ConstantTerm))
         return _Typed(ListTerm(constants), "list", offset)
 
-    def _kind(self, op: Operator, operands: list[_Typed]) -> Kind:
+    def _kind(self, op: Operator, operands: list[_Typed]) -> TermKind:
         """Check the types of the operands; the type of the result."""
         what = f"`{op}`"
         match op:
@@ -204,7 +204,7 @@ class _TypeCheck:
             return "unknown"  # What it is compared with was to be negated, too.
         return "integer" if op == "%" else "boolean"
 
-    def _expect(self, operand: _Typed, kind: Kind, what: str) -> None:
+    def _expect(self, operand: _Typed, kind: TermKind, what: str) -> None:
         if operand.kind in (kind, "unknown"):
             return
         got = _NOUNS.get(operand.kind, "a list")
@@ -243,7 +243,7 @@ def _operator(tree: "Tree[Token]") -> Operator:
 
 
 def _of_list(item: ConstantTerm, offset: int) -> _Typed:
-    kinds: dict[type, Kind] = {bool: "boolean", int: "integer", str: "text"}
+    kinds: dict[type, TermKind] = {bool: "boolean", int: "integer", str: "text"}
     return _Typed(item, kinds[type(item.value)], offset)
 
 
