@@ -17,7 +17,6 @@ from agentforge.engine.legal import refuse_restart
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.errors import IllegalMove
-from agentforge.model.event import Draft
 from agentforge.model.layout import RunLayout
 from agentforge.model.request import Request
 from agentforge.model.secrets import NO_SECRETS, SecretReferences
@@ -131,7 +130,9 @@ class Driver:
                 self._take_outcomes()
             await self._state_writer.write()
         finally:
-            await self._release_tasks()
+            # Agents keep running under their supervisors.
+            for id in list(self._running):
+                await self._drop(id)
         return self._journal.state
 
     def ask_to_pause(self, reason: str, *, grace: float | None = None, now: bool = False) -> None:
@@ -166,8 +167,10 @@ class Driver:
         while True:
             decision = decide(self._journal.plan, self._journal.state)
             for draft in decision.facts:
-                self._journal.record(draft.fact, draft.cursor)
-                self._note_begun(draft)
+                fact = draft.fact
+                self._journal.record(fact, draft.cursor)
+                if isinstance(fact, f.TaskStarted):
+                    self._begun.add((fact.KIND, draft.cursor, fact.attempt, fact.about))
             if not decision.facts and not self._do_immediate(decision.work):
                 return decision.work
 
@@ -179,11 +182,6 @@ class Driver:
         for task in tasks:
             self._journal.record(performers[task.KIND].do(task), task.cursor)
         return bool(tasks)
-
-    def _note_begun(self, draft: Draft) -> None:
-        fact = draft.fact
-        if isinstance(fact, f.TaskStarted):
-            self._begun.add((fact.KIND, draft.cursor, fact.attempt, fact.about))
 
     async def _take_controls(self) -> None:
         refusals = Refusals(self._journal, self._layout)
@@ -278,17 +276,17 @@ class Driver:
     async def _perform(self, id: str, work: Work) -> None:
         """Perform the work and queue its outcome for the loop."""
         try:
-            fact = await (self._fire(work) if isinstance(work, Wait) else self._do(work))
+            if isinstance(work, Wait):
+                await self._journal.sleep_until(work.due_at)
+                fact: f.AnyFact = f.TimerFired(work.timer)
+            else:
+                fact = await self._do(work)
         except Exception as error:
             self._crash = error
         else:
             self._outcomes.append(_Outcome(work, fact))
         self._running.pop(id, None)
         self.wake()
-
-    async def _fire(self, wait: Wait) -> f.AnyFact:
-        await self._journal.sleep_until(wait.due_at)
-        return f.TimerFired(wait.timer)
 
     async def _do(self, task: Task) -> f.AnyFact:
         performer = self._performers.waited_for[task.KIND]
@@ -331,8 +329,3 @@ class Driver:
             tick.cancel()
             self._wake = None
         self._journal.flush_if_due()
-
-    async def _release_tasks(self) -> None:
-        """Stop waiting for agents; they keep running under their supervisors."""
-        for id in list(self._running):
-            await self._drop(id)

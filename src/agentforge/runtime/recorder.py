@@ -158,7 +158,9 @@ class Recorder:
             *exit_steps(ended, self._redactor),
         )
         exchange = self._exchange(key, about.by.type, about.by.model, steps)
-        exchange = replace(exchange, prompt_sha256=_sha256(about), notes=tuple(notes))
+        prompt = files.read_usable(about.here.prompt)
+        hashed = sha256(prompt).hexdigest() if prompt is not None else ""
+        exchange = replace(exchange, prompt_sha256=hashed, notes=tuple(notes))
         files.replace(stash, encode_line(exchange))
         return ExchangeDraft(exchange, stamps)
 
@@ -169,7 +171,9 @@ class Recorder:
             self._stamps = draft.stamps
             if about.output_path:
                 # The engine copied the output there, and a replay will do so, too.
-                self._refresh_stamp(os.path.relpath(about.output_path, self._project))
+                path = os.path.relpath(about.output_path, self._project)
+                if (stamp := self._workspace.stamp(path)) is not None:
+                    self._stamps[path] = stamp
             self._keep_stamps()
         files.remove(self._stash(about))
 
@@ -340,11 +344,6 @@ class Recorder:
                 data[name] = os.path.basename(data[name])
         return ExchangeOutcome(fact.TYPE, data)
 
-    def _refresh_stamp(self, path: str) -> None:
-        assert self._stamps is not None
-        if (stamp := self._workspace.stamp(path)) is not None:
-            self._stamps[path] = stamp
-
     def _append(self, exchange: Exchange) -> None:
         files.append(self._layout.cassette, encode_line(exchange))
         self._note(_key_of(exchange))
@@ -413,11 +412,6 @@ def _decoded(content: bytes) -> dict[str, Stamp] | None:
         return msgspec.json.decode(content, type=dict[str, Stamp] | None)
     except NOT_JSON:
         return None
-
-
-def _sha256(about: Attempted) -> str:
-    prompt = files.read_usable(about.here.prompt)
-    return sha256(prompt).hexdigest() if prompt is not None else ""
 
 
 def output_steps(ended: ExecuteResult, redactor: Redactor) -> Iterator[AnyStep]:

@@ -190,7 +190,7 @@ def _apply(state: RunState, event: Event) -> RunState:
         ):
             return apply_session(state, event, fact)
         case _:
-            return _apply_task(state, event, fact)
+            return _apply_stage(state, event, fact)
 
 
 def _apply_permission(
@@ -208,16 +208,10 @@ def _apply_permission(
             assert_never(fact)
 
 
-def _apply_task(state: RunState, event: Event, fact: StageFact) -> RunState:
-    match fact:
-        case f.GitLeft():
-            return _apply_stage(state, event, fact) if _is_in_progress(state, event.cursor) else state
-        case _:
-            return _apply_stage(state, event, fact)
-
-
 def _apply_stage(state: RunState, event: Event, fact: StageFact) -> RunState:
     """Apply a fact about a stage: a node of the run or a stage of a branch."""
+    if isinstance(fact, f.GitLeft) and not _is_in_progress(state, event.cursor):
+        return state
     if isinstance(fact, f.StageVerdictReached):
         state = checks.verdict_reached(state, event, fact)
     elif isinstance(fact, f.StageTransitioned):

@@ -80,14 +80,12 @@ class Answers:
 
     def take(self, task: Task, place: NodeKey | None) -> Event | None:
         if isinstance(task, HookTask):
-            return self._called(task, _somewhere(place, task.at))
+            called = _somewhere(place, task.at)
+            known = self._calls.get((called, task.iteration, task.attempt, task.hook.id)) if called else None
+            return known.popleft() if known else None
         if place is None:
             return None
         return self._facts.pop((task.KIND, place, task.iteration, task.attempt, task.label), None)
-
-    def _called(self, task: HookTask, place: NodeKey | None) -> Event | None:
-        known = self._calls.get((place, task.iteration, task.attempt, task.hook.id)) if place else None
-        return known.popleft() if known else None
 
     def add_reply(self, key: RequestKey, reply: PastReply) -> None:
         self._replies.setdefault(key, deque()).append(reply)
@@ -126,7 +124,8 @@ def work_for(works: Sequence[Work], fact: f.AnyFact, here: Cursor | None) -> Wor
     """The running work that has this fact as its outcome, or None."""
     for work in works:
         if isinstance(work, Wait):
-            fits = isinstance(fact, f.TimerFired) and fact.timer == work.timer and _matches(work.cursor, here)
+            is_there = work.cursor is None or work.cursor == here
+            fits = isinstance(fact, f.TimerFired) and fact.timer == work.timer and is_there
         else:
             fits = type(fact) in KINDS[work.KIND].outcomes and work.recorded_at == here
             if isinstance(fact, f.TaskOutcome) and work.attempt:
@@ -142,10 +141,6 @@ def addressed(fact: f.AnyFact, work: object) -> f.AnyFact:
     if isinstance(work, StartedTask) and isinstance(fact, f.TaskOutcome):
         return replace(fact, **work.names)
     return fact
-
-
-def _matches(wait: Cursor | None, here: Cursor | None) -> bool:
-    return wait is None or wait == here
 
 
 def _answer_key(fact: f.AnyFact, place: NodeKey | None, cursor: Cursor | None) -> AnswerKey | None:

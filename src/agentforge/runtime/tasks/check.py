@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from agentforge.engine.checks.junit import MAX_REPORT_BYTES, TOO_LARGE
-from agentforge.engine.checks.outcome import ReadCheck, UnreadReport, read_check
+from agentforge.engine.checks.outcome import UnreadReport, read_check
 from agentforge.model import facts as f
 from agentforge.model.check import MAX_KEPT_FAILURES, Check, CheckEnd, FilesBefore, ReportStamp
 from agentforge.model.failure import Failure
@@ -112,9 +112,14 @@ class CheckPerformer(CallPerformer[CheckTask]):
         tree = await self._tree()
         after = None if isinstance(tree, NoTree) else tree.id
         if after is not None:
-            await asyncio.to_thread(self._trees.keep, after, self._kept_name(task))
+            visit = f"{task.place.path}-{task.place.run}-{task.iteration}"
+            name = f"{self._context.run_id}/{visit}-{check.name}"
+            await asyncio.to_thread(self._trees.keep, after, name)
         outcome = read.outcome
-        self._keep_failures(task, read)
+        if len(read.failures) > MAX_KEPT_FAILURES:
+            # All of them, for people: the outcome has only the first ones.
+            lines = msgspec.json.Encoder().encode_lines(read.failures)
+            files.replace(f"{task.folder(self._context.layout).root}.failures.jsonl", lines)
         failed = FailedCheck(check.name, outcome, output)
         return f.CheckCompleted(
             check.name,
@@ -134,16 +139,6 @@ class CheckPerformer(CallPerformer[CheckTask]):
             tree_problem=hide(tree.reason) if isinstance(tree, NoTree) else before.problem,
             duration_ms=duration,
         )
-
-    def _kept_name(self, task: CheckTask) -> str:
-        visit = f"{task.place.path}-{task.place.run}-{task.iteration}"
-        return f"{self._context.run_id}/{visit}-{task.check.name}"
-
-    def _keep_failures(self, task: CheckTask, read: ReadCheck) -> None:
-        """All of them, for people: the outcome has only the first ones."""
-        if len(read.failures) > MAX_KEPT_FAILURES:
-            lines = msgspec.json.Encoder().encode_lines(read.failures)
-            files.replace(f"{task.folder(self._context.layout).root}.failures.jsonl", lines)
 
     async def _changed(self, before: str | None, after: str | None) -> tuple[str, ...]:
         """The paths that changed meanwhile; the trees don't have the reports of checks."""
