@@ -23,29 +23,6 @@ from agentforge.model.status import (
     status_text,
 )
 
-_RUN_TARGET: dict[type[f.AnyFact], RunStatus] = {
-    f.SessionCompleted: RunStatus.COMPLETED,
-    f.SessionFailed: RunStatus.FAILED,
-    f.SessionPaused: RunStatus.PAUSED,
-    f.SessionAborted: RunStatus.ABORTED,
-    f.AwaitingApproval: RunStatus.AWAITING_APPROVAL,
-    f.SessionContinued: RunStatus.RUNNING,
-    f.SessionResumed: RunStatus.RUNNING,
-}
-
-_STAGE_TARGET: dict[type[f.AnyFact], NodeStatus] = {
-    f.NodeStarted: NodeStatus.RUNNING,
-    f.NodeCompleted: NodeStatus.COMPLETED,
-    f.NodeRestarted: NodeStatus.COMPLETED,
-}
-
-_AFTER_ATTEMPT: dict[type[f.AnyFact], TaskStatus] = {
-    f.RetryScheduled: TaskStatus.WAITING,
-    f.StageRetried: TaskStatus.WAITING,
-    f.LimitMet: TaskStatus.WAITING,
-    f.ProviderChanged: TaskStatus.DUE,
-}
-
 _ALLOWS_NEXT_ATTEMPT = frozenset({TaskStatus.DUE, TaskStatus.LOST, TaskStatus.CANCELLED})
 """After these, another attempt of the agent may start: a failed one is first decided about. Other tasks start
 again after a failure without a decision that is recorded."""
@@ -70,10 +47,10 @@ def refuse_illegal(state: RunState | None, fact: f.AnyFact, cursor: Cursor | Non
         raise IllegalMove(f"{fact.TYPE} after the run was {state.status}")
     if isinstance(fact, f.SessionRecovered):
         _refuse_recovery(state, fact)
-    elif target := _RUN_TARGET.get(kind):
-        move(RUN_MOVES, state.status, target)
-    elif target_status := _STAGE_TARGET.get(kind):
-        move(STAGE_MOVES, _node_status(state, cursor), target_status)
+    elif isinstance(fact.MOVES_TO, RunStatus):
+        move(RUN_MOVES, state.status, fact.MOVES_TO)
+    elif isinstance(fact.MOVES_TO, NodeStatus):
+        move(STAGE_MOVES, _node_status(state, cursor), fact.MOVES_TO)
     else:
         _refuse_work(state, fact, cursor)
 
@@ -94,8 +71,8 @@ def _refuse_work(state: RunState, fact: f.AnyFact, cursor: Cursor | None) -> Non
         status = iteration.attempt.status
         if isinstance(fact, f.TimerFired) and fact.timer == "retry":
             move(TASK_MOVES, status, TaskStatus.DUE)
-        elif target := _AFTER_ATTEMPT.get(type(fact)):
-            move(TASK_MOVES, status, target)
+        elif isinstance(fact.MOVES_TO, TaskStatus):
+            move(TASK_MOVES, status, fact.MOVES_TO)
 
 
 def _refuse_task(known: TaskState, fact: f.TaskFact) -> None:

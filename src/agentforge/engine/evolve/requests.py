@@ -16,10 +16,10 @@ from agentforge.model.request import Feedback, Request
 from agentforge.model.state import STUCK, RunState
 from agentforge.model.status import TaskStatus
 
+RequestFact = f.RequestOpened | f.RequestAnswered | f.RequestResolved
 
-def apply_request(
-    state: RunState, event: Event, fact: f.RequestOpened | f.RequestAnswered | f.RequestResolved
-) -> RunState:
+
+def apply_request(state: RunState, event: Event, fact: RequestFact) -> RunState:
     match fact:
         case f.RequestOpened():
             fields = asdict(fact)

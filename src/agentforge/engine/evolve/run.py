@@ -13,8 +13,8 @@ from agentforge.engine.evolve.block import (
     with_branch_stage,
 )
 from agentforge.engine.evolve.plan_change import apply_plan_change
-from agentforge.engine.evolve.requests import apply_request, with_request
-from agentforge.engine.evolve.session import apply_control, apply_session
+from agentforge.engine.evolve.requests import RequestFact, apply_request, with_request
+from agentforge.engine.evolve.session import ControlFact, SessionFact, apply_control, apply_session
 from agentforge.engine.evolve.stage import (
     StageFact,
     entered_again,
@@ -165,12 +165,8 @@ def _apply(state: RunState, event: Event) -> RunState:
             return _apply_node(state, event, fact)
         case f.ProviderStarted() | f.ProviderCompleted() | f.StageCompleted() | f.ManifestWritten():
             return _apply_block(state, event, fact)
-        case f.RequestOpened() | f.RequestAnswered() | f.RequestResolved():
-            return apply_request(state, event, fact)
         case f.CheckpointCleared() | f.CheckWaived() | f.DamageAccepted():
             return _apply_permission(state, fact)
-        case f.PauseRequested() | f.CancelRequested() | f.RestartRequested() | f.NoteAdded():
-            return apply_control(_with_control(state, fact.control), fact)
         case f.FileRefused(name=name, reason=reason, moved_to=moved_to):
             refused = (*state.refused, RefusedFile(name, reason, moved_to))
             return replace(state, refused=refused[-MAX_REFUSED:])
@@ -178,19 +174,15 @@ def _apply(state: RunState, event: Event) -> RunState:
             return apply_plan_change(state, event, fact)
         case f.LogRepaired() | f.LogImported() | f.SessionStarted() | f.TmuxSessionCleaned() | f.TreeTaken():
             return state
-        case (
-            f.SessionCompleted()
-            | f.SessionFailed()
-            | f.SessionPaused()
-            | f.AwaitingApproval()
-            | f.SessionContinued()
-            | f.SessionResumed()
-            | f.SessionAborted()
-            | f.SessionRecovered()
-        ):
-            return apply_session(state, event, fact)
         case _:
-            return _apply_stage(state, event, fact)
+            pass
+    if isinstance(fact, RequestFact):
+        return apply_request(state, event, fact)
+    if isinstance(fact, ControlFact):
+        return apply_control(_with_control(state, fact.control), fact)
+    if isinstance(fact, SessionFact):
+        return apply_session(state, event, fact)
+    return _apply_stage(state, event, fact)
 
 
 def _apply_permission(

@@ -22,10 +22,20 @@ from agentforge.model.state import (
 )
 from agentforge.model.status import RunStatus
 
+ControlFact = f.PauseRequested | f.CancelRequested | f.RestartRequested | f.NoteAdded
+SessionFact = (
+    f.SessionCompleted
+    | f.SessionFailed
+    | f.SessionPaused
+    | f.AwaitingApproval
+    | f.SessionContinued
+    | f.SessionResumed
+    | f.SessionAborted
+    | f.SessionRecovered
+)
 
-def apply_control(
-    state: RunState, fact: f.PauseRequested | f.CancelRequested | f.RestartRequested | f.NoteAdded
-) -> RunState:
+
+def apply_control(state: RunState, fact: ControlFact) -> RunState:
     match fact:
         case f.PauseRequested() | f.CancelRequested():
             return _stop_requested(state, fact)
@@ -58,18 +68,7 @@ def _stop_requested(state: RunState, fact: f.PauseRequested | f.CancelRequested)
     return replace(state, stop=stop)
 
 
-def apply_session(
-    state: RunState,
-    event: Event,
-    fact: f.SessionCompleted
-    | f.SessionFailed
-    | f.SessionPaused
-    | f.AwaitingApproval
-    | f.SessionContinued
-    | f.SessionResumed
-    | f.SessionAborted
-    | f.SessionRecovered,
-) -> RunState:
+def apply_session(state: RunState, event: Event, fact: SessionFact) -> RunState:
     match fact:
         case f.SessionCompleted(reason=reason):
             return _ended(state, event, RunStatus.COMPLETED, reason)

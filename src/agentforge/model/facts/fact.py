@@ -7,7 +7,7 @@ from msgspec import Struct, field
 
 from agentforge.model.course import CourseStep
 from agentforge.model.failure import Failure
-from agentforge.model.status import TaskStatus
+from agentforge.model.status import NodeStatus, RunStatus, TaskStatus
 
 _T = TypeVar("_T")
 
@@ -20,6 +20,8 @@ class Fact(Struct, frozen=True, omit_defaults=True):
     """Whether a person or the host caused it: no plan decides it, and it is not the outcome of a task."""
     FOLLOWS_ERROR: ClassVar[bool] = False
     """Whether it may be a consequence of an error: it does not show that the error is over."""
+    MOVES_TO: ClassVar[RunStatus | NodeStatus | TaskStatus | None] = None
+    """The status of the run, the node or the task after it, if it changes."""
 
     def step(self) -> CourseStep | None:
         """The step of the run's course that it is, without its place; None: it isn't part of the course."""
@@ -42,7 +44,6 @@ class TaskFact(Fact, frozen=True):
 
     KIND: ClassVar[str]
     MOVES_TO: ClassVar[TaskStatus | None] = None
-    """The status of the task after this."""
 
     @property
     @abstractmethod

@@ -175,6 +175,7 @@ class RetryScheduled(Fact, frozen=True):
 
     TYPE = "retry_scheduled"
     FOLLOWS_ERROR = True
+    MOVES_TO = TaskStatus.WAITING
 
     attempt: int
     """The number of the next attempt among those that count."""
@@ -188,6 +189,7 @@ class StageRetried(Fact, frozen=True):
 
     TYPE = "stage_retry"
     FOLLOWS_ERROR = True
+    MOVES_TO = TaskStatus.WAITING
 
     number: int
     of: int
@@ -201,6 +203,7 @@ class LimitMet(Fact, frozen=True):
 
     TYPE = "limit_met"
     FOLLOWS_ERROR = True
+    MOVES_TO = TaskStatus.WAITING
 
     attempt: int
     provider: str
@@ -217,6 +220,7 @@ class ProviderChanged(Fact, frozen=True):
 
     TYPE = "provider_changed"
     FOLLOWS_ERROR = True
+    MOVES_TO = TaskStatus.DUE
 
     attempt: int
     provider: str

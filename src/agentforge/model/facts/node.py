@@ -10,12 +10,14 @@ from agentforge.model.cursor import Destination
 from agentforge.model.facts.fact import Fact, written
 from agentforge.model.failure import FailureKind
 from agentforge.model.request import Feedback
+from agentforge.model.status import NodeStatus
 
 
 class NodeStarted(Fact, frozen=True):
     """A visit to a stage, or to a parallel block (see `kind`), started."""
 
     TYPE = "node_start"
+    MOVES_TO = NodeStatus.RUNNING
 
     name: str
     path: str = ""
@@ -40,6 +42,7 @@ class NodeCompleted(Fact, frozen=True):
     """A visit to a stage or a parallel block ended."""
 
     TYPE = "node_complete"
+    MOVES_TO = NodeStatus.COMPLETED
 
     name: str
     reason: str
@@ -61,6 +64,7 @@ class NodeRestarted(Fact, frozen=True):
     """A visit to a stage ended without completing the stage, which is visited again."""
 
     TYPE = "node_restart"
+    MOVES_TO = NodeStatus.COMPLETED
 
     name: str
     cause: Literal["rejected", "requested"]

@@ -11,6 +11,7 @@ from agentforge.model.facts.fact import Fact
 from agentforge.model.failure import FailureKind
 from agentforge.model.plan import Mode, Plan
 from agentforge.model.state import RunSettings, Waiver
+from agentforge.model.status import RunStatus
 
 
 class SessionStarted(Fact, frozen=True):
@@ -59,6 +60,7 @@ class SessionContinued(Fact, frozen=True):
     """The run continues after an answer; counters and limits are kept."""
 
     TYPE = "session_continued"
+    MOVES_TO = RunStatus.RUNNING
 
     requests: tuple[str, ...]
     """The requests that were answered."""
@@ -68,6 +70,7 @@ class SessionCompleted(Fact, frozen=True):
     """All work of the run is done."""
 
     TYPE = "session_complete"
+    MOVES_TO = RunStatus.COMPLETED
 
     reason: str
 
@@ -80,6 +83,7 @@ class SessionFailed(Fact, frozen=True):
 
     TYPE = "session_failed"
     FOLLOWS_ERROR = True
+    MOVES_TO = RunStatus.FAILED
 
     kind: FailureKind = field(name="type")
     message: str
@@ -93,6 +97,7 @@ class SessionPaused(Fact, frozen=True):
     """The run is paused."""
 
     TYPE = "session_paused"
+    MOVES_TO = RunStatus.PAUSED
 
     reason: str
     requests: tuple[str, ...] = ()
@@ -107,6 +112,7 @@ class SessionResumed(Fact, frozen=True):
 
     TYPE = "session_resumed"
     EXTERNAL = True
+    MOVES_TO = RunStatus.RUNNING
 
     by: str
     context: str | None = None
@@ -125,6 +131,7 @@ class SessionAborted(Fact, frozen=True):
     """The run was cancelled, which is final."""
 
     TYPE = "session_aborted"
+    MOVES_TO = RunStatus.ABORTED
 
     reason: str
 
@@ -136,6 +143,7 @@ class AwaitingApproval(Fact, frozen=True):
     """The run can't proceed until a request is answered."""
 
     TYPE = "awaiting_approval"
+    MOVES_TO = RunStatus.AWAITING_APPROVAL
 
     requests: tuple[str, ...]
 
