@@ -58,7 +58,7 @@ def notifier_of(
     sandboxes: Mapping[str, Sandbox],
     sender: Sender,
 ) -> Notifier:
-    """A replay notifies nobody."""
+    """A replay sends none."""
     is_replay = journal.state.settings.replay is not None
     notified = () if is_replay else channels(journal.plan, environ, project, sandboxes)
     return Notifier(journal, notified, sender)

@@ -86,6 +86,8 @@ def options_given(context: click.Context) -> dict[str, str]:
     }
 
 
+# The process in the background gets what was typed, not what was read from it: so an option needs no second
+# spelling, and both processes read it with the same code.
 def repeated(context: click.Context, *, trusted: bool) -> list[str]:
     """These options for the same command in the background. `trusted`: the person was asked since."""
     found = ["--trust"] if trusted else []

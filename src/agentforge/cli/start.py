@@ -126,6 +126,8 @@ def start_or_resume(options: dict[str, Any], what: Definition) -> int:
         return start_attached(what, how, trust=trust)
     trusted = _is_trusted(call, session, how, given=trust)
 
+    # All errors are reported here, while the terminal is still attached: what the other process prints is
+    # not seen.
     async def prepare(engine: "Engine", background: "Background") -> Detached:
         if trusted and session is not None:
             trust_existing(engine, session)

@@ -18,9 +18,9 @@ from agentforge.system.disk import Disk
 from agentforge.system.files import storage
 from agentforge.system.folders import draft_name
 
-# The engine doesn't go on writing after the log is back: it can't know what else was removed with it, and for
-# a moment another engine could have taken the lease at the path. To stop and be recovered is the path that is
-# tested anyway.
+# The engine doesn't continue to write after the log is back: it can't know what else was removed with it, and
+# for a moment another engine could have taken the lease at the path. To stop and be recovered is the path
+# that is tested anyway.
 
 CONTINUE = "run `agentforge recover` to continue; no recorded event is lost"
 

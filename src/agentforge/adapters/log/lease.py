@@ -10,9 +10,10 @@ from agentforge.system.files import open_file
 from agentforge.system.folders import NotRegular
 
 # `flock` and not `fcntl` locks: those belong to the process and are lost when it closes any descriptor of the
-# file, such as the one of a reader in the same engine. A lock with a time limit that is renewed is no
-# substitute: an engine that was stopped for a while, as on a laptop that slept, would lose its run to another
+# file, such as the one of a reader in the same engine. A lock with a time limit that is renewed
+# doesn't do: an engine that was stopped for a while, as on a laptop that slept, would lose its run to another
 # one and still write.
+
 # A probe holds a shared lock only for an instant; a lock held longer belongs to an owner.
 _WAIT_SECONDS = 1.0
 _STEP_SECONDS = 0.02

@@ -32,7 +32,7 @@ from agentforge.system.programs import Program, run
 # - The supervisor's specification goes through a socket: arguments and environment of a process can be read
 #   by every process of the user, also by agents, and a file would outlive a crash.
 # - What belongs to an attempt is found by its mark in the environment, by descent and by session
-#   (marked_tree.py): an agent's tools start daemons, which are nobody's children by then.
+#   (marked_tree.py): an agent's tools start daemons, whose parents are gone by then.
 
 POLL_SECONDS = 0.05
 PS_POLL_SECONDS = 0.1

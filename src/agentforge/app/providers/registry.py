@@ -32,6 +32,11 @@ INIT_SECONDS = 60.0
 SHUTDOWN_SECONDS = 10.0
 
 
+# A provider is set up once for an engine, whatever the number of its runs and names: it may hold a connection
+# or start a server. So all that changes which providers are up happens under one lock, and a name can't be
+# given to another provider while a run uses it. What fails to start is kept as the reason, not raised: one
+# usable provider of a chain is enough, and the others fail when it is their turn, as attempts that the log
+# shows.
 class Registry:
     def __init__(
         self, find: Callable[[], Mapping[str, Offer]], registered: Mapping[str, Provider] | None = None

@@ -111,6 +111,8 @@ def _supervised(parts: EngineParts, journal: Journal, layout: RunLayout, keeper:
     )
 
 
+# A replay has the same performers; only what they call is played (`played_provider`, `load`), so that it goes
+# through the same code as the recorded run.
 def _performers(
     parts: EngineParts, journal: Journal, layout: RunLayout, supervised: Supervised
 ) -> Performers:

@@ -63,7 +63,12 @@ async def reopen(context: RunContext, session: str, *, accept_damage: bool, to_w
         if not accept_damage:
             _refuse_damage(session, damage)
             keeper = HeadKeeper(context.runs.layout(session).root, context.runs.environ)
+            # A log that was cut at the end of a line is not damaged: its chain holds. Only what was
+            # remembered outside of the project tells that events are missing, such as the start of an agent
+            # that would be started again.
             keeper.check_head(journal.state.run_id, context.runs.log_file(session))
+        # What was repaired is recorded, as the log must explain itself, also why a line of it is in another
+        # file.
         if journal.writer.repaired is not None:
             torn = journal.writer.repaired
             journal.record(f.LogRepaired(torn.bytes, torn.kept), journal.state.cursor)

@@ -42,6 +42,10 @@ from agentforge.views.text import one_line
 log = logging.getLogger("agentforge.run")
 
 
+# What can be refused without the lease is refused before anything is changed: who may resume, trust, another
+# engine. A plan to change to is compiled and made ready before the lease is taken, as that may take long and
+# fail; whether the run can change to it depends on its state, so that is checked with the lease.
+# `validate_resume` asks the same questions without the lease, to report them while a terminal is attached.
 async def resume_run(
     context: RunContext,
     session: str,

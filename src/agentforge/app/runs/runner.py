@@ -113,6 +113,8 @@ class Runner:
         is_written = False
         """Whether state.json shows the end of the drive."""
         try:
+            # Shielded: a cancelled caller must not cancel the driver between an intent and its task. The
+            # driver is asked to pause instead, and ends on its own, with its agents' outcomes recorded.
             await asyncio.shield(task)
             is_written = True
             self._write_last_files(journal, layout)
@@ -128,6 +130,9 @@ class Runner:
             self._parts.registry.release(session)
             released.set()
             is_over = journal.state.status is not RunStatus.RUNNING
+            # The lease goes last of what others can see: who gets it next finds all files of the run as they
+            # stay. The lock file remains if they are not complete, so that the next look at the run repeats
+            # what is missing.
             self._leases.release(journal, keep_lock=is_over and not is_written)
             notifier.finish()
         return result_of(session, journal.state, journal.model.summary, layout.root)

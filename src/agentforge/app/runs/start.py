@@ -37,6 +37,10 @@ log = logging.getLogger("agentforge.run")
 MAX_REASON_CHARS = 2_000
 
 
+# The order is the point. What can refuse the start comes first, before anything is changed: `force` must not
+# archive a run whose successor can't start. Then the name is made free, then the lease is taken, and only
+# with the lease are files written. The proof that the run was started here is durable before the first event:
+# a log without a proof is a foreign run, which no engine would recover; a proof without a log does no harm.
 async def start_run(
     context: RunContext, compiled: Compiled, how: StartOptions, replay: Replay | None = None
 ) -> RunResult:
@@ -62,6 +66,7 @@ async def start_run(
     leases.warn_about_others(session)
     if await _free_name(context, session, force=how["force"]):
         await leases.release_tasks(session)
+    # Another process may have taken the name since `_free_name`: `open_new` looks again, with the lease.
     journal = leases.open_new(session)
     with leases.released_on_error(journal):
         layout = context.runs.layout(session)
