@@ -56,8 +56,12 @@ def doctor(project: str | os.PathLike[str] = ".", environ: Mapping[str, str] | N
         _machine,
         partial(_project, project),
         *(partial(_tool, name, purpose, environ, project) for name, purpose in TOOLS.items()),
-        *agent_probes(environ),
-        *sandbox_probes(environ, project),
+        # All parts at once, as some programs take seconds to print their version.
+        *(partial(_program, cli, environ) for cli in BASES.values()),
+        partial(_api, environ),
+        *(partial(_server, name, server.base_url, server.start) for name, server in LOCAL.items()),
+        partial(_passed_variables, environ),
+        *(partial(_sandbox, sandbox) for sandbox in sandboxes(environ, project).values()),
         partial(provider_probes, project, environ),
         partial(hook_probes, project, environ),
         partial(variable_probes, project, environ, os.geteuid()),
@@ -109,16 +113,6 @@ def _tool(name: ToolName, purpose: str, environ: Mapping[str, str], project: str
     outside = tool_environment(environ, project)
     found = host_probe.program(path, outside, VERSION_FLAGS.get(name, ("--version",)))
     return [Probe("tools", name, "ok", found.summary)]
-
-
-def agent_probes(environ: Mapping[str, str]) -> list[Callable[[], list[Probe]]]:
-    """Probes to run concurrently: some programs take seconds to print their version."""
-    return [
-        *(partial(_program, cli, environ) for cli in BASES.values()),
-        partial(_api, environ),
-        *(partial(_server, name, server.base_url, server.start) for name, server in LOCAL.items()),
-        partial(_passed_variables, environ),
-    ]
 
 
 def _without_agent(found: list[Probe], environ: Mapping[str, str]) -> list[Probe]:
@@ -216,10 +210,6 @@ def _offer(offer: Offer) -> Probe:
     if offer.shadows:
         return Probe("providers", offer.name, "note", f"{where}; overrides the built-in one")
     return Probe("providers", offer.name, "ok", where)
-
-
-def sandbox_probes(environ: Mapping[str, str], project: str) -> list[Callable[[], list[Probe]]]:
-    return [partial(_sandbox, sandbox) for sandbox in sandboxes(environ, project).values()]
 
 
 def _sandbox(sandbox: Sandbox) -> list[Probe]:

@@ -59,12 +59,9 @@ def find_language(root: str) -> Language:
     by_make = "make test" if makefile and _TARGET.search(top.text(makefile)) else ""
     for name, marks, test in _LANGUAGES:
         if top.has(*marks):
-            return Language(_typed(name, top), by_make or test(top))
+            is_typed = name == "JavaScript" and top.has("tsconfig.json")
+            return Language("TypeScript" if is_typed else name, by_make or test(top))
     return Language("", by_make)
-
-
-def _typed(name: str, top: TopFolder) -> str:
-    return "TypeScript" if name == "JavaScript" and top.has("tsconfig.json") else name
 
 
 def _python(top: TopFolder) -> str:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import partial
 
 import msgspec
 
@@ -126,10 +127,6 @@ class _Probes:
         return "warning", "set, but has no effect: every run has a log", "unset AGENT_PIPELINES_LEGACY"
 
 
-def _provider_config(environ: Mapping[str, str]) -> None:
-    _raise(lambda report: settings_from_environment(environ, report))
-
-
 def _raise(read: Callable[[Report], object]) -> None:
     """Raise the first diagnostic of a reader."""
     report = Report()
@@ -138,16 +135,12 @@ def _raise(read: Callable[[Report], object]) -> None:
         raise InvalidRequest(found.message, hint=found.hint or "write a mapping in YAML or JSON")
 
 
-def _cli_inputs(environ: Mapping[str, str]) -> None:
-    _raise(lambda report: gather(environ, Overrides(), report))
-
-
 READERS: dict[str, Callable[[Mapping[str, str]], object]] = {
     BUFFER_VARIABLE: buffer_settings,
     FLUSH_VARIABLE: buffer_settings,
     "MOCK_DELAY": mock_delay,
-    "PIPELINE_CLI_INPUTS": _cli_inputs,
-    "AGENTFORGE_PROVIDER_CONFIG": _provider_config,
+    "PIPELINE_CLI_INPUTS": lambda environ: _raise(lambda report: gather(environ, Overrides(), report)),
+    "AGENTFORGE_PROVIDER_CONFIG": lambda environ: _raise(partial(settings_from_environment, environ)),
     "CODEX_TIMEOUT": lambda environ: parse_seconds("CODEX_TIMEOUT", environ["CODEX_TIMEOUT"]),
 }
 """Variables whose readers refuse what is invalid."""

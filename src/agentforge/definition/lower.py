@@ -67,7 +67,7 @@ class Wiring(Struct, frozen=True):
 def lower_stage(path: str, node: ResolvedStage, project: str, default_runs: int, wiring: Wiring) -> StageNode:
     """Rows of the key table set the plain fields; here is what needs more than the values of one key."""
     plain = merged_fields(node)
-    ref = node.spec.stage.value if node.spec.stage else None
+    ref, named = node.spec.stage.value if node.spec.stage else None, node.stage and node.stage.name
     node_id = node.spec.id.value if node.spec.id else path
     termination = lower_termination(merged(node, "termination"), default_runs)
     commands = plain.get("commands", {})
@@ -82,7 +82,7 @@ def lower_stage(path: str, node: ResolvedStage, project: str, default_runs: int,
         provider=wiring.provider,
         sources=wiring.sources,
         ref=ref,
-        name=_own_name(node, ref),
+        name=named.value if named and named.value != ref else None,
         fallbacks=wiring.fallbacks,
         checks=tuple(Check(**{"run": commands.get(check["name"], ""), **check}) for check in checks),
         **plain,
@@ -103,11 +103,6 @@ def _prompt(node: ResolvedStage, project: str) -> dict[str, Any]:
         return {"prompt_path": relative(project, node.prompt_path)}
     prompt = node.spec.work.prompt
     return {"prompt": prompt.value if prompt else None}
-
-
-def _own_name(node: ResolvedStage, ref: str | None) -> str | None:
-    name = node.stage.name.value if node.stage and node.stage.name else None
-    return name if name != ref else None
 
 
 def lower_hooks(specs: Sequence[HookSpec], within: str = "") -> Iterator[Hook]:

@@ -1,7 +1,6 @@
 """Pins a plan to the files that it names: their text becomes part of the plan, so that a change during the
 run has no effect until a person recompiles it."""
 
-from collections.abc import Iterable
 from posixpath import join, normpath
 from typing import Any
 
@@ -45,12 +44,14 @@ class _Pins:
             prompt=pinned_text(node.prompt_path, self._sources) if node.prompt_path else node.prompt,
             provider=self.choice(node.provider),
             fallbacks=tuple(self.choice(choice) for choice in node.fallbacks),
-            sandbox=self._sandbox(node.sandbox) if node.sandbox else None,
+            sandbox=self._resolved(node.sandbox) if node.sandbox else None,
         )
 
     def choice(self, choice: ProviderChoice) -> ProviderChoice:
         named = choice.config.get(_SCHEMA)
-        path = self._in_home(named) if isinstance(named, str) else ""
+        path, home = named if isinstance(named, str) else "", self._sources.environment.get("HOME", "")
+        if path.startswith("~/") and home:
+            path = join(home, path[2:])
         text = pinned_text(path, self._sources) if path else None
         if text is None:
             return choice
@@ -61,19 +62,14 @@ class _Pins:
         place = relative(self._sources.project, absolute(self._sources.project, path))
         return replace(choice, config={**choice.config, _SCHEMA: schema}, schema_path=place)
 
-    def _in_home(self, path: str) -> str:
-        home = self._sources.environment.get("HOME", "")
-        return join(home, path[2:]) if path.startswith("~/") and home else path
-
-    def _sandbox(self, choice: SandboxChoice) -> SandboxChoice:
-        return replace(choice, resolved=self._resolved((*choice.writable, *choice.hidden)))
-
-    def _resolved(self, paths: Iterable[str]) -> tuple[tuple[str, str], ...]:
-        """Where existing paths lead; those of the agent's home, which may differ from ours, are left out."""
+    def _resolved(self, choice: SandboxChoice) -> SandboxChoice:
+        """With where existing paths lead, but for those in the agent's home, which may differ from ours."""
         project = self._sources.resolve(self._sources.project) or self._sources.project
-        outside = (path for path in paths if path != "~" and not path.startswith("~/"))
+        named = (*choice.writable, *choice.hidden)
+        outside = (path for path in named if path != "~" and not path.startswith("~/"))
         found = ((path, self._sources.resolve(absolute(self._sources.project, path))) for path in outside)
-        return tuple((path, relative(project, place)) for path, place in found if place is not None)
+        resolved = tuple((path, relative(project, place)) for path, place in found if place is not None)
+        return replace(choice, resolved=resolved)
 
 
 def pinned_choice(choice: ProviderChoice, sources: Sources) -> ProviderChoice:

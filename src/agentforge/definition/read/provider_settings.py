@@ -68,14 +68,12 @@ def merge_settings(weaker: Mapping[str, Any], stronger: Mapping[str, Any]) -> di
     """Merge key by key, including nested mappings; lists are replaced."""
     found = dict(weaker)
     for key, value in stronger.items():
-        found[key] = _merged(found.get(key), value)
+        before = found.get(key)
+        if isinstance(before, Mapping) and isinstance(value, Mapping):
+            found[key] = merge_settings(before, value)
+        else:
+            found[key] = value
     return found
-
-
-def _merged(weaker: Any, stronger: Any) -> Any:
-    if isinstance(weaker, Mapping) and isinstance(stronger, Mapping):
-        return merge_settings(weaker, stronger)
-    return stronger
 
 
 def settings_from_environment(environment: Mapping[str, str], report: Report) -> dict[str, Any]:
