@@ -5,7 +5,7 @@ import unicodedata
 import pytest
 
 from agentforge.model.errors import InvalidSession
-from agentforge.model.session_name import session_name
+from agentforge.model.session_name import name_problem, session_name
 
 
 @pytest.mark.parametrize(
@@ -49,3 +49,9 @@ def test_hostile_session_names_are_refused(name: str, why: str) -> None:
 def test_time_of_an_archived_run_does_not_count_against_the_length() -> None:
     archived = "x" * 64 + ".20260102-030405-000006"
     assert session_name(archived) == archived
+
+
+def test_name_of_a_folder_is_a_session_name_only_as_it_is() -> None:
+    assert name_problem("auth") == ""
+    assert name_problem("cafe\u0301") == "its name is not normalized"
+    assert name_problem("a b") == "its name is not a session name"

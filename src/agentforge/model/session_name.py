@@ -38,3 +38,11 @@ def session_name(text: str) -> str:
             hint="replace other characters, for example with '-'",
         )
     return name
+
+
+def name_problem(text: str) -> str:
+    """Why a text that was found, as the name of a folder, isn't a session name; empty if it is one."""
+    try:
+        return "" if session_name(text) == text else "its name is not normalized"
+    except InvalidSession:
+        return "its name is not a session name"

@@ -6,53 +6,35 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 
-import msgspec
-
 from agentforge.adapters.log.jsonl_log import LogReport, verify
 from agentforge.app.recording import Recording, is_cassette_file, read_recording
 from agentforge.app.results import RunRow
 from agentforge.app.runs.lock_folder import locked_sessions, read_lock, reason_of, stopped_sessions
+from agentforge.app.runs.snapshot import read_model, read_snapshot, refuse_damage
 from agentforge.app.wiring import log_of
 from agentforge.legacy.shell_run import is_driven_by_shell_engine, is_shell_run, reconstructed_plan
-from agentforge.model import facts as f
 from agentforge.model.errors import (
     AgentForgeError,
     InvalidRequest,
-    InvalidSession,
     LogConflict,
     LogCorrupt,
-    LogTooOld,
-    StorageFailed,
     UnknownRun,
 )
 from agentforge.model.event import Event
 from agentforge.model.facts.run import RunStop
 from agentforge.model.failure import StopReason
-from agentforge.model.json_text import NOT_JSON
 from agentforge.model.layout import RunLayout, runs_dir
 from agentforge.model.plan import Plan
-from agentforge.model.session_name import session_argument, session_name
+from agentforge.model.session_name import name_problem, session_argument, session_name
 from agentforge.model.state import RunState
 from agentforge.model.status import RunStatus
 from agentforge.ports.event_log import EventLog, Head, LogReader
 from agentforge.system import files
-from agentforge.views.files.state import SNAPSHOT_VERSION, StateSnapshot
 from agentforge.views.results import RunInfo, ShownStatus
-from agentforge.views.run_model import RunModel, fold_events
 from agentforge.views.stage_progress import current_step
 from agentforge.views.status import running_check, waiting
 
 __all__ = ["LogReport", "Runs", "Tail", "shown_status"]
-
-MAX_STATE_BYTES = 16 * 1024 * 1024
-"""No engine writes a larger state.json: it names the latest iterations only."""
-
-
-class _Cached(msgspec.Struct):
-    snapshot: StateSnapshot
-
-
-_cache_decoder = msgspec.json.Decoder(_Cached)
 
 
 def existing_project(folder: str | os.PathLike[str]) -> str:
@@ -158,7 +140,7 @@ class Runs:
         found, others = [], {}
         for name in files.listing(folder):
             problem, touched = _obstacle(os.path.join(folder, name))
-            if problem := _not_a_name(name) or problem:
+            if problem := name_problem(name) or problem:
                 others[name] = problem
             elif touched:
                 found.append((touched, name))
@@ -168,7 +150,7 @@ class Runs:
     def stopped(self) -> list[StopReason]:
         """Why engines in the background stopped without recording the end of their run, or before its
         start."""
-        sessions = (name for name in stopped_sessions(self.project) if not _not_a_name(name))
+        sessions = (name for name in stopped_sessions(self.project) if not name_problem(name))
         reasons = (reason_of(self.project, name) for name in sessions if not self.is_held(name))
         return [reason for reason in reasons if reason is not None]
 
@@ -223,11 +205,10 @@ class Runs:
     def _info(self, session: str, *, cached: bool) -> RunInfo:
         layout, log = self.layout(session), self.log(session)
         reader = log.reader()
-        snapshot = _snapshot(layout)
-        model = self._from_cache(snapshot, log, reader) if cached and snapshot else None
-        model = model or _folded(session, reader)
+        snapshot = read_snapshot(layout)
+        model = read_model(session, log, reader, snapshot if cached else None)
         if model.state is None or model.plan is None:
-            _refuse_damage(session, reader)
+            refuse_damage(session, reader)
             self._refuse_stopped(session)
             self._refuse_lost(session)
             raise UnknownRun(
@@ -302,69 +283,6 @@ class Runs:
             check=running_check(state) if info.status == "running" else None,
             answered=info.answered,
         )
-
-    def _from_cache(self, snapshot: StateSnapshot, log: EventLog, reader: LogReader) -> RunModel | None:
-        """The snapshot of state.json, updated from the log's tail, or None if it doesn't match the log."""
-        # The plan is not in state.json: it is large, and only a recompilation changes it. It may be anywhere
-        # in the log then, so all of it is read.
-        plan = None if snapshot.state.recompiled else self._plan_of(log)
-        if plan is None:
-            return None
-        try:
-            # The hash tells a file that another log left, or this one before it was cut. It proves nothing
-            # about the state: an agent can write state.json. So only looks at a run read it, never an engine.
-            head = Head(snapshot.state.seq, snapshot.hash, snapshot.length)
-            return fold_events(reader.events(after=head), RunModel(plan, snapshot.state, snapshot.summary))
-        except LogConflict:
-            return None
-
-    def _plan_of(self, log: EventLog) -> Plan | None:
-        """The plan that the run started with, from the log's first event of this engine, or None."""
-        for event in log.reader().events():
-            fact = event.fact
-            if isinstance(fact, f.LogImported) or (isinstance(fact, f.SessionStarted) and fact.run_id):
-                return fact.plan
-            if event.trace_id:
-                return None
-        return None
-
-
-def _folded(session: str, reader: LogReader) -> RunModel:
-    try:
-        return fold_events(reader.events())
-    except LogTooOld:
-        raise
-    except LogCorrupt:
-        _refuse_damage(session, reader)
-        raise
-
-
-def _refuse_damage(session: str, reader: LogReader) -> None:
-    """Raise LogCorrupt, with the first damaged line, for a log whose start can't be read."""
-    for first in reader.damage:
-        raise LogCorrupt(
-            f"the log of session {session!r} has no readable first event: line {first.line}: {first.reason}",
-            hint="restore it, or use --force to start over: the damaged run is archived",
-        ) from None
-
-
-def _snapshot(layout: RunLayout) -> StateSnapshot | None:
-    """The snapshot of state.json, or None: the file is a cache, and the log is read without it."""
-    try:
-        content = files.read_bytes(layout.state, MAX_STATE_BYTES)
-        snapshot = None if content is None else _cache_decoder.decode(content).snapshot
-    except (StorageFailed, *NOT_JSON):
-        return None
-    if snapshot is None or snapshot.version != SNAPSHOT_VERSION or _not_a_name(snapshot.state.session):
-        return None
-    return snapshot
-
-
-def _not_a_name(name: str) -> str:
-    try:
-        return "" if session_name(name) == name else "its name is not normalized"
-    except InvalidSession:
-        return "its name is not a session name"
 
 
 def _obstacle(root: str) -> tuple[str, int]:
