@@ -26,8 +26,8 @@ def evolve_call(at: StageState, event: Event, fact: f.TaskFact) -> StageState:
         return at
     if isinstance(fact, f.TaskLost):
         return replace(at, calls={**at.calls, fact.KIND: known.as_lost(started=fact.started)})
-    failure = fact.failure if isinstance(fact, f.TaskOutcome) else None
-    return with_call(at, fact.KIND, status=fact.MOVES_TO, failure=failure)
+    outcome = {"failure": fact.failure} if isinstance(fact, f.TaskOutcome) else {}
+    return with_call(at, fact.KIND, status=fact.MOVES_TO, **outcome)
 
 
 def with_call(at: StageState, kind: str, **changes: object) -> StageState:
