@@ -14,7 +14,6 @@ from agentforge.runtime.left_files import Refuse, is_folder, leave, leave_file, 
 from agentforge.system import files
 
 ControlAction = Literal["pause", "cancel", "restart", "steer"]
-ControlFact = f.PauseRequested | f.CancelRequested | f.RestartRequested | f.NoteAdded
 
 _CONTROL_NAME = re.compile(r"([A-Za-z0-9][\w.-]{0,99})\.json", re.ASCII)
 
@@ -43,7 +42,7 @@ class Control(ControlFile, frozen=True, kw_only=True):
         """What the proofs in `secrets` are about."""
         return f"{self.id}\0{self.reason}"
 
-    def fact(self, secrets: SecretReferences) -> ControlFact:
+    def fact(self, secrets: SecretReferences) -> f.ControlFact:
         """The control as an event."""
         match self.action:
             case "pause":

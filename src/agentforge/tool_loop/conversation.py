@@ -19,7 +19,7 @@ from agentforge.model.failure import Failure
 from agentforge.model.json_text import NOT_JSON
 from agentforge.model.result import Decision, Usage
 from agentforge.system import files
-from agentforge.tool_loop.task import ModelTask, TaskOutcome
+from agentforge.tool_loop.task import LoopOutcome, ModelTask
 from agentforge.tool_loop.tools.toolbox import Toolbox
 
 COMPLETE = "complete"
@@ -221,7 +221,7 @@ def start_conversation(task: ModelTask, store: SessionStore) -> Conversation:
 
 def write_outcome(
     task: ModelTask, conversation: Conversation, tools: Toolbox, failure: Failure | None
-) -> TaskOutcome:
+) -> LoopOutcome:
     artifact: Any = None
     if failure is None:
         given: dict[str, Any] = (
@@ -231,7 +231,7 @@ def write_outcome(
         if artifact is not None:
             write_json(task.files.artifact, artifact)
         write_json(task.files.result, result_file(given, tools.touched))
-    return TaskOutcome(
+    return LoopOutcome(
         session=conversation.session,
         text=conversation.text
         if conversation.ended_by is None

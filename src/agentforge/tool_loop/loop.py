@@ -44,13 +44,13 @@ from agentforge.tool_loop.models import (
     settings_of,
 )
 from agentforge.tool_loop.task import (
-    Ended,
     ExtraTool,
+    LoopEnded,
+    LoopOutcome,
     ModelTask,
     ProgressEvent,
     Retrying,
     SessionBegun,
-    TaskOutcome,
     ToolCalled,
     Warned,
     encode,
@@ -82,7 +82,7 @@ async def run_task(
     environ: Mapping[str, str] | None = None,
     report: ProgressReport | None = None,
     handlers: Mapping[str, Handler] | None = None,
-) -> TaskOutcome:
+) -> LoopOutcome:
     """Run the task; failures are returned in the outcome, and only cancellation is raised.
 
     `environ` is the environment of commands, `handlers` implement the caller's own tools, by name.
@@ -256,18 +256,18 @@ def run(key: str) -> int:
         task = msgspec.json.decode(sys.stdin.buffer.read(), type=ModelTask)
     except NOT_JSON as error:
         failure = Failure(FailureKind.PROVIDER_CRASHED, f"can't read the task: {error}")
-        _print_event(Ended("failed", failure=failure))
+        _print_event(LoopEnded("failed", failure=failure))
         return FAILED
     try:
         outcome = asyncio.run(_run_until_signal(task, key))
     except asyncio.CancelledError:
         return TERMINATED
     how = "failed" if outcome.failure else "completed"
-    _print_event(Ended(how, outcome.text, outcome.steps, outcome.usage, outcome.failure))
+    _print_event(LoopEnded(how, outcome.text, outcome.steps, outcome.usage, outcome.failure))
     return FAILED if outcome.failure else 0
 
 
-async def _run_until_signal(task: ModelTask, key: str) -> TaskOutcome:
+async def _run_until_signal(task: ModelTask, key: str) -> LoopOutcome:
     """Run the task; SIGTERM and SIGINT end it at once, with everything its tools started."""
     work = asyncio.current_task()
     assert work is not None

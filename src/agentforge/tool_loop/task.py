@@ -106,7 +106,7 @@ class ToolCall(Struct, frozen=True):
     result: str
 
 
-class TaskOutcome(Struct, frozen=True):
+class LoopOutcome(Struct, frozen=True):
     session: str
     text: str = ""
     """The model's last text, or the summary given to `complete`."""
@@ -152,7 +152,7 @@ class Warned(Struct, frozen=True, tag="warning"):
     message: str
 
 
-class Ended(Struct, frozen=True, tag="result"):
+class LoopEnded(Struct, frozen=True, tag="result"):
     outcome: str
     text: str = ""
     steps: int = 0
@@ -160,7 +160,7 @@ class Ended(Struct, frozen=True, tag="result"):
     failure: Failure | None = None
 
 
-ProgressEvent = SessionBegun | TextSaid | Thinking | ToolCalled | ToolAnswered | Retrying | Warned | Ended
+ProgressEvent = SessionBegun | TextSaid | Thinking | ToolCalled | ToolAnswered | Retrying | Warned | LoopEnded
 
 _decoder: msgspec.json.Decoder[ProgressEvent] = msgspec.json.Decoder(ProgressEvent)
 
@@ -187,7 +187,7 @@ def describe(event: ProgressEvent | None) -> str:
             return f"{reason}; retrying in {wait:g} s"
         case Warned(message=message):
             return message
-        case Ended(failure=Failure(message=message)):
+        case LoopEnded(failure=Failure(message=message)):
             return message
         case _:
             return ""

@@ -31,9 +31,9 @@ from agentforge.tool_loop.task import (
     DEFAULT_ALLOWED,
     Api,
     CommandRules,
-    Ended,
     Endpoint,
     Files,
+    LoopEnded,
     ModelTask,
     SessionBegun,
     decode,
@@ -202,7 +202,7 @@ class ApiProvider(ProgramProvider):
         """By the program's last event; without one, by the exit status."""
         events = [event for line in exit.output.splitlines() if (event := decode(line)) is not None]
         begun = next((event for event in events if isinstance(event, SessionBegun)), None)
-        ended = next((event for event in reversed(events) if isinstance(event, Ended)), None)
+        ended = next((event for event in reversed(events) if isinstance(event, LoopEnded)), None)
         status = exit_status(exit)
         if ended is None:
             usage = Usage(model=begun.model, agent_session=begun.session) if begun else None

@@ -25,13 +25,13 @@ from agentforge.model.state import (
     position_of,
 )
 
-CheckFact = f.CheckPrepared | f.CheckCompleted | f.StageVerdictReached | f.StageTransitioned
+VerdictFact = f.CheckPrepared | f.CheckCompleted | f.StageVerdictReached | f.StageTransitioned
 
 ROUTE_REASONS = frozenset({"cycle_limit", "failure_cluster", "no_progress"})
 """Of the questions whether a run may go back once more."""
 
 
-def evolve_checks(at: StageState, fact: CheckFact) -> StageState:
+def evolve_checks(at: StageState, fact: VerdictFact) -> StageState:
     match fact:
         case f.CheckPrepared(files=files):
             return with_call(at, fact.KIND, files=files)

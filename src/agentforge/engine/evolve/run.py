@@ -14,7 +14,7 @@ from agentforge.engine.evolve.block import (
 )
 from agentforge.engine.evolve.plan_change import apply_plan_change
 from agentforge.engine.evolve.requests import RequestFact, apply_request, with_request
-from agentforge.engine.evolve.session import ControlFact, SessionFact, apply_control, apply_session
+from agentforge.engine.evolve.session import SessionFact, apply_control, apply_session
 from agentforge.engine.evolve.stage import (
     StageFact,
     entered_again,
@@ -178,7 +178,7 @@ def _apply(state: RunState, event: Event) -> RunState:
             pass
     if isinstance(fact, RequestFact):
         return apply_request(state, event, fact)
-    if isinstance(fact, ControlFact):
+    if isinstance(fact, f.ControlFact):
         return apply_control(_with_control(state, fact.control), fact)
     if isinstance(fact, SessionFact):
         return apply_session(state, event, fact)

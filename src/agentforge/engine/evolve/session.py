@@ -22,7 +22,6 @@ from agentforge.model.state import (
 )
 from agentforge.model.status import RunStatus
 
-ControlFact = f.PauseRequested | f.CancelRequested | f.RestartRequested | f.NoteAdded
 SessionFact = (
     f.SessionCompleted
     | f.SessionFailed
@@ -35,7 +34,7 @@ SessionFact = (
 )
 
 
-def apply_control(state: RunState, fact: ControlFact) -> RunState:
+def apply_control(state: RunState, fact: f.ControlFact) -> RunState:
     match fact:
         case f.PauseRequested() | f.CancelRequested():
             return _stop_requested(state, fact)

@@ -13,7 +13,7 @@ from agentforge.engine.evolve.attempt import (
     with_iteration,
 )
 from agentforge.engine.evolve.call import evolve_call, with_call, without_call
-from agentforge.engine.evolve.checks import CheckFact, checks_on_resume, evolve_checks
+from agentforge.engine.evolve.checks import VerdictFact, checks_on_resume, evolve_checks
 from agentforge.model import facts as f
 from agentforge.model.event import Event
 from agentforge.model.failure import LIMITS, Failure, FailureKind
@@ -41,7 +41,7 @@ StageFact = (
     | f.DelayStarted
     | f.TimerFired
     | f.QueueChecked
-    | CheckFact
+    | VerdictFact
 )
 
 

@@ -254,6 +254,8 @@ class TmuxSessionCleaned(Fact, frozen=True):
 
 RunStop = SessionCompleted | SessionFailed | SessionPaused | AwaitingApproval | SessionAborted
 """After these, no engine drives the run."""
+ControlFact = PauseRequested | CancelRequested | RestartRequested | NoteAdded
+"""What a control file asked for."""
 
 
 AnyRunFact = (

@@ -5,7 +5,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from msgspec.structs import replace
 
-from agentforge.engine.task_kinds import KINDS
+from agentforge.engine.decide.task_kinds import KINDS
 from agentforge.model.facts import AnyFact, Fact
 from agentforge.model.failure import Failure
 from agentforge.model.task import StartedTask
