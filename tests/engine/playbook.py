@@ -22,9 +22,9 @@ from msgspec.structs import replace
 from tests.engine.plans import NOON, RUN_ID, SESSION, started
 
 from agentforge.engine.decide.run import decide
+from agentforge.engine.decide.task_kinds import KINDS
 from agentforge.engine.evolve.run import evolve
 from agentforge.engine.legal import refuse_illegal
-from agentforge.engine.task_kinds import KINDS
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.event import Event

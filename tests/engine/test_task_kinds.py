@@ -7,10 +7,10 @@ import pytest
 from msgspec.structs import replace
 from tests.engine.plans import NOON, event, plan_of, stage, started
 
+from agentforge.engine.decide.task_kinds import KINDS
 from agentforge.engine.evolve.run import evolve
 from agentforge.engine.evolve.stage import evolve_stage
 from agentforge.engine.legal import refuse_illegal
-from agentforge.engine.task_kinds import KINDS
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.errors import IllegalMove

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from agentforge.engine.decide.hooks import calls_in_flight
 from agentforge.engine.decide.stage_at import StageAt, stage_at
-from agentforge.engine.task_kinds import KINDS
+from agentforge.engine.decide.task_kinds import KINDS
 from agentforge.model.event import Draft
 from agentforge.model.plan import Plan
 from agentforge.model.state import RunState

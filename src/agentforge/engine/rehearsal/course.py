@@ -3,8 +3,8 @@
 from msgspec import Struct
 from msgspec.structs import replace
 
+from agentforge.engine.decide.task_kinds import KINDS
 from agentforge.engine.node_identity import NodeKey
-from agentforge.engine.task_kinds import KINDS
 from agentforge.model import facts as f
 from agentforge.model.course import OUTSIDE_ITERATIONS, CourseStep
 from agentforge.model.cursor import Cursor

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from agentforge.engine.decide.task_kinds import KINDS
 from agentforge.engine.node_identity import NodeKey
-from agentforge.engine.task_kinds import KINDS
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event

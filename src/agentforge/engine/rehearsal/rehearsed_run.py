@@ -9,11 +9,11 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from agentforge.engine.decide.run import Directive, decide
+from agentforge.engine.decide.task_kinds import KINDS
 from agentforge.engine.evolve.run import evolve
 from agentforge.engine.node_identity import NodeKeys
 from agentforge.engine.rehearsal.course import step_of_fact, step_of_work
 from agentforge.engine.rehearsal.outcomes import Answers, addressed
-from agentforge.engine.task_kinds import KINDS
 from agentforge.model import facts as f
 from agentforge.model.course import CourseStep
 from agentforge.model.cursor import Cursor
