@@ -6,9 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from agentforge.adapters.host.folder_trees import FolderTrees
 
-from agentforge.adapters.host.tree_scan import TreeLimits
+from agentforge.adapters.host.tree_scan import FolderTrees, TreeLimits
 from agentforge.model import facts as f
 from agentforge.model.failure import FailureKind
 from agentforge.model.secrets import Redactor

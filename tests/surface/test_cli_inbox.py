@@ -105,7 +105,8 @@ def test_a_run_with_the_name_of_one_that_waits_names_the_command_that_answers(
     refused, over = project.call(*run), "   (or --force to start over)"
     assert refused.err == f"Error: Session 'auth' is {is_asked}.\n  hint: agentforge {command}{over}\n"
     assert f"Last event: {is_asked} (" in project.call("status", "auth").out
-    SyncEngine(project.root, environ=project.environment({})).answer("auth", answer, drive=False)
+    with SyncEngine(project.root, environ=project.environment({})) as engine:
+        engine.answer("auth", answer, drive=False)
     refused = project.call(*run)
     message = "Session 'auth' was answered, and not continued."
     assert refused.err == f"Error: {message}\n  hint: agentforge recover auth{over}\n"
