@@ -8,6 +8,7 @@ from tests.engine.plans import NOON, event, nested, plan_of, stage, started
 from tests.engine.playbook import Play
 
 from agentforge.engine.decide.failure import choose_in_chain
+from agentforge.engine.decide.flight import in_flight
 from agentforge.engine.evolve.run import evolve
 from agentforge.engine.legal import refuse_illegal
 from agentforge.engine.node_identity import NodeKeys
@@ -142,6 +143,13 @@ def test_rehearsed_agent_and_judge_end_when_they_are_asked_to() -> None:
     judging = rehearsed(judged, "start", "prepared", "completed", "cancel x")
     judging.advance(Answers(), 9)
     assert "judge_lost" in [event.fact.TYPE for event in judging.events]
+
+
+def test_nothing_is_in_flight_at_a_stage_that_the_plan_lacks() -> None:
+    plan = plan_of(stage())
+    elsewhere = StageState("7", 1, calls={"judge": TaskState(1, TaskStatus.RUNNING, NOON)})
+    state = replace(evolve(None, event(1, started(plan))), at=elsewhere)
+    assert list(in_flight(plan, state)) == []
 
 
 def test_work_without_a_place_in_the_plan_has_no_recorded_outcome() -> None:

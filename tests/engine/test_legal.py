@@ -9,6 +9,7 @@ from tests.engine.plans import NOON, event, plan_of, stage, started
 from agentforge.engine.evolve.run import evolve
 from agentforge.engine.legal import refuse_cancel, refuse_illegal, refuse_pause, refuse_resume
 from agentforge.model import facts as f
+from agentforge.model.check import FilesBefore
 from agentforge.model.cursor import Cursor
 from agentforge.model.errors import IllegalMove
 from agentforge.model.failure import FailureKind
@@ -22,6 +23,7 @@ from agentforge.model.state import (
     IterationState,
     RunState,
     StageState,
+    TaskState,
 )
 from agentforge.model.status import (
     RUN_MOVES,
@@ -113,6 +115,12 @@ def test_other_timers_and_remarks_are_not_moves() -> None:
     due = NOON + timedelta(seconds=1)
     remarks = (f.TimerFired("delay"), f.AttemptReattached(1, 7), f.PauseRequested("x", due_at=due))
     assert [fact for fact in remarks if is_refused(state, fact)] == []
+
+
+def test_what_is_recorded_of_a_task_in_flight_is_not_a_move() -> None:
+    running = TaskState(1, TaskStatus.RUNNING, NOON, about="tests")
+    state = replace(RUNNING, at=StageState("0", 1, calls={"check": running}))
+    assert not is_refused(state, f.CheckPrepared("tests", 1, FilesBefore("abc")))
 
 
 def test_move_is_judged_by_the_branch_that_it_is_about() -> None:

@@ -9,6 +9,7 @@ from tests.engine.plans import NOON, block, event, plan_of, stage, started
 from agentforge.engine.evolve.run import evolve
 from agentforge.model import facts as f
 from agentforge.model.codec import encode_fact
+from agentforge.model.course import CourseStep
 from agentforge.model.cursor import Cursor
 from agentforge.model.facts import IterationCompleted
 from agentforge.model.place import place_of
@@ -30,6 +31,11 @@ def kinds_of(base: type[f.Fact]) -> Iterator[type[f.Fact]]:
 def test_every_kind_of_fact_can_be_read_from_a_log() -> None:
     ours = {kind for kind in kinds_of(f.Fact) if kind.__module__.startswith(f.__name__)}
     assert {kind for kind in ours if hasattr(kind, "TYPE")} == set(f.FACTS.values())
+
+
+def test_a_recovery_is_a_step_of_the_course_only_if_a_person_asked_for_it() -> None:
+    assert f.SessionRecovered(7, "host", by="person").step() == CourseStep("resumed")
+    assert f.SessionRecovered(7, "host").step() is None
 
 
 def test_output_file_is_known_before_it_is_written() -> None:

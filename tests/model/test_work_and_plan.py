@@ -8,11 +8,13 @@ from tests.engine.plans import NOON, block, nested, plan_of, stage
 from agentforge.model.check import Check
 from agentforge.model.cursor import Cursor
 from agentforge.model.hook import Hook
+from agentforge.model.layout import RunLayout
 from agentforge.model.place import Place
 from agentforge.model.plan import Judgment, ProviderChoice
 from agentforge.model.task import (
     AgentTask,
     CheckTask,
+    HookTask,
     JudgeTask,
     ManifestTask,
     PrepareTask,
@@ -50,6 +52,18 @@ def test_ids_of_work_name_node_run_iteration_attempt_and_kind() -> None:
         "0/1/3/0/queue",
         "0/1/0/0/manifest",
         "wait/stop",
+    ]
+
+
+def test_programs_of_tasks_have_folders_of_their_own() -> None:
+    agent = AgentTask(HERE, "plan", 3, 2, node=NODE, by=BY, started_at=NOON)
+    judge = JudgeTask(HERE, "plan", 3, 2, node=NODE, by=BY, started_at=NOON)
+    tell = Hook("tell", "stage_end", "script")
+    hook = HookTask(HERE, "plan", 3, 2, hook=tell, delivery="d", at=None, started_at=NOON)
+    assert [task.folder(RunLayout("/run", "s")).root for task in (agent, judge, hook)] == [
+        "/run/stage-00-plan/iterations/003/attempt-2",
+        "/run/stage-00-plan/iterations/003/judge-2",
+        "/run/hooks/d/attempt-2",
     ]
 
 

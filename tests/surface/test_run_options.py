@@ -12,13 +12,8 @@ from agentforge.cli.invocation import Invocation
 from agentforge.cli.main import app
 from agentforge.cli.run_options import options_given, repeated, taken
 from agentforge.model.run_options import (
-    Argument,
     OverrideOptions,
-    ResumeOptions,
-    RunOptions,
     StartOptions,
-    arguments_of,
-    completed,
     overrides_of,
 )
 
@@ -92,13 +87,3 @@ def test_pairs_and_reasons_are_read() -> None:
         "recompile",
         "trust",
     }
-
-
-@pytest.mark.parametrize("kind", [StartOptions, OverrideOptions, RunOptions, ResumeOptions])
-def test_every_argument_has_a_row(kind: type) -> None:
-    rows = arguments_of(kind)
-    assert rows.keys() == kind.__annotations__.keys()
-    assert all(isinstance(row, Argument) for row in rows.values())
-    assert completed(kind, kind()) == {name: row.default for name, row in rows.items()}
-    with pytest.raises(TypeError, match="unexpected keyword argument 'forse'"):
-        completed(kind, {"forse": True})

@@ -59,11 +59,6 @@ class Task(Struct, frozen=True):
         return self.about
 
     @property
-    def names(self) -> dict[str, Any]:
-        """The data that all facts about it have."""
-        return {}
-
-    @property
     def id(self) -> str:
         return f"{self._key}/end" if self.ending else self._key
 
@@ -81,6 +76,7 @@ class StartedTask(Task, frozen=True, kw_only=True):
 
     @property
     def names(self) -> dict[str, Any]:
+        """The data that all facts about it have."""
         return {"attempt": self.attempt}
 
     def mark(self, run_id: str) -> str:

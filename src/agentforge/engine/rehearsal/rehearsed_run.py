@@ -21,7 +21,7 @@ from agentforge.model.event import Event
 from agentforge.model.plan import Plan
 from agentforge.model.request import TIMER, Request
 from agentforge.model.state import RunState
-from agentforge.model.task import ManifestTask, PrepareTask, Task, Wait, Work
+from agentforge.model.task import ManifestTask, PrepareTask, StartedTask, Task, Wait, Work
 
 
 class RehearsedRun:
@@ -105,6 +105,8 @@ def _own_answer(task: Task) -> f.AnyFact | None:
             return f.IterationStarted(node.id, node.stage, node.provider.type, node.provider.model, "")
         case ManifestTask():
             return f.ManifestWritten("")
-        case _:
-            stopped = KINDS[task.KIND].stopped if task.ending else None
+        case StartedTask(ending=True):
+            stopped = KINDS[task.KIND].stopped
             return stopped(**task.names) if stopped else None
+        case _:
+            return None
