@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from agentforge.testing.model_server import Call, ModelServer, Script, Turn
-from agentforge.tool_loop.task import Endpoint, Files, ModelTask, ProgressEvent, TaskOutcome
+from agentforge.tool_loop.task import Endpoint, Files, LoopOutcome, ModelTask, ProgressEvent
 
 FORMATS = ("anthropic", "openai")
 KEY = "test-key-of-nobody"
@@ -52,7 +52,7 @@ class Ran:
         from agentforge.tool_loop.loop import run_task
 
         self.heard: list[ProgressEvent] = []
-        self.outcome: TaskOutcome = asyncio.run(
+        self.outcome: LoopOutcome = asyncio.run(
             asyncio.wait_for(run_task(task, key=KEY, report=self.heard.append, **more), 60)
         )
 
