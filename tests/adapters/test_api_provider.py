@@ -21,7 +21,15 @@ from agentforge.model.result import Usage
 from agentforge.ports.provider import Command, ExecuteRequest, Exit, Provider, ShowsProgress
 from agentforge.testing.model_server import Call, ModelServer, Script, Turn
 from agentforge.testing.provider_contract import ProcessProviderContract
-from agentforge.tool_loop.task import Ended, ModelTask, Retrying, SessionBegun, TextSaid, ToolCalled, encode
+from agentforge.tool_loop.task import (
+    LoopEnded,
+    ModelTask,
+    Retrying,
+    SessionBegun,
+    TextSaid,
+    ToolCalled,
+    encode,
+)
 
 ENVIRON = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent"}
 DONE = Script((Turn("", (Call("complete", {"summary": "hello", "decision": "stop"}),)),))
@@ -264,7 +272,7 @@ def exit_with(*events: Any, code: int | None = 0, signal: int | None = None, mor
 def test_last_line_is_the_outcome() -> None:
     usage = Usage(input_tokens=1, agent_session="s")
     result = ApiProvider(ENVIRON).interpret(
-        exit_with(SessionBegun("s", "m"), TextSaid("x"), Ended("completed", "all done", 2, usage))
+        exit_with(SessionBegun("s", "m"), TextSaid("x"), LoopEnded("completed", "all done", 2, usage))
     )
     assert (result.output, result.exit_code, result.usage, result.failure) == ("all done", 0, usage, None)
 
@@ -272,7 +280,7 @@ def test_last_line_is_the_outcome() -> None:
 def test_failure_is_the_program_s_own() -> None:
     failure = Failure(FailureKind.PROVIDER_QUOTA, "used up", resets_at=datetime(2026, 1, 1, tzinfo=UTC))
     result = ApiProvider(ENVIRON).interpret(
-        exit_with(Ended("failed", failure=failure), code=1, more="warning: something\n")
+        exit_with(LoopEnded("failed", failure=failure), code=1, more="warning: something\n")
     )
     assert result.failure == failure
     assert result.exit_code == 1
@@ -296,7 +304,7 @@ def test_session_of_a_killed_program_can_be_resumed() -> None:
         (ToolCalled("list_directory", {}), "→ list_directory"),
         (Retrying(1, 2.0, "the server is busy"), "the server is busy; retrying in 2 s"),
         (SessionBegun("s", "m"), ""),
-        (Ended("completed", "done"), ""),
+        (LoopEnded("completed", "done"), ""),
     ],
 )
 def test_progress_is_shown_as_text(event: Any, words: str) -> None:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from tests.adapters.api_tasks import KEY, WORK, task
 
 from agentforge.testing.model_server import Call, Fault, ModelServer, Script, Turn
-from agentforge.tool_loop.task import CommandRules, Ended, ModelTask, SessionBegun, decode, program_argv
+from agentforge.tool_loop.task import CommandRules, LoopEnded, ModelTask, SessionBegun, decode, program_argv
 
 VARIABLE = "SOME_KEY"
 ANYTHING = CommandRules(("*",))
@@ -81,7 +81,7 @@ def test_program_prints_events_and_the_outcome_last(
     code, events, text = finish(start(task(model_server, WORK, wire_format, tmp_path)))
     assert code == 0
     assert isinstance(events[0], SessionBegun)
-    assert isinstance(events[-1], Ended)
+    assert isinstance(events[-1], LoopEnded)
     assert events[-1].outcome == "completed"
     assert None not in events, text
     assert (tmp_path / "work/hello.txt").exists()
@@ -138,7 +138,7 @@ def test_signal_within_a_command_ends_both_at_once_and_nothing_is_written_late(
     process.send_signal(number)
     code, events, _ = finish(process)
     assert code == 143
-    assert not any(isinstance(event, Ended) for event in events)
+    assert not any(isinstance(event, LoopEnded) for event in events)
     # A process that was killed ends a little later.
     eventually(lambda: living_in_group(int(started.read_text())) == [])
     assert sorted(path.name for path in started.parent.iterdir()) == ["started"]
@@ -157,7 +157,7 @@ def test_unreadable_task_is_reported(tmp_path: Path) -> None:
         check=False,
     )
     ended = decode(ran.stdout.decode())
-    assert isinstance(ended, Ended)
+    assert isinstance(ended, LoopEnded)
     assert ran.returncode == 1
     assert ended.failure is not None
     assert "can't read the task" in ended.failure.message
