@@ -16,8 +16,7 @@ from tests.sdk.projects import iteration_dir, run
 from agentforge.adapters.providers.api import ApiConfig
 from agentforge.sdk.engine import Engine
 from agentforge.testing.model_server import Call, ModelServer, Script, Turn
-from agentforge.tool_loop.endpoint import LOCAL
-from agentforge.tool_loop.task import DEFAULT_ALLOWED, TOOLS
+from agentforge.tool_loop.task import DEFAULT_ALLOWED, LOCAL, TOOLS
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "providers-api.md").read_text()
 EXAMPLES: list[dict[str, Any]] = [

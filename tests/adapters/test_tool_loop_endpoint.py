@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from agentforge.model.errors import ProviderUnusable
-from agentforge.tool_loop.endpoint import endpoint_of
-from agentforge.tool_loop.task import Endpoint
+from agentforge.tool_loop.task import Endpoint, endpoint_of
 
 KEYS = {"ANTHROPIC_API_KEY": "a", "OPENAI_API_KEY": "o", "MY_KEY": "m"}
 

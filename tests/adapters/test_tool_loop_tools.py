@@ -8,19 +8,16 @@ from pathlib import Path
 import pytest
 from tests.sdk.projects import eventually
 
+from agentforge.tool_loop.commands import CommandTool, SearchTool, allowed_words, run_tool, split_command
 from agentforge.tool_loop.task import DEFAULT_ALLOWED, CommandRules
-from agentforge.tool_loop.tools.builtin import (
+from agentforge.tool_loop.workspace import (
     EDIT_BYTES,
     READ_BYTES,
-    CommandTool,
     FileTools,
-    SearchTool,
-    run_tool,
-    split_command,
+    ToolError,
+    WorkspaceFolder,
+    search,
 )
-from agentforge.tool_loop.tools.command_rules import allowed_words
-from agentforge.tool_loop.tools.search import search
-from agentforge.tool_loop.workspace import ToolError, WorkspaceFolder
 
 ENVIRON = {"PATH": "/usr/bin:/bin"}
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from tests.security.trapped_repository import ENVIRON, TRAPS, TrappedRepository
 
+from agentforge.tool_loop.commands import CommandTool
 from agentforge.tool_loop.task import DEFAULT_ALLOWED, CommandRules
-from agentforge.tool_loop.tools.builtin import CommandTool
 from agentforge.tool_loop.workspace import ToolError, WorkspaceFolder
 
 SECRET = "the-content-of-a-file-elsewhere"

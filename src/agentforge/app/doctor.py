@@ -27,7 +27,7 @@ from agentforge.ports.sandbox import Sandbox
 from agentforge.runtime.tasks.call import is_program
 from agentforge.system.mount_points import read_mounts
 from agentforge.system.tools import ToolName, find_tool, resolve_tools, tool_environment, why_refused
-from agentforge.tool_loop.endpoint import KEYS, LOCAL, TOKEN
+from agentforge.tool_loop.task import KEYS, LOCAL, TOKEN
 
 NO_AGENT = "no agent is usable here"
 BUILT_IN = "built in"

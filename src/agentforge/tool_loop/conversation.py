@@ -20,7 +20,7 @@ from agentforge.model.json_text import NOT_JSON
 from agentforge.model.result import Decision, Usage
 from agentforge.system import files
 from agentforge.tool_loop.task import LoopOutcome, ModelTask
-from agentforge.tool_loop.tools.toolbox import Toolbox
+from agentforge.tool_loop.toolbox import Toolbox
 
 COMPLETE = "complete"
 COMPLETE_DESCRIPTION = (

@@ -55,7 +55,7 @@ from agentforge.tool_loop.task import (
     Warned,
     encode,
 )
-from agentforge.tool_loop.tools.toolbox import (
+from agentforge.tool_loop.toolbox import (
     RECORDED,
     Handler,
     InvalidSchema,

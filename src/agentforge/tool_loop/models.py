@@ -23,7 +23,7 @@ from pydantic_ai.settings import ModelSettings
 
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.tool_loop.task import Endpoint, ModelTask, TextSaid, Thinking
-from agentforge.tool_loop.tools.toolbox import ProgressReport
+from agentforge.tool_loop.toolbox import ProgressReport
 
 NO_KEY = "none"
 """Clients require a key; a server without authentication ignores it."""

@@ -25,7 +25,7 @@ def main(arguments: list[str]) -> int:
 
             return run(key)
         case ["search", query]:
-            from agentforge.tool_loop.tools.search import run_search
+            from agentforge.tool_loop.workspace import run_search
 
             return run_search(query)
     sys.stderr.write("usage: program.py run [KEY_VARIABLE] | search JSON\n")

@@ -26,9 +26,11 @@ from agentforge.ports.provider import Capabilities, Command, ExecuteRequest, Exe
 from agentforge.ports.sources import MAX_SOURCE_BYTES
 from agentforge.system import files
 from agentforge.system.named_files import read_project_file
-from agentforge.tool_loop.endpoint import ADDRESSES, KEYS, TOKEN, endpoint_of
 from agentforge.tool_loop.task import (
+    ADDRESSES,
     DEFAULT_ALLOWED,
+    KEYS,
+    TOKEN,
     Api,
     CommandRules,
     Endpoint,
@@ -38,6 +40,7 @@ from agentforge.tool_loop.task import (
     SessionBegun,
     decode,
     describe,
+    endpoint_of,
     program_argv,
 )
 

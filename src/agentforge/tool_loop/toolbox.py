@@ -13,9 +13,9 @@ from pydantic_core import SchemaValidator, core_schema
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 
+from agentforge.tool_loop.commands import CommandTool, SearchTool
 from agentforge.tool_loop.task import ModelTask, ProgressEvent, ToolAnswered, ToolCall, ToolCalled
-from agentforge.tool_loop.tools.builtin import CommandTool, FileTools, SearchTool
-from agentforge.tool_loop.workspace import ToolError, WorkspaceFolder
+from agentforge.tool_loop.workspace import FileTools, ToolError, WorkspaceFolder
 
 _PATH = {"type": "string", "description": "Relative to the workspace."}
 SHOWN_CHARACTERS = 500

@@ -1,5 +1,5 @@
-"""Which commands a model may run: those that the allow-list names, without the options that lead out of the
-workspace or start other programs.
+"""The commands that a model may run, and how they are run: those that the allow-list names, without the
+options that lead out of the workspace or start other programs.
 
 This guides a careless model. A hostile one can write any code into a test and run it; only a sandbox confines
 it.
@@ -7,11 +7,21 @@ it.
 
 import os
 import shlex
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-from agentforge.tool_loop.workspace import ToolError
+import msgspec
 
+from agentforge.system.git import git_argv, git_environment
+from agentforge.system.programs import NoExit, Program, ProgramResult, run_async
+from agentforge.tool_loop.task import CommandRules, program_argv
+from agentforge.tool_loop.workspace import SEARCH_SECONDS, ToolError, WorkspaceFolder
+
+GRACE = 2.0
+SHELL = ("sh", "-c")
+OUTPUT_BYTES = 128 * 1024
+_OPERATORS = frozenset({"|", "||", "&", "&&", ";", "<", ">", ">>", "2>", "2>&1", "<<", "|&", "&>"})
 EVERYTHING: Final = "*"
 READING: Final = frozenset({"status", "diff", "log", "show", "ls-files", "blame"})
 """Commands of git that only read; they also start no program that the repository configures."""
@@ -151,3 +161,90 @@ def _leads_out(word: str, root: str) -> bool:
         if value != os.devnull and path != root and not path.startswith(root.rstrip("/") + "/"):
             return True
     return False
+
+
+class CommandTool:
+    def __init__(self, workspace: WorkspaceFolder, rules: CommandRules, environ: Mapping[str, str]) -> None:
+        self._workspace = workspace
+        self._rules = rules
+        self._environ = environ
+
+    async def run_command(self, command: str | list[str], seconds: float | None = None) -> str:
+        argv = split_command(command, self._rules.allow)
+        named = allowed_words(argv, self._rules.allow)
+        if named is None:
+            raise ToolError(
+                f"{shlex.join(argv)}: not allowed. Allowed commands: {', '.join(self._rules.allow) or 'none'}"
+            )
+        environ = self._environ
+        if named:
+            refuse_escapes(argv, named, self._workspace.root)
+            if is_reading_git(argv):
+                argv, environ = _isolated_git(argv), git_environment(environ)
+        limit = min(seconds or self._rules.timeout, self._rules.timeout)
+        ran = await run_tool(argv, self._workspace.root, environ, limit, self._rules.output_bytes)
+        output = ran.output.rstrip()
+        ended = f"timed out after {limit:g} s" if ran.code is None else f"exit status {ran.status}"
+        return f"{output}\n[{ended}]" if output else f"[{ended}, no output]"
+
+
+def _isolated_git(argv: Sequence[str]) -> list[str]:
+    """A reading command without the repository's own programs."""
+    no_programs = ("--no-ext-diff", "--no-textconv") if argv[1] in ("diff", "log", "show", "blame") else ()
+    return [*git_argv(argv[1], *no_programs), *argv[2:]]
+
+
+async def run_tool(
+    argv: Sequence[str], cwd: str, env: Mapping[str, str], seconds: float, max_output: int
+) -> ProgramResult:
+    """Run a model's program, keeping at most `max_output` bytes of output; raises ToolError if it can't be
+    started."""
+    tool = Program(
+        tuple(argv), seconds, cwd, env, merged=True, max_output=max_output, grace=GRACE, contained=True
+    )
+    ran = await run_async(tool)
+    if ran.reason not in (None, NoExit.TIMED_OUT):
+        raise ToolError(f"{argv[0]}: {ran.problem.lower()}")
+    return ran
+
+
+def split_command(command: str | Sequence[str], allow: Sequence[str]) -> list[str]:
+    """Split a line as a shell would; shell operators require that a shell is allowed."""
+    if not isinstance(command, str):
+        return _checked([str(word) for word in command])
+    try:
+        split = shlex.split(command)
+    except ValueError as error:
+        raise ToolError(f"can't parse the command: {error}") from error
+    if not any(word in _OPERATORS for word in split):
+        return _checked(split)
+    by_shell = [*SHELL, command]
+    if allowed_words(by_shell, allow) is not None:
+        return _checked(by_shell)
+    raise ToolError(
+        "no shell is available: pass one program with its arguments, and run several commands one by one"
+    )
+
+
+def _checked(argv: list[str]) -> list[str]:
+    if not argv or not argv[0]:
+        raise ToolError("the command is empty")
+    if any("\0" in word for word in argv):
+        raise ToolError("a command can't contain a null character")
+    return argv
+
+
+class SearchTool:
+    def __init__(self, workspace: WorkspaceFolder, environ: Mapping[str, str]) -> None:
+        self._root = workspace.root
+        self._environ = environ
+
+    async def search_code(self, pattern: str, path: str = ".", files: str = "*") -> str:
+        query = msgspec.json.encode([self._root, pattern, path, files]).decode()
+        argv = program_argv(sys.executable, "search", query)
+        ran = await run_tool(argv, self._root, self._environ, SEARCH_SECONDS + 5, OUTPUT_BYTES)
+        if ran.code is None:
+            raise ToolError("the search timed out: use a simpler pattern or a narrower path")
+        if ran.code:
+            raise ToolError(ran.output.strip() or "the search failed")
+        return ran.output.rstrip("\n")
