@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from agentforge.definition.compiler import PipelineSource as PipelineSource
     from agentforge.definition.resolve import Available as Available
     from agentforge.definition.yaml.parser import SourceText as SourceText
-    from agentforge.engine.rehearsal.course import Difference as Difference
-    from agentforge.engine.rehearsal.course import Rehearsal as Rehearsal
+    from agentforge.engine.rehearsal.rehearse import Difference as Difference
+    from agentforge.engine.rehearsal.rehearse import Rehearsal as Rehearsal
     from agentforge.legacy.migration import Finding as Finding
     from agentforge.legacy.migration import Migration as Migration
     from agentforge.model import cassette as cassette
@@ -120,7 +120,6 @@ if TYPE_CHECKING:
     from agentforge.model.state import Spending as Spending
     from agentforge.model.state import Waiver as Waiver
     from agentforge.model.status import RunStatus as RunStatus
-    from agentforge.ports.clock import Clock as Clock
     from agentforge.ports.event_log import BufferHealth as BufferHealth
     from agentforge.ports.event_log import Damage as Damage
     from agentforge.ports.event_log import EventLog as EventLog
@@ -129,6 +128,7 @@ if TYPE_CHECKING:
     from agentforge.ports.event_log import LogWriter as LogWriter
     from agentforge.ports.event_log import ShellLines as ShellLines
     from agentforge.ports.event_log import TornTail as TornTail
+    from agentforge.ports.host import Clock as Clock
     from agentforge.ports.provider import Capabilities as Capabilities
     from agentforge.ports.provider import Provider as Provider
     from agentforge.runtime.supervision import SupervisorLimits as SupervisorLimits

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from agentforge.ports.process import Processes
+from agentforge.ports.host import Processes
 
 SECONDS = 60.0
 NOBODY = "AGENTFORGE_ATTEMPT=nobody has this one"

@@ -8,7 +8,7 @@ from tests.security.trapped_repository import ENVIRON
 from agentforge.adapters.host.git_trees import GitTrees
 from agentforge.adapters.host.tree_scan import ScannedTrees, TreeLimits
 from agentforge.model.secrets import Redactor
-from agentforge.ports.tree import TakenTree, is_tree_id
+from agentforge.ports.host import TakenTree, is_tree_id
 
 
 class Repository:

@@ -12,7 +12,7 @@ from tests.security.trapped_repository import ENVIRON
 from agentforge.adapters.host.git_trees import GitTrees
 from agentforge.adapters.host.tree_scan import FolderTrees, TreeLimits
 from agentforge.model.secrets import Redactor
-from agentforge.ports.tree import NoTree, TakenTree
+from agentforge.ports.host import NoTree, TakenTree
 
 LIMITS = TreeLimits()
 

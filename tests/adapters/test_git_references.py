@@ -11,7 +11,7 @@ from tests.security.trapped_repository import ENVIRON
 from agentforge.adapters.host.git_references import drop_references, reference_name
 from agentforge.adapters.host.git_trees import GitTrees
 from agentforge.model.secrets import Redactor
-from agentforge.ports.tree import KeptTree, NoTree
+from agentforge.ports.host import KeptTree, NoTree
 
 
 def kept(trees: GitTrees, tree: str, name: str = "run/1") -> str:

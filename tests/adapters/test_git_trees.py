@@ -14,7 +14,7 @@ from agentforge.adapters.host.git_objects import GitObjects
 from agentforge.adapters.host.git_trees import GitTrees
 from agentforge.adapters.host.tree_scan import TreeLimits
 from agentforge.model.secrets import Redactor
-from agentforge.ports.tree import NoTree, TakenTree
+from agentforge.ports.host import NoTree, TakenTree
 
 
 def test_the_id_is_that_of_git_and_git_notices_nothing(repository: Repository) -> None:

@@ -15,7 +15,7 @@ from agentforge.adapters.host.git_trees import GitTrees
 from agentforge.adapters.host.known_files import load_known, save_known
 from agentforge.adapters.host.tree_scan import TreeLimits
 from agentforge.model.secrets import Redactor
-from agentforge.ports.tree import KeptTree
+from agentforge.ports.host import KeptTree
 from agentforge.runtime.state_folder import StateFolder
 
 LIMITS = TreeLimits(known_from=1)

@@ -19,7 +19,7 @@ from tests.adapters.processes_contract import ProcessesContract
 
 import agentforge.runtime
 from agentforge.adapters.processes.local import LinuxProcesses
-from agentforge.ports.process import Identity, Processes
+from agentforge.ports.host import Identity, Processes
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="platform: needs /proc"),

@@ -15,7 +15,7 @@ import pytest
 
 from agentforge.adapters.processes.local import MacProcesses, ask_system
 from agentforge.model.errors import AgentForgeError
-from agentforge.ports.process import Identity
+from agentforge.ports.host import Identity
 
 BOOT = "5E6FFEBE-0000-4000-8000-000000000001"
 START = "Sun Nov 15 06:11:02 2026"

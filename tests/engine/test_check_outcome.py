@@ -6,7 +6,7 @@ import pytest
 
 from agentforge.engine.checks.junit import MAX_DEPTH, MAX_NAMES, MAX_REPORT_BYTES, MAX_TAG_BYTES, read_junit
 from agentforge.engine.checks.outcome import ReadCheck, UnreadReport, read_check
-from agentforge.engine.checks.parser import MAX_READ_FAILURES
+from agentforge.engine.checks.output import MAX_READ_FAILURES
 from agentforge.model.check import (
     MAX_KEPT_FAILURES,
     CheckCounts,

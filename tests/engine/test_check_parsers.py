@@ -12,10 +12,8 @@ from tests.engine.test_check_outcome import RECORDED
 from tests.sampling import heavy
 
 from agentforge.engine.checks.junit import read_junit
-from agentforge.engine.checks.lint_lines import read_lines
 from agentforge.engine.checks.outcome import read_check
-from agentforge.engine.checks.parser import CheckReading
-from agentforge.engine.checks.pytest_output import read_pytest
+from agentforge.engine.checks.output import CheckReading, read_lines, read_pytest
 from agentforge.model.check import MAX_KEPT_FAILURES, CheckEnd, CheckExpectation, CheckParser
 
 PARSERS: dict[str, Callable[[bytes], CheckReading]] = {

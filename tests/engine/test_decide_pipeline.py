@@ -7,7 +7,7 @@ import pytest
 from tests.engine.plans import plan_of, stage
 from tests.engine.playbook import Play, play
 
-from agentforge.engine.decide.routes import DEFAULT_CYCLES
+from agentforge.engine.decide.checks import DEFAULT_CYCLES
 from agentforge.engine.evolve.run import evolve
 from agentforge.model import facts as f
 from agentforge.model.check import Check

@@ -11,7 +11,7 @@ from tests.engine.plans import block, event, nested, plan_of, stage
 from tests.engine.playbook import Play, play, refold
 
 from agentforge.engine.decide.run import decide
-from agentforge.engine.node_identity import NodeKey, NodeKeys, parse_key, recorded_key
+from agentforge.engine.nodes import NodeKey, NodeKeys, parse_key, recorded_key
 from agentforge.engine.rehearsal.rehearse import rehearse
 from agentforge.engine.replan import plan_change
 from agentforge.model import facts as f

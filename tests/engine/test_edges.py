@@ -8,15 +8,13 @@ from tests.engine.plans import NOON, event, nested, plan_of, stage, started
 from tests.engine.playbook import Play
 
 from agentforge.engine.decide.failure import choose_in_chain
-from agentforge.engine.decide.flight import in_flight
+from agentforge.engine.decide.task_kinds import in_flight
 from agentforge.engine.evolve.run import evolve
 from agentforge.engine.legal import refuse_illegal
-from agentforge.engine.node_identity import NodeKeys
-from agentforge.engine.node_order import next_node
+from agentforge.engine.nodes import NodeKeys, next_node
 from agentforge.engine.normalise import normalise_returned
-from agentforge.engine.rehearsal.course import step_of_fact, step_of_work
 from agentforge.engine.rehearsal.outcomes import Answers
-from agentforge.engine.rehearsal.rehearsed_run import RehearsedRun
+from agentforge.engine.rehearsal.rehearsed_run import RehearsedRun, step_of_fact, step_of_work
 from agentforge.engine.replan import plan_change
 from agentforge.engine.retry import attempts_allowed
 from agentforge.model import facts as f

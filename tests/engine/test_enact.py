@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from tests.engine.plans import block, nested, plan_of, stage
 
-from agentforge.engine.rehearsal.enact import enact
 from agentforge.engine.rehearsal.rehearse import rehearse
+from agentforge.engine.rehearsal.rehearsed_run import enact
 from agentforge.model.cassette import Exchange, ExchangeOutcome
 from agentforge.model.course import CourseStep
 from agentforge.model.plan import Judgment, Plan, Queue

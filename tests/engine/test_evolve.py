@@ -10,10 +10,10 @@ from tests.engine.plans import NOON, RUN_ID, block, event, plan_of, stage, start
 from tests.engine.playbook import play
 
 from agentforge.engine.decide.run import decide
-from agentforge.engine.evolve.attempt import after_failure
 from agentforge.engine.evolve.checks import checks_on_resume
 from agentforge.engine.evolve.hooks import resumed
 from agentforge.engine.evolve.run import MAX_CONTROLS, evolve
+from agentforge.engine.evolve.task import after_failure
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.errors import LogCorrupt

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.engine.plans import block, nested, plan_of, stage
 
-from agentforge.engine.node_order import first_node, next_node
+from agentforge.engine.nodes import first_node, next_node
 from agentforge.model.cursor import Destination
 from agentforge.model.plan import NestedNode, Node, Plan
 

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from tests.engine.test_normalise import JSON, QUESTIONS, failure_of, result_of, status_of
 
-from agentforge.engine.normalise import normalise_result, normalise_returned
-from agentforge.engine.questions import (
+from agentforge.engine.claims import (
     MAX_OPTION_CHARS,
     MAX_OPTIONS,
     MAX_QUESTION_CHARS,
     MAX_QUESTIONS,
     words_of,
 )
+from agentforge.engine.normalise import normalise_result, normalise_returned
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.result import AgentQuestion, Decision, Result
 

@@ -9,8 +9,7 @@ from tests.engine.any_run import PLANS, any_run
 from tests.engine.plans import block, event, nested, plan_of, stage
 from tests.engine.playbook import Play, play
 
-from agentforge.engine.rehearsal.course import Rehearsal
-from agentforge.engine.rehearsal.rehearse import rehearse
+from agentforge.engine.rehearsal.rehearse import Rehearsal, rehearse
 from agentforge.engine.replan import plan_change
 from agentforge.model import facts as f
 from agentforge.model.course import CourseStep

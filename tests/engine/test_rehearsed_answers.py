@@ -7,10 +7,10 @@ from tests.engine.plans import NOON, block, plan_of, stage
 from tests.engine.playbook import FACTS_BY_VERB, Play
 from tests.engine.test_enact import DONE, work
 
-from agentforge.engine.node_identity import NodeKey
-from agentforge.engine.rehearsal.enact import enact, reply_of
+from agentforge.engine.nodes import NodeKey
 from agentforge.engine.rehearsal.outcomes import Answers, attempt_of
 from agentforge.engine.rehearsal.rehearse import rehearse
+from agentforge.engine.rehearsal.rehearsed_run import enact, reply_of
 from agentforge.model import facts as f
 from agentforge.model.cassette import Exchange, ExchangeOutcome, RecordedAnswer
 from agentforge.model.course import CourseStep

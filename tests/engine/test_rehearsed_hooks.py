@@ -8,12 +8,10 @@ from tests.engine.plans import NOON, block, plan_of, stage
 from tests.engine.test_enact import work
 
 from agentforge.engine.evolve.run import evolve
-from agentforge.engine.node_identity import NodeKey, parse_key
-from agentforge.engine.rehearsal.course import step_of_fact
-from agentforge.engine.rehearsal.enact import enact
+from agentforge.engine.nodes import NodeKey, parse_key
 from agentforge.engine.rehearsal.outcomes import Answers
 from agentforge.engine.rehearsal.rehearse import rehearse
-from agentforge.engine.rehearsal.rehearsed_run import RehearsedRun
+from agentforge.engine.rehearsal.rehearsed_run import RehearsedRun, enact, step_of_fact
 from agentforge.model import facts as f
 from agentforge.model.cassette import Exchange, ExchangeOutcome, RecordedAnswer, RecordedHook
 from agentforge.model.course import CourseStep

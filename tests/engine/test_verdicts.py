@@ -8,8 +8,8 @@ import pytest
 from msgspec import UNSET
 from tests.engine.plans import stage
 
+from agentforge.engine.claims import allowed_by
 from agentforge.engine.normalise import normalise_result, normalise_returned
-from agentforge.engine.verdicts import allowed_by
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.plan import Route
 from agentforge.model.result import Result

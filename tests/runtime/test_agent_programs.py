@@ -14,7 +14,7 @@ from tests.sdk.projects import eventually as soon
 from tests.sdk.projects import iteration_dir, load, pipeline, run, types
 
 from agentforge.model.status import RunStatus
-from agentforge.ports.clock import Clock
+from agentforge.ports.host import Clock
 from agentforge.testing import FakeClock
 from agentforge.testing.clock_contract import ClockContract
 from agentforge.views.results import RunResult

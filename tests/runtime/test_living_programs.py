@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from tests.engine.plans import NOON, event, plan_of, stage, started
 
 from agentforge.app.runs.lock_folder import locked_sessions
-from agentforge.engine.decide.flight import in_flight
+from agentforge.engine.decide.task_kinds import in_flight
 from agentforge.engine.evolve.run import evolve
 from agentforge.model.check import Check
 from agentforge.model.cursor import Cursor

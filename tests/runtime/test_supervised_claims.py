@@ -12,7 +12,7 @@ import pytest
 from tests.adapters.processes_contract import ProcessesContract
 
 from agentforge.model.layout import AttemptLayout
-from agentforge.ports.process import Identity
+from agentforge.ports.host import Identity
 from agentforge.ports.provider import Command
 from agentforge.runtime.attempt_folder import is_foreign, make_folder, read_claim
 from agentforge.runtime.left_files import leave

@@ -11,7 +11,7 @@ from agentforge.adapters.host.tree_scan import FolderTrees, TreeLimits
 from agentforge.model import facts as f
 from agentforge.model.failure import FailureKind
 from agentforge.model.secrets import Redactor
-from agentforge.ports.tree import NoTree, TakenTree
+from agentforge.ports.host import NoTree, TakenTree
 from agentforge.runtime.tasks.tree_record import FRESH_SECONDS, TreeRecord
 from agentforge.testing import FakeClock
 

@@ -12,8 +12,8 @@ from tests.sdk.blocks import block, inner
 from tests.sdk.projects import ENVIRON, node, pipeline, run, run_dir
 
 from agentforge.adapters.providers.command import CommandProvider
-from agentforge.engine.rehearsal.enact import enact
 from agentforge.engine.rehearsal.rehearse import rehearse
+from agentforge.engine.rehearsal.rehearsed_run import enact
 from agentforge.model.cassette import Cassette, Sleep, WriteFile, parse_cassette
 from agentforge.model.course import CourseStep
 from agentforge.model.errors import InvalidRequest

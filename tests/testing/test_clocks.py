@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from agentforge.adapters.host.clock import SystemClock
-from agentforge.ports.clock import Clock
+from agentforge.ports.host import Clock
 from agentforge.testing import FakeClock
 from agentforge.testing.clock_contract import ClockContract, wait
 from agentforge.testing.fake_clock import NOON

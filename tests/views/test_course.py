@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentforge.engine.rehearsal.course import Difference, Rehearsal
+from agentforge.engine.rehearsal.rehearse import Difference, Rehearsal
 from agentforge.model.course import CourseStep, CourseStepKind
 from agentforge.views.lines.course import _PHRASES, course_lines, describe_difference
 

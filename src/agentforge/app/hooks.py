@@ -20,7 +20,7 @@ from agentforge.model.plan_limits import MAX_HOOKS, MAX_SECONDS, MAX_YAML_HOOKS
 from agentforge.model.session_name import session_argument
 from agentforge.model.state import RunSettings
 from agentforge.model.task import HookTask
-from agentforge.ports.clock import Clock
+from agentforge.ports.host import Clock
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.played_hooks import PlayedHooks
 from agentforge.runtime.tasks.call import Calls, TaskContext

@@ -12,11 +12,9 @@ if TYPE_CHECKING:
     from agentforge.model.layout import RunLayout
     from agentforge.model.plan import Plan
     from agentforge.model.secrets import Redactor
-    from agentforge.ports.clock import Clock
-    from agentforge.ports.process import Processes
+    from agentforge.ports.host import Clock, Processes, Trees, Workspace
     from agentforge.ports.sandbox import Sandbox
     from agentforge.ports.sources import Sources
-    from agentforge.ports.tree import Trees, Workspace
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SUPERVISOR = os.path.join(PACKAGE, "runtime", "supervisor.py")

@@ -10,8 +10,7 @@ import msgspec
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from agentforge.engine.questions import asked_questions
-from agentforge.engine.verdicts import AllowedVerdicts, claimed_verdict
+from agentforge.engine.claims import AllowedVerdicts, asked_questions, claimed_verdict
 from agentforge.model.facts import JudgeResult
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.result import Artifacts, Decision, JSONObject, Result, Signals, WorkReport

@@ -6,8 +6,7 @@ whose current node was removed can't continue with the new plan; that is an erro
 
 from collections.abc import Iterator
 
-from agentforge.engine.node_identity import key_of
-from agentforge.engine.node_order import first_node, is_of_round, next_node
+from agentforge.engine.nodes import first_node, is_of_round, key_of, next_node
 from agentforge.model import facts as f
 from agentforge.model.cursor import Destination
 from agentforge.model.errors import IllegalMove

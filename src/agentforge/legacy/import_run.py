@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from agentforge.adapters.log.jsonl_log import JsonlLog
 from agentforge.definition.compiler import compile_stage, compile_text
-from agentforge.engine.node_order import first_node
+from agentforge.engine.nodes import first_node
 from agentforge.legacy.shell_run import is_shell_run, loop_maximum, read_json, reconstructed_plan
 from agentforge.model import facts as f
 from agentforge.model.errors import InvalidRequest

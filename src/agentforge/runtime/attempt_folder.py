@@ -15,7 +15,7 @@ from agentforge.model.layout import AttemptLayout
 from agentforge.model.plan import ProviderChoice
 from agentforge.model.result import Usage
 from agentforge.model.task import MARK
-from agentforge.ports.process import Identity
+from agentforge.ports.host import Identity
 from agentforge.ports.provider import Exit
 from agentforge.runtime.left_files import Refuse
 from agentforge.system import files

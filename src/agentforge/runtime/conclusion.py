@@ -14,8 +14,8 @@ from zlib import crc32
 from msgspec import Struct
 from msgspec.structs import replace
 
+from agentforge.engine.claims import allowed_by
 from agentforge.engine.normalise import clean_output, normalise_result, normalise_returned
-from agentforge.engine.verdicts import allowed_by
 from agentforge.model import facts as f
 from agentforge.model.errors import StorageFailed, UnusableFile
 from agentforge.model.failure import Failure, FailureKind, short_message

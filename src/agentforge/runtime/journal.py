@@ -18,8 +18,8 @@ from agentforge.model.event import Event
 from agentforge.model.facts import AnyFact, SessionStarted
 from agentforge.model.plan import Plan
 from agentforge.model.state import MAX_NOTES_BYTES, RunState
-from agentforge.ports.clock import Clock
 from agentforge.ports.event_log import Head, LogWriter
+from agentforge.ports.host import Clock
 from agentforge.views.run_model import RunModel, fold_events
 
 log = logging.getLogger("agentforge.run")

@@ -12,7 +12,7 @@ from contextlib import suppress
 from agentforge.model.errors import RunActive, StorageFailed
 from agentforge.model.layout import AttemptLayout
 from agentforge.model.task import MARK
-from agentforge.ports.process import Identity, Processes
+from agentforge.ports.host import Identity, Processes
 from agentforge.runtime.attempt_folder import Claim, any_claim, folder_marks, read_exit
 from agentforge.system import files
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 
 from msgspec.structs import replace
 
-from agentforge.engine.node_identity import recorded_key
-from agentforge.engine.rehearsal.enact import outcome_of
+from agentforge.engine.nodes import recorded_key
+from agentforge.engine.rehearsal.rehearsed_run import outcome_of
 from agentforge.model import facts as f
 from agentforge.model.cassette import Cassette, Exchange
 from agentforge.model.hook import CALL_POINTS

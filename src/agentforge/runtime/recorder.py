@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.engine.evolve.hooks import BY as BY_HOOK
-from agentforge.engine.node_identity import recorded_key
+from agentforge.engine.nodes import recorded_key
 from agentforge.engine.normalise import clean_output
 from agentforge.engine.rehearsal.outcomes import attempt_of
 from agentforge.model import facts as f
@@ -53,8 +53,8 @@ from agentforge.model.protected_names import protected_step
 from agentforge.model.secrets import Redactor
 from agentforge.model.state import Waiver
 from agentforge.model.task import CheckTask, HookTask, JudgeTask, QueueTask, StartedTask
+from agentforge.ports.host import Stamp, Workspace
 from agentforge.ports.provider import ExecuteResult
-from agentforge.ports.tree import Stamp, Workspace
 from agentforge.runtime.conclusion import Attempted
 from agentforge.system import files
 

@@ -11,12 +11,12 @@ from collections.abc import Callable
 import msgspec
 from msgspec import Struct
 
-from agentforge.engine.decide.flight import in_flight
+from agentforge.engine.decide.task_kinds import in_flight
 from agentforge.model.layout import AttemptLayout, RunLayout
 from agentforge.model.plan import Plan
 from agentforge.model.secrets import spellings
 from agentforge.model.state import RunState
-from agentforge.ports.process import Processes
+from agentforge.ports.host import Processes
 from agentforge.ports.provider import Command
 from agentforge.runtime.attempt_folder import (
     Claim,

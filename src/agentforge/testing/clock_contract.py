@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import pytest
 
-from agentforge.ports.clock import Clock
+from agentforge.ports.host import Clock
 
 SECONDS = 0.05
 """How long a wait is, where it may take real time."""

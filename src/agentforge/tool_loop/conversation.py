@@ -13,7 +13,7 @@ from msgspec import Struct
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, repair_messages
 from pydantic_ai.usage import RunUsage
 
-from agentforge.engine.questions import MAX_QUESTIONS
+from agentforge.engine.claims import MAX_QUESTIONS
 from agentforge.model.errors import StorageFailed
 from agentforge.model.failure import Failure
 from agentforge.model.json_text import NOT_JSON

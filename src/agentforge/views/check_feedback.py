@@ -6,7 +6,7 @@ from typing import Final
 from msgspec import Struct
 
 from agentforge.engine.checks.feedback import END_OF_OUTPUT, FEEDBACK_ROOM, end_of, size
-from agentforge.engine.checks.parser import output_lines
+from agentforge.engine.checks.output import output_lines
 from agentforge.model.check import CheckOutcome
 from agentforge.views.text import one_line
 

@@ -5,8 +5,15 @@ from typing import Literal
 
 from msgspec import Struct
 
-from agentforge.engine.decide.checks import FAIL, PASS, REJECT
-from agentforge.engine.decide.routes import DEFAULT_CLUSTER, DEFAULT_CYCLES, DEFAULT_NO_PROGRESS, cycle_limits
+from agentforge.engine.decide.checks import (
+    DEFAULT_CLUSTER,
+    DEFAULT_CYCLES,
+    DEFAULT_NO_PROGRESS,
+    FAIL,
+    PASS,
+    REJECT,
+    cycle_limits,
+)
 from agentforge.model.check import Check
 from agentforge.model.condition import condition_text
 from agentforge.model.hook import POINTS, STAGE_POINTS, HookAction, HookPoint

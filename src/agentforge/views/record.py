@@ -19,7 +19,7 @@ from agentforge.model.event import Event
 from agentforge.model.hook import HookPoint
 from agentforge.model.place import place_of
 from agentforge.model.request import Request
-from agentforge.ports.tree import is_tree_id
+from agentforge.ports.host import is_tree_id
 from agentforge.views.deliveries import Delivery, HookTry, TryFact, begun_delivery, delivered
 from agentforge.views.hook_calls import asks_about_hook
 from agentforge.views.run_model import RunModel

@@ -5,7 +5,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from agentforge.engine.node_order import is_of_round
+from agentforge.engine.nodes import is_of_round
 from agentforge.model.cursor import Destination
 from agentforge.model.plan import ParallelNode, Plan, StageNode, Step
 from agentforge.model.state import (

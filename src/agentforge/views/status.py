@@ -5,7 +5,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from agentforge.engine.node_order import siblings
+from agentforge.engine.nodes import siblings
 from agentforge.model.failure import StopReason
 from agentforge.model.plan import Mode, Plan, ProviderChoice, StageNode, Step
 from agentforge.model.request import Request

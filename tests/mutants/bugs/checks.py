@@ -54,7 +54,7 @@ BUGS = (
         OUTCOME,
     ),
     Bug(
-        "agentforge.engine.checks.lint_lines",
+        "agentforge.engine.checks.output",
         "notes are failures",
         "_add",
         "severity in _NOTES",
@@ -62,7 +62,7 @@ BUGS = (
         OUTCOME,
     ),
     Bug(
-        "agentforge.engine.checks.pytest_output",
+        "agentforge.engine.checks.output",
         "failures that are only counted are none",
         "_Summary.reading",
         "counts.failed + counts.errors and (not self._failures.count)",
@@ -70,7 +70,7 @@ BUGS = (
         OUTCOME,
     ),
     Bug(
-        "agentforge.engine.checks.pytest_output",
+        "agentforge.engine.checks.output",
         "what a test printed counts as the counts of pytest",
         "_Summary.add",
         "(True, FailureList(self._hide), 0, None)",

@@ -11,15 +11,15 @@ STATE = "agentforge.model.state"
 STAGE_AT = "agentforge.engine.decide.stage_at"
 EVOLVE = "agentforge.engine.evolve.run"
 OF_SESSION = "agentforge.engine.evolve.session"
-OF_ATTEMPT = "agentforge.engine.evolve.attempt"
+OF_ATTEMPT = "agentforge.engine.evolve.task"
 OF_BLOCK = "agentforge.engine.evolve.block"
 OF_STAGE = "agentforge.engine.evolve.stage"
 LEGAL = "agentforge.engine.legal"
 REQUESTS = "agentforge.engine.decide.requests"
-NODE_ORDER = "agentforge.engine.node_order"
+NODE_ORDER = "agentforge.engine.nodes"
 TERMINATION = "agentforge.engine.decide.termination"
 NORMALISE = "agentforge.engine.normalise"
-QUESTIONS = "agentforge.engine.questions"
+QUESTIONS = "agentforge.engine.claims"
 REHEARSED = "agentforge.engine.rehearsal.rehearsed_run"
 
 BUGS = (
@@ -52,7 +52,7 @@ BUGS = (
         "(facts := [ends for task in tasks if (ends := ended(task, stop.reason))])",
     ),
     Bug(
-        "agentforge.engine.decide.flight",
+        "agentforge.engine.decide.task_kinds",
         "an agent that is already being stopped is stopped again",
         "ended",
         "task.ending or ending is None",

@@ -12,7 +12,7 @@ RETRY = ("tests/engine/test_decide_retry.py",)
 GRAPH = ("tests/views/test_graph.py",)
 CHECKS = "agentforge.engine.decide.checks"
 OF_CHECKS = "agentforge.engine.evolve.checks"
-DECIDED = "agentforge.engine.decide.routes"
+DECIDED = "agentforge.engine.decide.checks"
 
 BUGS = (
     Bug(

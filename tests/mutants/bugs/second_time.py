@@ -137,7 +137,7 @@ BUGS = (
         ("tests/engine/test_check_signature.py",),
     ),
     Bug(
-        "agentforge.engine.checks.lint_lines",
+        "agentforge.engine.checks.output",
         "a warning with its rule in brackets is an error",
         "_severity",
         "rest[:1] not in (':', '[')",
@@ -385,7 +385,7 @@ BUGS = (
         ("tests/runtime/test_journal.py",),
     ),
     Bug(
-        "agentforge.engine.checks.pytest_output",
+        "agentforge.engine.checks.output",
         "failures of a run of pytest inside a test count as those of the check",
         "_Summary.add",
         "self._listed, self._failures, self._failed, self._counts = (True, FailureList(self._hide), 0, None)",

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from agentforge.adapters.host.tree_scan import TooMuch
-from agentforge.ports.tree import NoTree
+from agentforge.ports.host import NoTree
 from agentforge.system.git import git_program
 from agentforge.system.programs import NoExit, ProgramResult, run
 

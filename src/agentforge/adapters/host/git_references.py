@@ -18,7 +18,7 @@ from agentforge.adapters.host.git_call import call_git
 from agentforge.adapters.host.git_objects import GitObjects
 from agentforge.adapters.host.tree_scan import TooMuch
 from agentforge.model.errors import StorageFailed
-from agentforge.ports.tree import KeptTree, NoTree
+from agentforge.ports.host import KeptTree, NoTree
 from agentforge.system import files
 from agentforge.system.programs import ProgramResult
 

@@ -43,7 +43,7 @@ from agentforge.adapters.host.tree_scan import (
 )
 from agentforge.model.errors import StorageFailed
 from agentforge.model.secrets import Redactor
-from agentforge.ports.tree import KeptTree, NoTree, TakenTree, is_tree_id
+from agentforge.ports.host import KeptTree, NoTree, TakenTree, is_tree_id
 from agentforge.system import files
 from agentforge.system.programs import ProgramResult
 

@@ -15,7 +15,7 @@ from agentforge.adapters.host.git_objects import GitObjects
 from agentforge.adapters.host.tree_scan import HashedFile
 from agentforge.model.errors import StorageFailed
 from agentforge.model.json_text import NOT_JSON
-from agentforge.ports.tree import TakenTree
+from agentforge.ports.host import TakenTree
 from agentforge.system import files
 
 MAX_BYTES = 64 * 1024 * 1024

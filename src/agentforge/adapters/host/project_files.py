@@ -10,9 +10,8 @@ from pathlib import Path
 
 from agentforge.adapters.host.clock import SystemClock
 from agentforge.model.errors import StorageFailed
-from agentforge.ports.clock import Clock
+from agentforge.ports.host import Clock, Stamp
 from agentforge.ports.sources import MAX_INPUTS, MAX_SOURCE_BYTES
-from agentforge.ports.tree import Stamp
 from agentforge.system import files
 from agentforge.system.confined import ConfinedFolder
 from agentforge.system.file_search import MAX_ENTRIES, FileSearch, TooManyEntries

@@ -18,7 +18,7 @@ from agentforge.adapters.host.project_files import OURS
 from agentforge.model.errors import StorageFailed
 from agentforge.model.layout import OUTBOX
 from agentforge.model.secrets import Redactor
-from agentforge.ports.tree import KeptTree, NoTree, Stamp, TakenTree, is_tree_id
+from agentforge.ports.host import KeptTree, NoTree, Stamp, TakenTree, is_tree_id
 from agentforge.system import files
 from agentforge.system.confined import ConfinedFolder
 from agentforge.system.file_search import FileSearch, TooManyEntries

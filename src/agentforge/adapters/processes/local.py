@@ -16,7 +16,7 @@ from pathlib import Path
 
 from agentforge.adapters.processes.marked_tree import MarkedTree, ProcessRow
 from agentforge.model.errors import AgentForgeError
-from agentforge.ports.process import Identity, Processes
+from agentforge.ports.host import Identity, Processes
 from agentforge.system.programs import Program, run
 
 # How it works. An agent must outlive its engine, so that a killed engine costs no work, and must not outlive

@@ -22,7 +22,7 @@ from agentforge.model.hook import OnFailure
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import Plan
 from agentforge.model.run_options import Argument
-from agentforge.ports.clock import Clock
+from agentforge.ports.host import Clock
 from agentforge.ports.provider import Provider
 from agentforge.runtime.confinement import Confiner
 from agentforge.runtime.driver import Driver, Performers

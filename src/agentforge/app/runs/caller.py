@@ -11,7 +11,7 @@ from agentforge.model.request import Request
 from agentforge.model.state import MACHINE_SHUTDOWN, RunState
 from agentforge.model.status import RunStatus
 from agentforge.model.task import MARK
-from agentforge.ports.process import Processes
+from agentforge.ports.host import Processes
 
 DECISIONS = {
     "accept_damage": "continue a run without the damaged lines of its log",

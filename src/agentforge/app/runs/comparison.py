@@ -12,7 +12,7 @@ from agentforge.adapters.host.git_trees import GitTrees
 from agentforge.app.redaction import environment_redactor
 from agentforge.model.errors import InvalidRequest
 from agentforge.model.file_change import ChangeKind, Changes, FileChange
-from agentforge.ports.tree import NoTree
+from agentforge.ports.host import NoTree
 from agentforge.system.git import MAX_MEMORY, git_program, object_program
 from agentforge.system.programs import NoExit, ProgramResult, run
 

@@ -16,9 +16,8 @@ from agentforge.app.wiring import sources_of
 from agentforge.model import facts as f
 from agentforge.model.errors import LogCorrupt
 from agentforge.model.session_name import session_argument
-from agentforge.ports.clock import Clock
 from agentforge.ports.event_log import Damage
-from agentforge.ports.process import Processes
+from agentforge.ports.host import Clock, Processes
 from agentforge.ports.sources import Sources
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.state_folder import HeadKeeper

@@ -33,8 +33,7 @@ from agentforge.model.errors import (
 from agentforge.model.layout import lock_file
 from agentforge.model.session_name import session_argument, session_name
 from agentforge.model.status import RunStatus, status_text
-from agentforge.ports.clock import Clock
-from agentforge.ports.process import Processes
+from agentforge.ports.host import Clock, Processes
 from agentforge.runtime.drafts import remove_run_drafts
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.state_folder import HeadKeeper

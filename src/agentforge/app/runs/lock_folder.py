@@ -17,7 +17,7 @@ from agentforge.model.failure import StopReason
 from agentforge.model.json_text import NOT_JSON
 from agentforge.model.layout import lock_file, locks_dir, runs_dir, stop_reason_file
 from agentforge.model.session_name import session_name
-from agentforge.ports.process import Identity, Processes
+from agentforge.ports.host import Identity, Processes
 from agentforge.system import files
 from agentforge.system.folders import drafted
 

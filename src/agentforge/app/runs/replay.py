@@ -20,11 +20,10 @@ from agentforge.app.wiring import workspace_of
 from agentforge.definition.compiler import Compiled, PipelineSource
 from agentforge.definition.yaml.parser import SourceText
 from agentforge.engine.legal import refuse_shell_run
-from agentforge.engine.node_identity import NodeKeys
-from agentforge.engine.rehearsal.course import Rehearsal
-from agentforge.engine.rehearsal.enact import enact, reply_of
+from agentforge.engine.nodes import NodeKeys
 from agentforge.engine.rehearsal.outcomes import Answers
-from agentforge.engine.rehearsal.rehearse import rehearse
+from agentforge.engine.rehearsal.rehearse import Rehearsal, rehearse
+from agentforge.engine.rehearsal.rehearsed_run import enact, reply_of
 from agentforge.model.cassette import FORMAT, VERSION, Cassette, Header, WriteFile
 from agentforge.model.errors import InvalidRequest
 from agentforge.model.event import Event

@@ -1,7 +1,7 @@
 """Reads what the program of a check left: its exit status, its output and its report.
 
 - `outcome`: one outcome from all of them, by the check's parser and expectation.
-- `junit`, `pytest_output`, `lint_lines`: the parsers. Their input comes from programs that agents can change:
+- `junit`, `output`: the parsers. Their input comes from programs that agents can change:
   they raise nothing, take linear time, and keep a bounded number of failures.
 - `signature`: recognises the same failure in another run.
 """

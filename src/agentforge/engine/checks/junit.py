@@ -7,7 +7,7 @@ and the number of different names: the parser needs many times the memory that t
 from typing import Final
 from xml.parsers import expat
 
-from agentforge.engine.checks.parser import CheckReading, FailureList, Hide
+from agentforge.engine.checks.output import CheckReading, FailureList, Hide
 from agentforge.engine.checks.signature import MAX_MESSAGE_CHARS
 from agentforge.model.check import CheckCounts
 

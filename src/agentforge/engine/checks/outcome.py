@@ -14,9 +14,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.engine.checks.junit import read_junit, unreadable_report
-from agentforge.engine.checks.lint_lines import read_lines
-from agentforge.engine.checks.parser import CheckReading, FailureList, Hide, last_line
-from agentforge.engine.checks.pytest_output import read_pytest
+from agentforge.engine.checks.output import (
+    CheckReading,
+    FailureList,
+    Hide,
+    last_line,
+    read_lines,
+    read_pytest,
+)
 from agentforge.model.check import (
     MAX_KEPT_FAILURES,
     CheckCounts,

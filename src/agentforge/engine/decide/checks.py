@@ -1,14 +1,23 @@
-"""Gates that run checks, and what a stage concludes from them.
+"""Gates that run checks, what a stage concludes from them, and where a run goes from that verdict.
 
-A check is a program that verifies the work of a stage. What it finds outranks what the agent says.
+A check is a program that verifies the work of a stage. What it finds outranks what the agent says. A verdict
+leads onward, or along a route. Going back to an earlier node is a cycle: cycles are limited, and at the limit
+a person decides.
 """
 
+from agentforge.engine.checks.feedback import failing_text
 from agentforge.engine.decide.requests import Question, Ruling
-from agentforge.engine.decide.stage_at import StageAt, check_timeout, runtime_used_up, tightest
+from agentforge.engine.decide.stage_at import StageAt, check_timeout, runtime_used_up, tightest, visit_again
 from agentforge.engine.decide.termination import iterations_left
+from agentforge.engine.evolve.checks import route_key
+from agentforge.engine.nodes import entry, next_node, siblings
 from agentforge.model import facts as f
 from agentforge.model.check import Check, CheckTime
 from agentforge.model.failure import Failure, FailureKind
+from agentforge.model.layout import iteration_dir
+from agentforge.model.place import visits_key
+from agentforge.model.plan import CycleLimits, PipelineInfo, Route, StageNode
+from agentforge.model.request import ACCEPT, CANCEL, RESUME, RETRY, Feedback
 from agentforge.model.state import OUTDATED, CheckRecord, StageState, Verdict
 
 MAX_VOID_CHECKS = 3
@@ -119,3 +128,159 @@ def _saw_the_work(check: CheckRecord, at: StageState) -> bool:
     if check.iteration == OUTDATED:
         return False
     return check.iteration == at.completed or (at.tree is not None and check.tree == at.tree)
+
+
+# -- routes
+
+
+DEFAULT_CYCLES, DEFAULT_NO_PROGRESS, DEFAULT_CLUSTER = 3, 2, 3
+MAX_NAMED = 5
+"""Failures that a question names."""
+GRANT = (RETRY, ACCEPT, RESUME, CANCEL)
+
+
+def follow_verdict(here: StageAt) -> Ruling | None:
+    """What the recorded verdict leads to; None if the run continues with the next node."""
+    verdict = here.at.verdict
+    if verdict is None or here.at.transition is not None:
+        return None
+    word = PASS if verdict.accepted_by else verdict.word
+    route = here.node.route(word)
+    if route is None:
+        return None if word == PASS else _failed(here, verdict)
+    match route.action:
+        case "go":
+            return _go(here, verdict, route)
+        case "ask":
+            return Ruling(question=_ask(here, verdict))
+        case "fail":
+            return _failed(here, verdict)
+        case "end":  # exhaustive
+            return _end(here, verdict)
+
+
+def _failed(here: StageAt, verdict: Verdict) -> Ruling:
+    """The run fails. If a person resumes it nevertheless, the agent gets another visit: it would conclude the
+    same from the same work."""
+    if verdict.resumed:
+        feedback = verdict_feedback(here, verdict)
+        return here.record(
+            visit_again(
+                here, "requested", verdict.reason, by="person", round=here.at.round, feedback=feedback
+            )
+        )
+    kind = FailureKind.CHECKS_FAILED if verdict.is_checked else FailureKind.REJECTED
+    return Ruling(failure=Failure(kind, verdict.reason or f"the verdict is {verdict.word!r}"))
+
+
+def _ask(here: StageAt, verdict: Verdict) -> Question:
+    checks, again = (" run the checks again,", (RESUME,)) if here.failing else ("", ())
+    text = f"stage {here.node.id!r} ended with {verdict.word!r}{_without(here)}{_why(verdict)}."
+    text += f" Accept the result, run the stage again,{checks} or cancel the run?"
+    options = (ACCEPT, RETRY, *again, CANCEL)
+    return Question("verdict", text, options, at=here.place.cursor(here.at.completed))
+
+
+def _without(here: StageAt) -> str:
+    return f" (waived: {', '.join(here.waived)})" if here.waived else ""
+
+
+def _end(here: StageAt, verdict: Verdict) -> Ruling:
+    """The pipeline ends, or the branch: with a nested one, the run continues after it."""
+    place, order = here.place, siblings(here.plan, here.place.path, here.place.branch)
+    skipped = tuple(order[order.index(here.node.id) + 1 :])
+    outer = place.path.rpartition(".")[0] if place.branch is None else ""
+    to = next_node(here.plan, outer, here.state.rounds[:-1]) if outer else None
+    return here.record(
+        f.StageTransitioned(here.node.id, "", verdict.word, verdict.reason, skipped=skipped, next=to)
+    )
+
+
+def _go(here: StageAt, verdict: Verdict, route: Route) -> Ruling | None:
+    place = here.place
+    order = siblings(here.plan, place.path, place.branch)
+    source, target = order.index(here.node.id), order.index(route.to)
+    path, to = entry(here.plan, place, target, here.state.rounds)
+    if target > source:
+        skipped = tuple(order[source + 1 : target])
+        routed = f.StageTransitioned(
+            here.node.id, route.to, verdict.word, verdict.reason, skipped=skipped, next=to
+        )
+        return here.record(routed)
+    if verdict.accepted_by:
+        return None  # An accepted result continues with the next node.
+    known = here.state.cycles.get(route_key(place.path, place.branch, path))
+    cycle = known.taken + 2 if known else 2
+    limit = max(limits_of(here).cycles or DEFAULT_CYCLES, known.limit if known else 0)
+    if here.at.granted:
+        limit = max(limit, cycle - 1 + here.at.granted)
+    elif question := _exhausted(here, verdict, cycle, limit):
+        return Ruling(question=question)
+    return here.record(
+        f.StageTransitioned(
+            here.node.id,
+            route.to,
+            verdict.word,
+            verdict.reason,
+            cycle=cycle,
+            of=limit,
+            next=to,
+            feedback=verdict_feedback(here, verdict),
+        )
+    )
+
+
+def _exhausted(here: StageAt, verdict: Verdict, cycle: int, limit: int) -> Question | None:
+    """Why a person is asked instead of going back. The cycle limit is reported first, then a failure that
+    keeps coming back, then a stage that makes no progress."""
+    limits, place = limits_of(here), visits_key(here.place.path, here.place.branch)
+    if cycle > limit:
+        text = f"stage {here.node.id!r} did not pass in cycle {limit} of {limit}"
+        return _question(here, verdict, "cycle_limit", text)
+    clusters = (known for known in here.state.clusters if known.latest == (place, here.at.run))
+    most = max(clusters, key=lambda cluster: cluster.visits, default=None)
+    if most is not None and most.visits >= (limits.cluster or DEFAULT_CLUSTER):
+        text = f"the same failure ended {most.visits} visits: {most.signature}"
+        return _question(here, verdict, "failure_cluster", text)
+    known = here.state.failing.get(place)
+    if known is not None and known.visits >= (limits.no_progress or DEFAULT_NO_PROGRESS):
+        failures = "; ".join(known.signatures[:MAX_NAMED])
+        more = f" and {len(known.signatures) - MAX_NAMED} more" if len(known.signatures) > MAX_NAMED else ""
+        text = (
+            f"stage {here.node.id!r} failed {known.visits} times in a row with the same failures"
+            f" and no changed files: {failures}{more}"
+        )
+        return _question(here, verdict, "no_progress", text)
+    return None
+
+
+def _question(here: StageAt, verdict: Verdict, reason: str, text: str) -> Question:
+    text = f"{text}. The verdict is {verdict.word!r}{_without(here)}{_why(verdict)}."
+    text += " Go back once more, accept the result, or cancel the run?"
+    return Question(reason, text, GRANT, at=here.place.cursor(here.at.completed), grants="cycles")
+
+
+def _why(verdict: Verdict) -> str:
+    return f": {verdict.reason}" if verdict.reason else ""
+
+
+def verdict_feedback(here: StageAt, verdict: Verdict, said: str = "") -> Feedback:
+    """What the next visit is told. `said`: by the person who decided on it."""
+    folder = iteration_dir(here.place.folder, here.at.completed)
+    files = (f"{folder}/output.md", f"{folder}/result.json") if here.at.completed else ()
+    told = failing_text(here.failing, verdict.reason or f"The verdict is {verdict.word!r}.")
+    return Feedback(f"{said}\n\n{told}" if said else told, f"stage {here.node.id}", files)
+
+
+def limits_of(here: StageAt) -> CycleLimits:
+    return cycle_limits(here.plan.pipeline, here.node)
+
+
+def cycle_limits(pipeline: PipelineInfo, stage: StageNode) -> CycleLimits:
+    """Those of the stage, each by default that of the run's pipeline."""
+    own, outer = stage.limits or CycleLimits(), pipeline.limits or CycleLimits()
+    return CycleLimits(
+        own.cycles if own.cycles is not None else outer.cycles,
+        own.no_progress if own.no_progress is not None else outer.no_progress,
+        own.cluster if own.cluster is not None else outer.cluster,
+    )

@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from agentforge.engine.decide.requests import Ruling
-from agentforge.engine.node_identity import recorded_key
+from agentforge.engine.nodes import recorded_key
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.event import Draft

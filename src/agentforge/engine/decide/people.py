@@ -2,12 +2,11 @@
 
 from msgspec.structs import replace
 
-from agentforge.engine.decide.checks import PASS
-from agentforge.engine.decide.flight import ended, in_flight_at
+from agentforge.engine.claims import words_of
+from agentforge.engine.decide.checks import PASS, follow_verdict, verdict_feedback
 from agentforge.engine.decide.requests import Question, Ruling, withdrawn
-from agentforge.engine.decide.routes import follow_verdict, verdict_feedback
 from agentforge.engine.decide.stage_at import StageAt, visit_again
-from agentforge.engine.questions import words_of
+from agentforge.engine.decide.task_kinds import ended, in_flight_at
 from agentforge.model import facts as f
 from agentforge.model.event import Draft
 from agentforge.model.layout import iteration_dir

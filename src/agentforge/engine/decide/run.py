@@ -14,7 +14,6 @@ from typing import assert_never
 from msgspec import Struct
 
 from agentforge.engine.decide.block import decide_block
-from agentforge.engine.decide.flight import ended, in_flight
 from agentforge.engine.decide.hooks import call_hooks
 from agentforge.engine.decide.requests import (
     APPROVALS,
@@ -28,7 +27,8 @@ from agentforge.engine.decide.requests import (
 )
 from agentforge.engine.decide.stage import decide_stage, is_stuck
 from agentforge.engine.decide.stage_at import stage_at
-from agentforge.engine.node_order import first_node, next_node
+from agentforge.engine.decide.task_kinds import ended, in_flight
+from agentforge.engine.nodes import first_node, next_node
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.event import Draft

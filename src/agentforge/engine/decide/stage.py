@@ -16,6 +16,7 @@ from agentforge.engine.decide.checks import (
     PASS,
     checked_before,
     concluded,
+    follow_verdict,
     is_sent_back,
     run_checks,
 )
@@ -25,7 +26,6 @@ from agentforge.engine.decide.failure import (
     decide_after_failure,
     decide_after_stage_failure,
 )
-from agentforge.engine.decide.flight import in_flight_at
 from agentforge.engine.decide.hooks import call_hooks, end_reason
 from agentforge.engine.decide.people import (
     approval,
@@ -36,8 +36,8 @@ from agentforge.engine.decide.people import (
     restarted,
 )
 from agentforge.engine.decide.requests import Question, Ruling
-from agentforge.engine.decide.routes import follow_verdict
 from agentforge.engine.decide.stage_at import StageAt, runtime_used_up, tightest
+from agentforge.engine.decide.task_kinds import in_flight_at
 from agentforge.engine.decide.termination import MAX_JUDGE_FAILURES, end_of, wants_judge, wants_queue
 from agentforge.engine.retry import DEFAULT_POLICY
 from agentforge.model import facts as f

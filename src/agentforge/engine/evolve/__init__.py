@@ -1,2 +1,2 @@
-"""The state after an event. `run` is the entry point; sessions, requests, stages, blocks and attempts have a
+"""The state after an event. `run` is the entry point; sessions, requests, stages, blocks and tasks have a
 module each."""

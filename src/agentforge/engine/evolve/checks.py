@@ -5,7 +5,7 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from agentforge.engine.evolve.call import with_call, without_call
+from agentforge.engine.evolve.task import with_call, without_call
 from agentforge.model import facts as f
 from agentforge.model.event import Event
 from agentforge.model.place import visits_key

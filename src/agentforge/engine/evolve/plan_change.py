@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from agentforge.engine.evolve.attempt import with_attempt, with_iteration
+from agentforge.engine.evolve.task import with_attempt, with_iteration
 from agentforge.model import facts as f
 from agentforge.model.event import Event
 from agentforge.model.plan import Plan, StageNode

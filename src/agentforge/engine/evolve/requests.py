@@ -6,8 +6,8 @@ from msgspec.structs import asdict, replace
 
 from agentforge.engine.evolve import checks, hooks
 from agentforge.engine.evolve.block import with_fresh_stages, with_stage
-from agentforge.engine.evolve.call import with_call
 from agentforge.engine.evolve.stage import answered, excused, on_resume
+from agentforge.engine.evolve.task import with_call
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event

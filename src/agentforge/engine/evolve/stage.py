@@ -5,15 +5,17 @@ from typing import assert_never
 from msgspec import UnsetType
 from msgspec.structs import replace
 
-from agentforge.engine.evolve.attempt import (
+from agentforge.engine.evolve.checks import VerdictFact, checks_on_resume, evolve_checks
+from agentforge.engine.evolve.task import (
     AfterFailure,
     after_failure,
+    evolve_call,
     with_agent,
     with_attempt,
+    with_call,
     with_iteration,
+    without_call,
 )
-from agentforge.engine.evolve.call import evolve_call, with_call, without_call
-from agentforge.engine.evolve.checks import VerdictFact, checks_on_resume, evolve_checks
 from agentforge.model import facts as f
 from agentforge.model.event import Event
 from agentforge.model.failure import LIMITS, Failure, FailureKind

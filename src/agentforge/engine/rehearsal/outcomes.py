@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.engine.decide.task_kinds import KINDS
-from agentforge.engine.node_identity import NodeKey
+from agentforge.engine.nodes import NodeKey
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event

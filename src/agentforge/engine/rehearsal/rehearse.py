@@ -17,14 +17,18 @@
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.engine.decide.run import Directive
 from agentforge.engine.evolve.run import evolve
-from agentforge.engine.node_identity import NodeKey, NodeKeys
-from agentforge.engine.rehearsal.course import Difference, Rehearsal, step_of_fact, step_of_work
+from agentforge.engine.nodes import NodeKey, NodeKeys
 from agentforge.engine.rehearsal.outcomes import OUTCOMES, Answers, addressed, work_for
-from agentforge.engine.rehearsal.rehearsed_run import RehearsedRun
+from agentforge.engine.rehearsal.rehearsed_run import (
+    RehearsedRun,
+    step_of_fact,
+    step_of_work,
+)
 from agentforge.engine.replan import plan_change
 from agentforge.model import facts as f
 from agentforge.model.course import CourseStep
@@ -44,6 +48,31 @@ _ABOUT_RUN = f.RequestOpened | RunStop
 """Decisions about the run as a whole, of which no place is compared."""
 
 Match = TypeVar("Match")
+
+
+class Difference(Struct, frozen=True):
+    """The point where two courses diverge."""
+
+    past: CourseStep
+    now: CourseStep | None
+    """The step that this pipeline takes instead, or None if it has nothing left to do."""
+    why: str = ""
+    """Set if the run has no position in the pipeline at all."""
+
+
+class Rehearsal(Struct, frozen=True):
+    """A past run, rehearsed with another plan."""
+
+    past: tuple[CourseStep, ...]
+    now: tuple[CourseStep, ...]
+    difference: Difference | None = None
+    """The first difference, or None if the courses are the same."""
+    unrecorded: tuple[CourseStep, ...] = ()
+    """The steps at which the rehearsal stopped, because the past run recorded no outcome for them."""
+
+    @property
+    def is_same(self) -> bool:
+        return self.difference is None
 
 
 def rehearse(plan: Plan, events: Sequence[Event]) -> Rehearsal:

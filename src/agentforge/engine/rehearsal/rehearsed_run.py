@@ -1,4 +1,4 @@
-"""An in-memory run: decided by the real engine, with outcomes from a past run.
+"""An in-memory run: decided by the real engine, with outcomes from a past run or from a cassette.
 
 Timers fire immediately, and the clock follows the past run's events.
 """
@@ -6,22 +6,26 @@ Timers fire immediately, and the clock follows the past run's events.
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
+import msgspec
 from msgspec.structs import replace
 
 from agentforge.engine.decide.run import Directive, decide
 from agentforge.engine.decide.task_kinds import KINDS
 from agentforge.engine.evolve.run import evolve
-from agentforge.engine.node_identity import NodeKeys
-from agentforge.engine.rehearsal.course import step_of_fact, step_of_work
-from agentforge.engine.rehearsal.outcomes import Answers, addressed
+from agentforge.engine.nodes import NodeKey, NodeKeys, parse_key
+from agentforge.engine.rehearsal.outcomes import Answers, PastReply, RequestKey, addressed
 from agentforge.model import facts as f
-from agentforge.model.course import CourseStep
+from agentforge.model.cassette import Exchange, RecordedAnswer
+from agentforge.model.course import OUTSIDE_ITERATIONS, CourseStep
 from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
 from agentforge.model.plan import Plan
 from agentforge.model.request import TIMER, Request
-from agentforge.model.state import RunState
+from agentforge.model.state import RunSettings, RunState, Waiver
 from agentforge.model.task import ManifestTask, PrepareTask, StartedTask, Task, Wait, Work
+
+MAX_EVENTS_PER_EXCHANGE = 20
+"""The maximum number of events that one exchange causes."""
 
 
 class RehearsedRun:
@@ -110,3 +114,80 @@ def _own_answer(task: Task) -> f.AnyFact | None:
             return stopped(**task.names) if stopped else None
         case _:
             return None
+
+
+def step_of_fact(fact: f.AnyFact, place: NodeKey | None, cursor: Cursor | None) -> CourseStep | None:
+    """The course step of a fact, or None."""
+    step = fact.step()
+    if step is None:
+        return None
+    # By the node's name and not by its path: another plan may have it elsewhere.
+    stage, branch, visit = _where(place, cursor)
+    iteration = cursor.iteration if cursor and step.what not in OUTSIDE_ITERATIONS else step.iteration
+    return replace(step, stage=stage, branch=branch, visit=visit, iteration=iteration)
+
+
+def step_of_work(work: Work, place: NodeKey | None) -> CourseStep | None:
+    """The course step that running this work leads to, or None."""
+    if isinstance(work, Wait):
+        return None
+    step, where = KINDS[work.KIND].step, _where(place, work.cursor)
+    return CourseStep(step, *where, work.iteration, work.attempt, work.label)
+
+
+def _where(place: NodeKey | None, cursor: Cursor | None) -> tuple[str, str | None, int]:
+    name = place.name if place else ""
+    return (name, cursor.provider, cursor.node_run) if cursor else (name, None, 1)
+
+
+# -- the events of a recording
+
+
+def enact(
+    plan: Plan,
+    exchanges: Sequence[Exchange],
+    *,
+    plateau_test: bool = False,
+    waivers: tuple[Waiver, ...] = (),
+) -> list[Event]:
+    """The events, as far as the exchanges reach. Raises ValueError if an exchange has no outcome."""
+    at, session = plan.compiled_at, plan.session.name
+    settings = RunSettings(delay=0.0, plateau_test=plateau_test)
+    started = f.SessionStarted(
+        plan.mode, session, plan, "", settings=settings, format=f.LOG_FORMAT, waivers=waivers
+    )
+    first = Event(1, at, session, session, started, Cursor("0", 0, 0))
+    answers = Answers()
+    for exchange in exchanges:
+        key = parse_key(exchange.node, exchange.branch, exchange.stage)
+        if exchange.answer is not None:
+            answers.add_reply(*reply_of(exchange, exchange.answer))
+            continue
+        cursor = Cursor("", 1, exchange.iteration)
+        answers.add(key, Event(0, at, session, session, outcome_of(exchange), cursor))
+    run = RehearsedRun(plan, evolve(None, first))
+    run.advance(answers, MAX_EVENTS_PER_EXCHANGE * (len(exchanges) + len(plan.steps) * plan.passes) + 100)
+    return [first, *run.events]
+
+
+def reply_of(exchange: Exchange, given: RecordedAnswer) -> tuple[RequestKey, PastReply]:
+    """A recorded answer, and which request it is for. The request gets its id when it is opened."""
+    place = parse_key(exchange.node, exchange.branch, exchange.stage)
+    key = (place, exchange.iteration, exchange.attempt or 0, given.reason, given.subject)
+    waived = tuple(f.CheckWaived(each.check, each.reason, each.by) for each in given.waivers)
+    return key, PastReply(f.RequestAnswered("", given.answer, given.by, text=given.text), waived)
+
+
+def outcome_of(exchange: Exchange) -> f.AnyFact:
+    if exchange.kind == "queue" and exchange.remaining is not None:
+        return f.QueueChecked(exchange.remaining)
+    outcome = exchange.outcome
+    kind = f.FACTS.get(outcome.type) if outcome else None
+    if outcome is None or kind is None:
+        raise ValueError(f"iteration {exchange.iteration} of {exchange.stage!r} has no recorded outcome")
+    try:
+        return msgspec.convert({**outcome.data, "attempt": exchange.attempt}, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise ValueError(
+            f"the outcome of iteration {exchange.iteration} of {exchange.stage!r} is invalid: {error}"
+        ) from error

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agentforge.engine.node_identity import recorded_key
+from agentforge.engine.nodes import recorded_key
 from agentforge.model import facts as f
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.failure import Failure, FailureKind
@@ -15,7 +15,7 @@ from agentforge.model.plan import Judgment, Queue, Termination
 from agentforge.model.result import is_agent_session
 from agentforge.model.secrets import references_in, resolve
 from agentforge.model.task import MARK, AgentTask
-from agentforge.ports.clock import Clock
+from agentforge.ports.host import Clock
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult
 from agentforge.runtime.attempt_folder import ExitRecord
 from agentforge.runtime.conclusion import (

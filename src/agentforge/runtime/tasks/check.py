@@ -17,8 +17,8 @@ from agentforge.model.check import MAX_KEPT_FAILURES, Check, CheckEnd, FilesBefo
 from agentforge.model.failure import Failure
 from agentforge.model.plan import ProviderChoice, SandboxChoice
 from agentforge.model.task import CheckTask
+from agentforge.ports.host import NoTree, TakenTree, Trees, is_tree_id
 from agentforge.ports.provider import ExecuteRequest
-from agentforge.ports.tree import NoTree, TakenTree, Trees, is_tree_id
 from agentforge.runtime.supervision import AttemptLimits
 from agentforge.runtime.tasks.call import (
     Calls,

@@ -16,7 +16,7 @@ from agentforge.model.failure import Failure, short_message
 from agentforge.model.hook import HookResult
 from agentforge.model.plan import ProviderChoice
 from agentforge.model.task import HookTask
-from agentforge.ports.clock import Clock
+from agentforge.ports.host import Clock
 from agentforge.ports.provider import ExecuteRequest
 from agentforge.ports.webhook import (
     WebhookAnswer,

@@ -11,7 +11,7 @@ import secrets
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agentforge.engine.node_identity import recorded_key
+from agentforge.engine.nodes import recorded_key
 from agentforge.engine.normalise import clean_output, read_judgment
 from agentforge.model import facts as f
 from agentforge.model.failure import Failure

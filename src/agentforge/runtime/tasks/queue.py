@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
-from agentforge.engine.node_identity import recorded_key
+from agentforge.engine.nodes import recorded_key
 from agentforge.model import facts as f
 from agentforge.model.cassette import Cassette, ExchangeQuery
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.task import QueueTask
-from agentforge.ports.clock import Clock
+from agentforge.ports.host import Clock
 from agentforge.ports.task_queue import TaskQueue
 from agentforge.runtime.tasks.call import TaskContext, TaskReport
 from agentforge.system import files

@@ -9,8 +9,7 @@ import asyncio
 from msgspec.structs import replace
 
 from agentforge.model import facts as f
-from agentforge.ports.clock import Clock
-from agentforge.ports.tree import NoTree, TakenTree, Trees
+from agentforge.ports.host import Clock, NoTree, TakenTree, Trees
 from agentforge.runtime.tasks.call import TaskReport
 
 FRESH_SECONDS = 1.0

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from agentforge.engine.rehearsal.course import Difference, Rehearsal
+from agentforge.engine.rehearsal.rehearse import Difference, Rehearsal
 from agentforge.model.course import RUN_ENDS, CourseStep, CourseStepKind
 from agentforge.views.text import counted, reason_text
 
