@@ -67,6 +67,9 @@ if TYPE_CHECKING:
     from agentforge.model import state as state
     from agentforge.model import status as status
     from agentforge.model.cassette import Cassette as Cassette
+    from agentforge.model.changes import Changes as Changes
+    from agentforge.model.changes import FileChange as FileChange
+    from agentforge.model.changes import LeftInGit as LeftInGit
     from agentforge.model.check import CheckCounts as CheckCounts
     from agentforge.model.course import CourseStep as CourseStep
     from agentforge.model.cursor import Cursor as Cursor
@@ -103,9 +106,6 @@ if TYPE_CHECKING:
     from agentforge.model.event import Event as Event
     from agentforge.model.facts import AnyFact as AnyFact
     from agentforge.model.failure import StopReason as StopReason
-    from agentforge.model.file_change import Changes as Changes
-    from agentforge.model.file_change import FileChange as FileChange
-    from agentforge.model.git_left import LeftInGit as LeftInGit
     from agentforge.model.hook import HookResult as HookResult
     from agentforge.model.layout import AttemptLayout as AttemptLayout
     from agentforge.model.layout import IterationLayout as IterationLayout
@@ -138,7 +138,7 @@ if TYPE_CHECKING:
     from agentforge.sdk.signals import StopSignal as StopSignal
     from agentforge.sdk.signals import stop_on_signals as stop_on_signals
     from agentforge.sdk.sync import SyncEngine as SyncEngine
-    from agentforge.system.protection import protect_process as protect_process
+    from agentforge.system.linux import protect_process as protect_process
     from agentforge.views.deliveries import Delivery as Delivery
     from agentforge.views.deliveries import HookTry as HookTry
     from agentforge.views.record import RunRecord as RunRecord
@@ -223,8 +223,7 @@ _HOME = {
     "model.event": ("Event",),
     "model.facts": ("AnyFact",),
     "model.failure": ("StopReason",),
-    "model.file_change": ("Changes", "FileChange"),
-    "model.git_left": ("LeftInGit",),
+    "model.changes": ("Changes", "FileChange", "LeftInGit"),
     "model.hook": ("HookResult",),
     "model.layout": ("AttemptLayout", "IterationLayout", "RunLayout"),
     "model.plan": ("Overrides", "Plan"),
@@ -249,7 +248,7 @@ _HOME = {
     "sdk.hooks": ("HookDecorator",),
     "sdk.signals": ("OnStop", "StopSignal", "stop_on_signals"),
     "sdk.sync": ("SyncEngine",),
-    "system.protection": ("protect_process",),
+    "system.linux": ("protect_process",),
     "views.deliveries": ("Delivery", "HookTry"),
     "views.record": ("RunRecord", "RunTrees"),
     "views.results": ("RunInfo", "RunResult", "ShownStatus"),

@@ -443,7 +443,7 @@ import io, json, os, sys
 from itertools import count
 sys.path.insert(0, sys.argv[1])
 from agentforge.adapters.providers import replay_player
-import agentforge.system.confined, agentforge.model.protected_names
+import agentforge.system.confined, agentforge.model.names
 
 folder, options = sys.argv[2], sys.argv[3:]
 OPERATIONS = {"open", "os.chmod", "os.mkdir", "os.remove", "os.rename", "os.truncate"}

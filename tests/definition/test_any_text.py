@@ -14,7 +14,7 @@ from agentforge.model.diagnostic import render
 from agentforge.model.errors import DefinitionError
 from agentforge.model.plan import Plan
 from agentforge.model.plan_limits import plan_problem
-from agentforge.views.prompt import VARIABLES
+from agentforge.views.prompt import PROMPT_VARIABLES
 from agentforge.views.prompt import render as render_template
 
 from .world import TextWorld, stage
@@ -193,10 +193,12 @@ def test_any_combination_of_nodes_compiles_or_is_explained(
     assert msgspec.json.decode(msgspec.json.encode(plan), type=Plan) == plan
 
 
-@given(st.lists(st.sampled_from([f"${{{name}}}" for name in VARIABLES]) | st.text(max_size=6)), st.text())
+@given(
+    st.lists(st.sampled_from([f"${{{name}}}" for name in PROMPT_VARIABLES]) | st.text(max_size=6)), st.text()
+)
 def test_templates_replace_exactly_the_placeholders(parts: list[str], value: str) -> None:
-    known = {f"${{{name}}}" for name in VARIABLES}
+    known = {f"${{{name}}}" for name in PROMPT_VARIABLES}
     # Texts that could join with their neighbours into a placeholder would blur what is expected.
     parts = [part for part in parts if part in known or not set(part) & set("${}")]
     expected = "".join(value if part in known else part for part in parts)
-    assert render_template("".join(parts), dict.fromkeys(VARIABLES, value)) == expected
+    assert render_template("".join(parts), dict.fromkeys(PROMPT_VARIABLES, value)) == expected

@@ -10,7 +10,7 @@ from agentforge.definition.compiler import compile_pipeline
 from agentforge.definition.resolve import available_pipelines, available_stages
 from agentforge.model.diagnostic import render
 from agentforge.model.plan import Plan
-from agentforge.views.prompt import VARIABLES
+from agentforge.views.prompt import PROMPT_VARIABLES
 
 from .world import linted
 
@@ -94,7 +94,7 @@ def prompts_of(plan: Plan) -> list[str]:
 @pytest.mark.parametrize("name", PIPELINES)
 def test_prompts_of_built_in_pipelines_use_known_variables_only(name: str) -> None:
     for prompt in prompts_of(compile_pipeline(SOURCES, name, "x").plan):
-        assert set(re.findall(r"\$\{(\w+)\}", prompt)) <= set(VARIABLES)
+        assert set(re.findall(r"\$\{(\w+)\}", prompt)) <= set(PROMPT_VARIABLES)
 
 
 @pytest.mark.parametrize("name", STAGES)
@@ -102,4 +102,4 @@ def test_prompts_of_built_in_stages_ask_for_a_result(name: str) -> None:
     (folder,) = [found.path for found in available_stages(SOURCES) if found.name == name]
     prompt = (Path(folder) / "prompt.md").read_text()
     variables = set(re.findall(r"\$\{(\w+)\}", prompt))
-    assert {"RESULT", "CTX"} <= variables <= set(VARIABLES)
+    assert {"RESULT", "CTX"} <= variables <= set(PROMPT_VARIABLES)

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from agentforge.definition.compiler import compile_pipeline, compile_stage
-from agentforge.model.control_characters import control_character
 from agentforge.model.errors import DefinitionError
+from agentforge.model.names import control_character
 from agentforge.model.plan import Overrides
 
 from .world import TextWorld

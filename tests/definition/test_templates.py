@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentforge.model.prompt_variables import CURRENT, DEPRECATED, LEGACY, VARIABLES
+from agentforge.model.names import CURRENT, DEPRECATED, LEGACY, PROMPT_VARIABLES
 from agentforge.views.prompt import fill, render, substitute_session, with_result_instructions
 
 
@@ -12,13 +12,13 @@ def test_the_known_variables() -> None:
     assert LEGACY == ("PERSPECTIVE", "OUTPUT_PATH", "PROGRESS_FILE")
 
 
-@pytest.mark.parametrize("name", VARIABLES)
+@pytest.mark.parametrize("name", PROMPT_VARIABLES)
 def test_variable_is_replaced_everywhere(name: str) -> None:
-    values = {other: f"<{other}>" for other in VARIABLES}
+    values = {other: f"<{other}>" for other in PROMPT_VARIABLES}
     assert render(f"a ${{{name}}} b ${{{name}}}", values) == f"a <{name}> b <{name}>"
 
 
-@pytest.mark.parametrize("name", VARIABLES)
+@pytest.mark.parametrize("name", PROMPT_VARIABLES)
 def test_missing_value_becomes_empty(name: str) -> None:
     assert render(f"[${{{name}}}]", {}) == "[]"
 

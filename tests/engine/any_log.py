@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from tests.engine.plans import NOON, block, event, nested, plan_of, stage, started
 
 from agentforge.model import facts as f
+from agentforge.model.changes import LeftInGit
 from agentforge.model.check import CheckCounts, CheckStatus, FilesBefore
 from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.event import Event
 from agentforge.model.failure import FailureKind
-from agentforge.model.git_left import LeftInGit
 from agentforge.model.plan import Judgment, Plan, ProviderChoice, Queue
 from agentforge.model.request import Feedback
 from agentforge.model.result import Decision, Result, Signals, Usage

@@ -14,9 +14,9 @@ from agentforge.engine.legal import refuse_note, refuse_restart
 from agentforge.engine.rehearsal.rehearse import rehearse
 from agentforge.engine.replan import plan_change
 from agentforge.model import facts as f
+from agentforge.model.changes import LeftInGit
 from agentforge.model.cursor import Cursor
 from agentforge.model.errors import IllegalMove
-from agentforge.model.git_left import LeftInGit
 from agentforge.model.plan import Approval, Judgment, Plan, Queue, StageNode
 from agentforge.model.request import Feedback, Note, Request
 from agentforge.model.state import RunState, StageState

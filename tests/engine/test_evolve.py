@@ -15,11 +15,11 @@ from agentforge.engine.evolve.hooks import resumed
 from agentforge.engine.evolve.run import MAX_CONTROLS, evolve
 from agentforge.engine.evolve.task import after_failure
 from agentforge.model import facts as f
+from agentforge.model.changes import MAX_LEFT, LeftInGit
 from agentforge.model.cursor import Cursor
 from agentforge.model.errors import LogCorrupt
 from agentforge.model.event import Event
 from agentforge.model.failure import FailureKind
-from agentforge.model.git_left import MAX_LEFT, LeftInGit
 from agentforge.model.place import visits_key
 from agentforge.model.plan import Judgment
 from agentforge.model.result import Decision, Result, Usage

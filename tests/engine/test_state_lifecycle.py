@@ -15,10 +15,10 @@ from tests.engine.plans import NOON, RUN_ID, SESSION, block, plan_of, stage
 
 from agentforge.engine.evolve.run import evolve
 from agentforge.model import facts as f
+from agentforge.model.changes import LeftInGit
 from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.event import Event
 from agentforge.model.failure import Failure, FailureKind
-from agentforge.model.git_left import LeftInGit
 from agentforge.model.request import AnsweredQuestion, Feedback, Request
 from agentforge.model.result import AgentQuestion, Decision, Result, Usage
 from agentforge.model.state import (

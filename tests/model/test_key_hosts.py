@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentforge.model.key_hosts import host_problem, names_address
+from agentforge.model.secrets import host_problem, names_address
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,11 @@ from agentforge.model import codec
 from agentforge.model import facts as f
 from agentforge.model.cassette import FORMAT, VERSION, Header, parse_cassette
 from agentforge.model.check import Check
-from agentforge.model.codec import GENESIS, DamagedLine
+from agentforge.model.codec import GENESIS, DamagedLine, fact_problem
 from agentforge.model.condition import ConstantTerm, Operation
 from agentforge.model.cursor import Cursor
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.event import Event
-from agentforge.model.fact_limits import fact_problem
 from agentforge.model.hook import Hook, Notification
 from agentforge.model.plan import (
     Approval,

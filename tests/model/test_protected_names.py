@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import text
 
-from agentforge.model.protected_names import folded, protected_step
+from agentforge.model.names import folded, protected_step
 
 
 @pytest.mark.parametrize(

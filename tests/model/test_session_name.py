@@ -5,7 +5,7 @@ import unicodedata
 import pytest
 
 from agentforge.model.errors import InvalidSession
-from agentforge.model.session_name import name_problem, session_name
+from agentforge.model.names import name_problem, session_name
 
 
 @pytest.mark.parametrize(

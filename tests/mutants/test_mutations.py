@@ -46,9 +46,9 @@ def test_every_package_that_matters_is_on_the_list() -> None:
     ("module", "place", "old", "error"),
     [
         ("agentforge.nothing", "", "x", "no such module"),
-        ("agentforge.model.session_name", "nothing", "x", "there is no nothing"),
-        ("agentforge.model.session_name", "session_name", "no_such_code", "occurs 0 times"),
-        ("agentforge.model.session_name", "session_argument", "session", "occurs 3 times"),
+        ("agentforge.model.names", "nothing", "x", "there is no nothing"),
+        ("agentforge.model.names", "session_name", "no_such_code", "occurs 0 times"),
+        ("agentforge.model.names", "session_argument", "session", "occurs 3 times"),
     ],
 )
 def test_code_that_does_not_exist_exactly_once_is_refused(

@@ -130,10 +130,10 @@ def _wrap_paths(recorder: Recorder) -> None:
     os.unlink = os.remove = unlink
     os.open, builtins.open, os.mkdir = opening, opening_file, making
     with contextlib.suppress(ImportError):  # The supervisor can't import it, and doesn't use it.
-        from agentforge.system import openat2
+        from agentforge.system import linux
 
-        original_openat2 = openat2.open_without_links
-        openat2.open_without_links = opening_without_links
+        original_openat2 = linux.open_without_links
+        linux.open_without_links = opening_without_links
 
 
 def _text(path: str) -> str:

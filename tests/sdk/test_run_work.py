@@ -11,7 +11,7 @@ import pytest
 from tests.security.trapped_repository import ENVIRON as GIT
 
 from agentforge import InvalidRequest, Runs, RunWork
-from agentforge.model.file_change import Changes, FileChange
+from agentforge.model.changes import Changes, FileChange
 from agentforge.testing import ScriptedProvider
 from agentforge.testing.scripted_provider import returns
 

@@ -19,9 +19,9 @@ from tests.sdk.projects import ENVIRON, engine, pipeline, run
 from tests.security.confined import WORK, need_bwrap, ran, script
 from tests.surface.terminal import Project, wait_for
 
+from agentforge.model.changes import LeftInGit
 from agentforge.model.errors import ProviderUnusable, StorageFailed
 from agentforge.model.facts import GitLeft
-from agentforge.model.git_left import LeftInGit
 from agentforge.model.layout import AttemptLayout
 from agentforge.model.status import RunStatus
 from agentforge.runtime.git_guard import Found, GitGuard

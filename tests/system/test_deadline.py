@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from agentforge.system.deadline import call_within
+from agentforge.system.work_limit import call_within
 
 
 def test_result_of_a_call() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agentforge.model.errors import StorageFailed, UnusableFile
-from agentforge.system import files, folders, openat2
+from agentforge.system import files, folders, linux
 from agentforge.system.folders import NotRegular, draft_name, drafted, open_folder
 
 Act = Callable[[str], object]
@@ -36,9 +36,9 @@ READS: dict[str, Act] = {
 @pytest.fixture(params=["by one system call", "by the kernel's name", "by the walk"])
 def resolved(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Engines use a system call for it. Where the kernel can't name an open folder, its path is walked."""
-    monkeypatch.setattr(openat2, "_call", None)
+    monkeypatch.setattr(linux, "_call", None)
     if request.param == "by one system call":
-        openat2.enable()  # On an older kernel, this is the second case once more.
+        linux.enable_openat2()  # On an older kernel, this is the second case once more.
     if request.param == "by the walk":
         monkeypatch.setattr(folders, "_is_at", lambda descriptor, path: False)
 

@@ -12,10 +12,10 @@ from tests.views.hook_events import HOOK_LINES
 from tests.views.samples import NOON, event, plan
 
 from agentforge.model import facts as f
+from agentforge.model.changes import LeftInGit
 from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.facts import AnyFact
 from agentforge.model.failure import FailureKind
-from agentforge.model.git_left import LeftInGit
 from agentforge.model.result import Decision, Result
 from agentforge.model.state import Between, Waiver
 from agentforge.views.lines.events import ROWS, demo_line, ending_line, run_line

@@ -11,10 +11,10 @@ from tests.engine.plans import NOON, event, plan_of, stage, started
 
 from agentforge.engine.evolve.run import evolve
 from agentforge.model import facts as f
+from agentforge.model.changes import MAX_LEFT, LeftInGit
 from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
 from agentforge.model.failure import FailureKind
-from agentforge.model.git_left import MAX_LEFT, LeftInGit
 from agentforge.model.result import Decision, Result, Signals, WorkReport
 from agentforge.model.state import Between
 from agentforge.ports.event_log import BufferHealth, Head

@@ -5,11 +5,10 @@ from typing import Any
 from tests.engine.plans import block, event, plan_of, stage, started
 
 from agentforge.model import facts as f
+from agentforge.model.changes import Changes, FileChange, LeftInGit
 from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
 from agentforge.model.failure import FailureKind
-from agentforge.model.file_change import Changes, FileChange
-from agentforge.model.git_left import LeftInGit
 from agentforge.model.plan import Plan
 from agentforge.model.result import Decision, Result, Usage, WorkReport
 from agentforge.views.lines.work import (

@@ -7,8 +7,8 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from agentforge.model.errors import NOT_JSON
 from agentforge.model.failure import Failure, FailureKind
-from agentforge.model.json_text import NOT_JSON
 from agentforge.system.programs import Program, ProgramResult, run_async
 from agentforge.system.tools import find_tool, tool_environment, why_refused
 

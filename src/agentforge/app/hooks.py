@@ -15,9 +15,9 @@ from agentforge.definition.compiler import INLINE
 from agentforge.model.cassette import Cassette
 from agentforge.model.errors import HookMissing, InvalidRequest
 from agentforge.model.hook import CALL_POINTS, POINTS, Hook, HookPoint, HookResult, OnFailure, OnLost
+from agentforge.model.names import session_argument
 from agentforge.model.plan import Plan
 from agentforge.model.plan_limits import MAX_HOOKS, MAX_SECONDS, MAX_YAML_HOOKS
-from agentforge.model.session_name import session_argument
 from agentforge.model.state import RunSettings
 from agentforge.model.task import HookTask
 from agentforge.ports.host import Clock
@@ -25,7 +25,7 @@ from agentforge.runtime.journal import Journal
 from agentforge.runtime.played_hooks import PlayedHooks
 from agentforge.runtime.tasks.call import Calls, TaskContext
 from agentforge.runtime.tasks.hook import HookCalls, HookPerformer
-from agentforge.system.deadline import call_within
+from agentforge.system.work_limit import call_within
 
 OF_STAGES = frozenset(POINTS) - {"session_start", "session_end", *CALL_POINTS}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,99}")

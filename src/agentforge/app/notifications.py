@@ -19,10 +19,9 @@ from agentforge.adapters.host.machine import notify
 from agentforge.adapters.httpx_webhooks import HttpxWebhooks
 from agentforge.adapters.script import ScriptProvider
 from agentforge.model.hook import OCCASIONS, Notification, Occasion
-from agentforge.model.key_hosts import host_problem
 from agentforge.model.layout import OUTBOX, RUNS
 from agentforge.model.plan import Plan
-from agentforge.model.secrets import Redactor, resolve
+from agentforge.model.secrets import Redactor, host_problem, resolve
 from agentforge.ports.provider import Command, ExecuteRequest
 from agentforge.ports.sandbox import Confinement, Sandbox
 from agentforge.ports.webhook import WebhookAnswer, WebhookMessage, WebhookTimedOut

@@ -9,9 +9,9 @@ from msgspec import Struct
 from agentforge.app.project_language import find_language
 from agentforge.app.providers.logins import AgentLogin, agent_logins
 from agentforge.app.providers.offers import BASES
-from agentforge.model.control_characters import control_character
 from agentforge.model.errors import InvalidRequest, StorageFailed
 from agentforge.model.layout import LOCKS, OUTBOX, RUNS
+from agentforge.model.names import control_character
 from agentforge.system import files
 
 NAME = "change"

@@ -31,7 +31,7 @@ from agentforge.cli.output import echo, echo_wrapped, ignore_closed_stdout, note
 from agentforge.cli.request_choice import ClosedRequest, TargetAnswer
 from agentforge.model.errors import AgentForgeError, InvalidRequest
 from agentforge.model.facts import SessionStarted
-from agentforge.model.session_name import session_argument
+from agentforge.model.names import session_argument
 from agentforge.model.status import status_text
 from agentforge.views.lines.checks import waiver_text
 from agentforge.views.lines.requests import question_text

@@ -10,7 +10,7 @@ from msgspec import Struct
 from agentforge.cli import exit_codes
 from agentforge.cli.invocation import Invocation
 from agentforge.cli.output import echo, print_json
-from agentforge.model.session_name import session_argument
+from agentforge.model.names import session_argument
 
 if TYPE_CHECKING:
     from agentforge import Background, BackgroundRun, Engine

@@ -95,7 +95,7 @@ start_options = options_of(
 
 def start_or_resume(options: dict[str, Any], what: Definition) -> int:
     """`options`: those of `start_options`."""
-    from agentforge.model.session_name import session_name
+    from agentforge.model.names import session_name
 
     call, context = invocation(), click.get_current_context()
     session, trust = what.session, options["trust"]

@@ -79,11 +79,10 @@ from agentforge.definition.validate import (
 )
 from agentforge.definition.yaml.parser import SourceText, parse_mapping, relative
 from agentforge.definition.yaml.tree import Written
-from agentforge.model.control_characters import control_character
 from agentforge.model.diagnostic import Diagnostic, SourcePlace
 from agentforge.model.errors import DefinitionError, StorageFailed
+from agentforge.model.names import control_character, session_name
 from agentforge.model.plan import Mode, Overrides, Plan
-from agentforge.model.session_name import session_name
 from agentforge.ports.sources import MAX_INPUTS, Sources
 
 INLINE = "<inline>"

@@ -23,8 +23,8 @@ from agentforge.model.condition import (
     VariableTerm,
     is_too_large,
 )
-from agentforge.model.control_characters import control_character
 from agentforge.model.diagnostic import SourcePlace, choice
+from agentforge.model.names import control_character
 from agentforge.model.text_pattern import PatternRefused, compiled
 
 # Conditions have a language of their own, as an expression of Python or of a shell could execute anything

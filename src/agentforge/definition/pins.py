@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from agentforge.definition.report import Report
 from agentforge.definition.yaml.parser import absolute, relative
-from agentforge.model.json_text import NOT_JSON
+from agentforge.model.errors import NOT_JSON
 from agentforge.model.layout import PROVIDERS
 from agentforge.model.plan import Plan, ProviderChoice, SandboxChoice, StageNode
 from agentforge.ports.sources import Sources

@@ -34,7 +34,7 @@ from agentforge.definition.report import Report
 from agentforge.definition.specs import ProviderSpec, ResolvedStage, WorkSpec
 from agentforge.definition.yaml.tree import Written
 from agentforge.model.diagnostic import SourcePlace
-from agentforge.model.json_text import NOT_JSON
+from agentforge.model.errors import NOT_JSON
 from agentforge.model.plan import Overrides, ProviderChoice
 
 DEFAULT_PROVIDER = "claude"

@@ -23,9 +23,9 @@ from agentforge.definition.specs import (
 )
 from agentforge.definition.yaml.parser import SourceText, absolute, parse_mapping, relative
 from agentforge.definition.yaml.tree import Scalar, Written
-from agentforge.model.control_characters import control_character
 from agentforge.model.diagnostic import ARGUMENTS, choice
 from agentforge.model.errors import StorageFailed
+from agentforge.model.names import control_character
 from agentforge.model.plan_limits import MAX_DEPTH, MAX_NODES
 from agentforge.ports.sources import Sources
 

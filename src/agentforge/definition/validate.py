@@ -19,8 +19,8 @@ from agentforge.definition.specs import (
 from agentforge.definition.yaml.parser import relative
 from agentforge.definition.yaml.tree import Written, shown
 from agentforge.model.diagnostic import SourcePlace, choice
+from agentforge.model.names import PROMPT_VARIABLES
 from agentforge.model.plan_limits import MAX_RUNS, MAX_STEPS, is_directory_name
-from agentforge.model.prompt_variables import VARIABLES
 from agentforge.model.secrets import REFERENCE
 from agentforge.ports.sources import MAX_SOURCE_BYTES, Sources
 
@@ -203,7 +203,7 @@ def validate_prompt(node: ResolvedStage, sources: Sources, report: Report) -> No
         report.warning("prompt-is-path", written.at, message, "for its text, write `prompt: {file: PATH}`")
     for name, at in _unknown(node, sources, report):
         message = f"unknown variable `${{{name}}}` in the prompt: the agent gets it as it is written"
-        report.warning("unknown-variable", at, message, choice(name, "variables", VARIABLES))
+        report.warning("unknown-variable", at, message, choice(name, "variables", PROMPT_VARIABLES))
 
 
 def _unknown(node: ResolvedStage, sources: Sources, report: Report) -> Iterator[tuple[str, SourcePlace]]:
@@ -236,4 +236,4 @@ def _place(file: str, text: str, offset: int) -> SourcePlace:
 
 
 def _variables(text: str) -> Iterator[re.Match[str]]:
-    return (found for found in _VARIABLE.finditer(text) if found[1] not in VARIABLES)
+    return (found for found in _VARIABLE.finditer(text) if found[1] not in PROMPT_VARIABLES)

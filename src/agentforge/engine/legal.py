@@ -6,8 +6,8 @@ import shlex
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.errors import IllegalMove
+from agentforge.model.names import session_argument
 from agentforge.model.plan import Plan
-from agentforge.model.session_name import session_argument
 from agentforge.model.state import BlockState, RunState, StageState, TaskState
 from agentforge.model.status import (
     FINAL,

@@ -28,8 +28,8 @@ from agentforge.model.diagnostic import Diagnostic, SourcePlace
 from agentforge.model.errors import AgentForgeError
 from agentforge.model.event import Event
 from agentforge.model.layout import RunLayout
+from agentforge.model.names import session_argument
 from agentforge.model.result import Decision
-from agentforge.model.session_name import session_argument
 from agentforge.ports.sources import Sources
 
 FindingLevel = Literal["refused", "changes", "note"]

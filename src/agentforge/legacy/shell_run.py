@@ -6,9 +6,8 @@ import msgspec
 from msgspec.structs import replace
 
 from agentforge.adapters.log import lease
-from agentforge.model.errors import StorageFailed
+from agentforge.model.errors import NOT_JSON, StorageFailed
 from agentforge.model.facts import NodeStarted
-from agentforge.model.json_text import NOT_JSON
 from agentforge.model.layout import RunLayout, lock_file
 from agentforge.model.plan import Branch, Fixed, Node, ParallelNode, Plan, ProviderChoice, StageNode
 from agentforge.model.state import RunState

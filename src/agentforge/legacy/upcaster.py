@@ -15,9 +15,9 @@ from msgspec import Struct
 from agentforge.model import facts as f
 from agentforge.model.codec import DamagedLine
 from agentforge.model.cursor import Cursor, Destination
+from agentforge.model.errors import NOT_JSON
 from agentforge.model.event import Event
 from agentforge.model.failure import FailureKind
-from agentforge.model.json_text import NOT_JSON
 from agentforge.model.plan import Mode, Overrides, PipelineInfo, Plan, PlanSession, PlanSource
 from agentforge.model.result import Decision, Result, Signals
 

@@ -9,12 +9,11 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
-from agentforge.model.errors import ProviderUnusable
+from agentforge.model.errors import NOT_JSON, ProviderUnusable
 from agentforge.model.failure import FailureKind
-from agentforge.model.json_text import NOT_JSON
+from agentforge.model.names import protected_step
 from agentforge.model.plan import Plan
 from agentforge.model.plan_limits import plan_problem
-from agentforge.model.protected_names import protected_step
 from agentforge.model.state import Waiver
 
 FORMAT: Final = "agentforge-cassette"

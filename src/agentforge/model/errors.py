@@ -6,9 +6,12 @@ Every class has a stable `code`; each surface has one table from code to exit or
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from msgspec import Struct, field
+from msgspec import DecodeError, Struct, field
 
 from agentforge.model.diagnostic import ARGUMENTS, Diagnostic, render
+
+NOT_JSON = (DecodeError, UnicodeError, RecursionError)
+"""What decoding JSON raises: for another structure, for bytes that aren't UTF-8, and for deep nesting."""
 
 
 class AgentForgeError(Exception):

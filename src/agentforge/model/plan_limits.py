@@ -6,12 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from agentforge.model.condition import condition_problem
-from agentforge.model.control_characters import control_character
 from agentforge.model.errors import InvalidSession
 from agentforge.model.hook import Hook, Notification
 from agentforge.model.layout import is_inside
+from agentforge.model.names import control_character, session_name
 from agentforge.model.plan import NestedNode, Node, ParallelNode, PipelineInfo, Plan, StageNode
-from agentforge.model.session_name import session_name
 
 # A log is a file of the repository, and its first event has the plan. The decoder checks types; here is
 # checked what would hurt although its type is right: a name becomes a folder, a number is counted up to, a

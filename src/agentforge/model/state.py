@@ -7,10 +7,10 @@ from typing import Self
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from agentforge.model.changes import LeftInGit
 from agentforge.model.check import CheckCounts, CheckStatus, FilesBefore
 from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.failure import Failure, FailureKind
-from agentforge.model.git_left import LeftInGit
 from agentforge.model.hook import CALL_POINTS, HookOutcome, HookPoint
 from agentforge.model.plan import Mode
 from agentforge.model.request import AnsweredQuestion, Feedback, Note, Request

@@ -20,9 +20,9 @@ from agentforge.model import facts as f
 from agentforge.model.errors import StorageFailed, UnusableFile
 from agentforge.model.failure import Failure, FailureKind, short_message
 from agentforge.model.layout import AttemptLayout, IterationLayout
+from agentforge.model.names import protected_step
 from agentforge.model.place import Place
 from agentforge.model.plan import ProviderChoice, StageNode
-from agentforge.model.protected_names import protected_step
 from agentforge.model.result import Decision, Result
 from agentforge.model.secrets import Redactor
 from agentforge.ports.provider import ExecuteResult

@@ -16,9 +16,9 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from agentforge.model.changes import MAX_LEFT, LeftInGit, LeftKind
 from agentforge.model.errors import ProviderUnusable, StorageFailed
 from agentforge.model.facts import GitLeft
-from agentforge.model.git_left import MAX_LEFT, LeftInGit, LeftKind
 from agentforge.model.layout import OUTBOX, AttemptLayout, runs_dir
 from agentforge.system import files
 from agentforge.system.git_settings import NamedFiles, hook_programs, named_files

@@ -8,9 +8,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.engine.normalise import without_escapes
+from agentforge.model.errors import NOT_JSON
 from agentforge.model.failure import short_message
 from agentforge.model.hook import MAX_CONTEXT, HookOutcome, HookResult
-from agentforge.model.json_text import NOT_JSON
 from agentforge.model.secrets import Redactor
 
 TRUNCATED = "\n(truncated)"

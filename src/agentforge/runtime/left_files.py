@@ -13,8 +13,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
-from agentforge.model.errors import StorageFailed
-from agentforge.model.json_text import NOT_JSON
+from agentforge.model.errors import NOT_JSON, StorageFailed
 from agentforge.system import files
 
 T = TypeVar("T")

@@ -13,8 +13,7 @@ from hashlib import sha256
 import msgspec
 from msgspec import Struct
 
-from agentforge.model.errors import StorageFailed
-from agentforge.model.json_text import NOT_JSON
+from agentforge.model.errors import NOT_JSON, StorageFailed
 from agentforge.runtime.state_folder import StateFolder
 from agentforge.system import files
 from agentforge.system.confined import ConfinedFolder

@@ -43,13 +43,13 @@ from agentforge.model.cassette import (
     parse_exchange,
 )
 from agentforge.model.cursor import Cursor
+from agentforge.model.errors import NOT_JSON
 from agentforge.model.event import Event
 from agentforge.model.failure import Failure, FailureKind
-from agentforge.model.json_text import NOT_JSON
 from agentforge.model.layout import IterationLayout, RunLayout
+from agentforge.model.names import protected_step
 from agentforge.model.place import Place
 from agentforge.model.plan import Plan, ProviderChoice
-from agentforge.model.protected_names import protected_step
 from agentforge.model.secrets import Redactor
 from agentforge.model.state import Waiver
 from agentforge.model.task import CheckTask, HookTask, JudgeTask, QueueTask, StartedTask

@@ -14,8 +14,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from agentforge.model.errors import LogConflict, StorageFailed
-from agentforge.model.json_text import NOT_JSON
+from agentforge.model.errors import NOT_JSON, LogConflict, StorageFailed
 from agentforge.ports.event_log import EventLog, Head
 from agentforge.runtime.state_folder import HeadKeeper, StateFolder
 from agentforge.system import files

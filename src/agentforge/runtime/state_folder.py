@@ -9,8 +9,7 @@ from hashlib import sha256
 import msgspec
 from msgspec import Struct
 
-from agentforge.model.errors import LogConflict, LogCorrupt, StorageFailed
-from agentforge.model.json_text import NOT_JSON
+from agentforge.model.errors import NOT_JSON, LogConflict, LogCorrupt, StorageFailed
 from agentforge.ports.event_log import EventLog, Head
 from agentforge.system import files
 from agentforge.system.disk import Disk

@@ -17,7 +17,7 @@ from contextlib import suppress
 
 from msgspec import Struct
 
-from agentforge.system import openat2
+from agentforge.system import linux
 
 # `os.path.realpath` and then `open` are two resolutions, and an agent can put a link between them. `openat2`
 # does both in one call, but only on newer kernels of Linux, and some sandboxes refuse it; everywhere else, a
@@ -56,11 +56,11 @@ class OutsideRoot(OSError):
 def open_folder(path: str) -> int:
     """Open a folder whose path has no link in it; the path is absolute, or relative to the current folder."""
     try:
-        if openat2.is_usable(path):
-            return openat2.open_without_links(path or ".", FOLDER)
+        if linux.can_open_without_links(path):
+            return linux.open_without_links(path or ".", FOLDER)
         descriptor = os.open(path or ".", FOLDER)
     except OSError as error:
-        if error.errno == errno.ENOENT and openat2.is_usable(path):
+        if error.errno == errno.ENOENT and linux.can_open_without_links(path):
             raise
         return _descend(path)  # Its error names the part of the path.
     if _is_at(descriptor, path):
@@ -131,10 +131,10 @@ def open_regular(name: str, flags: int, mode: int = 0o666, *, folder: int | None
 def open_regular_at(path: str, flags: int, mode: int = 0o666) -> int | None:
     """Like `open_regular`, for a whole path without links; None if it takes a walk to open it, or to name
     what is wrong with it."""
-    if not openat2.is_usable(path):
+    if not linux.can_open_without_links(path):
         return None
     try:
-        descriptor = openat2.open_without_links(path, flags | _REGULAR, mode)
+        descriptor = linux.open_without_links(path, flags | _REGULAR, mode)
         return descriptor if flags & os.O_EXCL else _regular(descriptor, path)
     except (FileNotFoundError, NotRegular):
         raise

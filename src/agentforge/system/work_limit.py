@@ -7,9 +7,14 @@ it were stopped.
 import asyncio
 import threading
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
+from typing import TypeVar
 
 from agentforge.system.work_clock import BEAT_SECONDS, WorkClock
+
+T = TypeVar("T")
 
 
 class _Heartbeat:
@@ -82,3 +87,31 @@ class WorkLimit:
             self._next = loop.call_later(left, self._look)
         else:
             self._timeout.reschedule(loop.time())
+
+
+async def call_within(seconds: float | None, function: Callable[[], T]) -> T:
+    """The result of a function that runs off the event loop. Raises TimeoutError.
+
+    A thread can't be ended: after the deadline it keeps running in the background, so the function must not
+    write anything. The thread is a daemon, so that it can't hold up the end of the program."""
+    loop = asyncio.get_running_loop()
+    result: asyncio.Future[T] = loop.create_future()
+
+    def deliver(outcome: Callable[[], None]) -> None:
+        if not result.done():
+            outcome()
+
+    def work() -> None:
+        try:
+            value = function()
+        except Exception as error:
+            failed = error
+            outcome = lambda: result.set_exception(failed)  # noqa: E731
+        else:
+            outcome = lambda: result.set_result(value)  # noqa: E731
+        with suppress(RuntimeError):  # The loop is closed.
+            loop.call_soon_threadsafe(deliver, outcome)
+
+    threading.Thread(target=work, name="deadline", daemon=True).start()
+    async with WorkLimit(seconds):
+        return await result

@@ -14,9 +14,8 @@ from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, repair_
 from pydantic_ai.usage import RunUsage
 
 from agentforge.engine.claims import MAX_QUESTIONS
-from agentforge.model.errors import StorageFailed
+from agentforge.model.errors import NOT_JSON, StorageFailed
 from agentforge.model.failure import Failure
-from agentforge.model.json_text import NOT_JSON
 from agentforge.model.result import Decision, Usage
 from agentforge.system import files
 from agentforge.tool_loop.task import LoopOutcome, ModelTask

@@ -19,9 +19,9 @@ from pydantic_ai.models import Model
 from pydantic_ai.run import AgentRun
 from pydantic_ai.usage import UsageLimits
 
+from agentforge.model.errors import NOT_JSON
 from agentforge.model.failure import Failure, FailureKind
-from agentforge.model.json_text import NOT_JSON
-from agentforge.system.protection import protect_process
+from agentforge.system.linux import protect_process
 from agentforge.tool_loop.conversation import (
     COMPLETE,
     COMPLETE_DESCRIPTION,

@@ -7,9 +7,8 @@ from typing import Any, Literal, cast
 import msgspec
 from msgspec import Struct, field
 
-from agentforge.model.errors import MissingKey, ProviderUnusable
+from agentforge.model.errors import NOT_JSON, MissingKey, ProviderUnusable
 from agentforge.model.failure import Failure
-from agentforge.model.json_text import NOT_JSON
 from agentforge.model.result import Usage
 
 Api = Literal["anthropic", "openai"]

@@ -14,7 +14,7 @@ from time import monotonic
 
 import msgspec
 
-from agentforge.model.protected_names import folded
+from agentforge.model.names import folded
 from agentforge.system.confined import ConfinedFolder, FolderEntry
 from agentforge.system.folders import NotRegular, OutsideRoot
 

@@ -12,7 +12,7 @@ from itertools import count
 
 import msgspec
 
-from agentforge.model.prompt_variables import VARIABLES
+from agentforge.model.names import PROMPT_VARIABLES
 from agentforge.model.request import AnsweredQuestion, Feedback
 from agentforge.views.text import one_line
 
@@ -29,7 +29,7 @@ The decision is "continue" if another iteration would improve the work, "stop" i
 VERDICT_INSTRUCTIONS = """
 Add "verdict", your verdict on the work, if you can give one: {words}. Give the reason in "reason".
 """
-_PLACEHOLDER = re.compile(r"\$\{(" + "|".join(VARIABLES) + r")\}")
+_PLACEHOLDER = re.compile(r"\$\{(" + "|".join(PROMPT_VARIABLES) + r")\}")
 _ANY = re.compile(r"\$\{([A-Z_]+)\}")
 _SESSION = re.compile(r"\$\{SESSION(?:_NAME)?\}")
 

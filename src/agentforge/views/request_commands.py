@@ -3,8 +3,8 @@
 import shlex
 from collections.abc import Iterator, Sequence
 
+from agentforge.model.names import session_argument
 from agentforge.model.request import ACCEPT, APPROVE, CONTINUE, RETRY, Request
-from agentforge.model.session_name import session_argument
 from agentforge.views.text import one_line
 
 APPROVED_WITH = {"approval": APPROVE, "checkpoint": APPROVE, "pause": CONTINUE}

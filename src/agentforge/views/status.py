@@ -7,9 +7,9 @@ from msgspec import Struct
 
 from agentforge.engine.nodes import siblings
 from agentforge.model.failure import StopReason
+from agentforge.model.names import session_argument
 from agentforge.model.plan import Mode, Plan, ProviderChoice, StageNode, Step
 from agentforge.model.request import Request
-from agentforge.model.session_name import session_argument
 from agentforge.model.state import RefusedFile, RunState, StageState, Waiver, position_of
 from agentforge.model.status import RunStatus, TaskStatus
 from agentforge.ports.event_log import BufferHealth

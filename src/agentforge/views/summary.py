@@ -6,8 +6,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.model import facts as f
+from agentforge.model.changes import MAX_LEFT, LeftInGit
 from agentforge.model.event import Event
-from agentforge.model.git_left import MAX_LEFT, LeftInGit
 from agentforge.views.text import counted, shortened
 from agentforge.views.visits import StageVisit
 

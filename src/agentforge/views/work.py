@@ -8,9 +8,8 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from agentforge.model import facts as f
+from agentforge.model.changes import Changes, LeftInGit
 from agentforge.model.event import Event
-from agentforge.model.file_change import Changes
-from agentforge.model.git_left import LeftInGit
 from agentforge.model.result import Result
 from agentforge.model.state import Spending
 

@@ -6,14 +6,14 @@ from tests.mutants.mutation import Mutation as Bug
 FILES = "agentforge.system.files"
 FOLDERS = "agentforge.system.folders"
 CONFINED = "agentforge.system.confined"
-OPENAT2 = "agentforge.system.openat2"
+OPENAT2 = "agentforge.system.linux"
 TOOLS = "agentforge.system.tools"
 PROOF = "agentforge.runtime.run_proof"
 STATE_FOLDER = "agentforge.runtime.state_folder"
 TRUST = "agentforge.app.runs.trust"
-HOSTS = "agentforge.model.key_hosts"
-NAMES = "agentforge.model.protected_names"
-CHARACTERS = "agentforge.model.control_characters"
+HOSTS = "agentforge.model.secrets"
+NAMES = "agentforge.model.names"
+CHARACTERS = "agentforge.model.names"
 DISPLACEMENT = "agentforge.adapters.log.displacement"
 
 OF_FILES = ("tests/system/test_files.py",)
@@ -300,8 +300,8 @@ BUGS = (
         HOSTS,
         "an address in the user's environment allows nothing",
         "_allowed",
-        "named | set(re.split('[\\\\s,]+', environ.get(VARIABLE, '').lower().strip()))",
-        "set(re.split('[\\\\s,]+', environ.get(VARIABLE, '').lower().strip()))",
+        "named | set(re.split('[\\\\s,]+', environ.get(KEY_HOSTS, '').lower().strip()))",
+        "set(re.split('[\\\\s,]+', environ.get(KEY_HOSTS, '').lower().strip()))",
         OF_HOSTS,
     ),
     # -- names and text

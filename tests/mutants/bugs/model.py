@@ -4,10 +4,10 @@ from tests.mutants.mutation import Mutation as Bug
 
 STATUS = "agentforge.model.status"
 FAILURE = "agentforge.model.failure"
-SESSION_NAME = "agentforge.model.session_name"
+SESSION_NAME = "agentforge.model.names"
 CONDITION = "agentforge.model.condition"
 PATTERN = "agentforge.model.text_pattern"
-FACT_LIMITS = "agentforge.model.fact_limits"
+FACT_LIMITS = "agentforge.model.codec"
 PLAN_LIMITS = "agentforge.model.plan_limits"
 
 BUGS = (

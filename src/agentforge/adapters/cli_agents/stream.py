@@ -10,8 +10,8 @@ import msgspec
 from msgspec import Struct
 
 from agentforge.adapters.cli_agents.description import OutputFields
+from agentforge.model.errors import NOT_JSON
 from agentforge.model.failure import FailureKind
-from agentforge.model.json_text import NOT_JSON
 from agentforge.model.result import Usage
 from agentforge.ports.provider import Exit
 

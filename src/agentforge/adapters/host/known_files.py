@@ -13,8 +13,7 @@ from msgspec import Struct
 
 from agentforge.adapters.host.git_objects import GitObjects
 from agentforge.adapters.host.tree_scan import HashedFile
-from agentforge.model.errors import StorageFailed
-from agentforge.model.json_text import NOT_JSON
+from agentforge.model.errors import NOT_JSON, StorageFailed
 from agentforge.ports.host import TakenTree
 from agentforge.system import files
 

@@ -15,13 +15,10 @@ from agentforge.adapters import known_models
 from agentforge.adapters.cli_agents.program import ProgramProvider, exit_status
 from agentforge.adapters.cli_agents.settings import ConfigReader
 from agentforge.adapters.environment import SettingValue, agent_environment, as_text, secrets_in
-from agentforge.model.errors import MissingKey, ProviderUnusable, StorageFailed
-from agentforge.model.json_text import NOT_JSON
-from agentforge.model.key_hosts import HINT as KEY_HOSTS_HINT
-from agentforge.model.key_hosts import host_problem
+from agentforge.model.errors import NOT_JSON, MissingKey, ProviderUnusable, StorageFailed
 from agentforge.model.layout import LOCKS, RUNS
 from agentforge.model.result import Usage
-from agentforge.model.secrets import Redactor
+from agentforge.model.secrets import KEY_HOSTS_HINT, Redactor, host_problem
 from agentforge.ports.provider import Capabilities, Command, ExecuteRequest, ExecuteResult, Exit
 from agentforge.ports.sources import MAX_SOURCE_BYTES
 from agentforge.system import files

@@ -32,8 +32,7 @@ from agentforge.adapters.providers.codex import CodexStream
 from agentforge.adapters.providers.gemini import GeminiStream
 from agentforge.adapters.providers.opencode import OpencodeStream
 from agentforge.model.errors import ProviderUnusable
-from agentforge.model.key_hosts import HINT as KEY_HOSTS_HINT
-from agentforge.model.key_hosts import host_problem, names_address
+from agentforge.model.secrets import KEY_HOSTS_HINT, host_problem, names_address
 from agentforge.ports.provider import Capabilities, Command, ExecuteRequest, ExecuteResult, Exit
 
 _log = logging.getLogger(__name__)

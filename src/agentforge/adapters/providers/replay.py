@@ -18,9 +18,8 @@ from agentforge.adapters.cli_agents.settings import ConfigReader
 from agentforge.adapters.environment import agent_environment, secrets_in
 from agentforge.adapters.providers import replay_player
 from agentforge.model.cassette import MAX_CASSETTE, Cassette, Fail, parse_cassette
-from agentforge.model.errors import ProviderUnusable, StorageFailed
+from agentforge.model.errors import NOT_JSON, ProviderUnusable, StorageFailed
 from agentforge.model.failure import LIMITS, Failure, FailureKind
-from agentforge.model.json_text import NOT_JSON
 from agentforge.ports.provider import Capabilities, Command, ExecuteRequest, ExecuteResult, Exit
 from agentforge.system import files
 

@@ -142,7 +142,7 @@ def workdir() -> "ConfinedFolder":
 
 def refuse_outside(path: str, resolved: str) -> None:
     """Raises StepFailed for the workdir itself and for protected folders, also through a link."""
-    from agentforge.model.protected_names import PROTECTED, folded
+    from agentforge.model.names import PROTECTED, folded
 
     if resolved == ".":
         raise StepFailed(f"{path} is outside the workdir")

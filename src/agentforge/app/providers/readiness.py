@@ -21,8 +21,8 @@ from agentforge.definition.settings_check import (
 from agentforge.model.diagnostic import Diagnostic, Severity, SourcePlace
 from agentforge.model.errors import AgentForgeError, InvalidSettings, ProviderUnusable
 from agentforge.model.failure import Failure
-from agentforge.model.key_hosts import HINT as KEY_HOSTS_HINT
 from agentforge.model.plan import Judgment, Plan, ProviderChoice, Queue, StageNode
+from agentforge.model.secrets import KEY_HOSTS_HINT
 from agentforge.ports.provider import BuildsSandbox, Capabilities, Provider, ValidatesSettings
 from agentforge.ports.sandbox import Sandbox
 from agentforge.runtime.tasks.call import is_program

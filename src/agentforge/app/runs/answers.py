@@ -24,9 +24,9 @@ from agentforge.model.errors import (
     RunActive,
     UnknownRequest,
 )
+from agentforge.model.names import session_argument
 from agentforge.model.plan import Plan
 from agentforge.model.request import Request
-from agentforge.model.session_name import session_argument
 from agentforge.model.state import RunState
 from agentforge.model.status import RunStatus, status_text
 from agentforge.runtime.answers import (

@@ -10,8 +10,8 @@ from pathlib import Path
 from agentforge.adapters.host.git_objects import foreign_entry
 from agentforge.adapters.host.git_trees import GitTrees
 from agentforge.app.redaction import environment_redactor
+from agentforge.model.changes import ChangeKind, Changes, FileChange
 from agentforge.model.errors import InvalidRequest
-from agentforge.model.file_change import ChangeKind, Changes, FileChange
 from agentforge.ports.host import NoTree
 from agentforge.system.git import MAX_MEMORY, git_program, object_program
 from agentforge.system.programs import NoExit, ProgramResult, run

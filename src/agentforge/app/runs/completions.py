@@ -11,8 +11,7 @@ from msgspec import Struct
 
 from agentforge.app.runs.lock_folder import hide_from_git, ignore_in
 from agentforge.engine.decide.termination import MAX_ITERATIONS
-from agentforge.model.errors import StorageFailed, UnusableFile
-from agentforge.model.json_text import NOT_JSON
+from agentforge.model.errors import NOT_JSON, StorageFailed, UnusableFile
 from agentforge.model.layout import locks_dir, loop_completions
 from agentforge.model.plan import Plan
 from agentforge.model.state import RunState

@@ -15,7 +15,7 @@ from agentforge.app.runs.trust import Trust
 from agentforge.app.wiring import sources_of
 from agentforge.model import facts as f
 from agentforge.model.errors import LogCorrupt
-from agentforge.model.session_name import session_argument
+from agentforge.model.names import session_argument
 from agentforge.ports.event_log import Damage
 from agentforge.ports.host import Clock, Processes
 from agentforge.ports.sources import Sources

@@ -31,7 +31,7 @@ from agentforge.model.errors import (
     UnknownRun,
 )
 from agentforge.model.layout import lock_file
-from agentforge.model.session_name import session_argument, session_name
+from agentforge.model.names import session_argument, session_name
 from agentforge.model.status import RunStatus, status_text
 from agentforge.ports.host import Clock, Processes
 from agentforge.runtime.drafts import remove_run_drafts

@@ -12,11 +12,10 @@ from datetime import datetime
 import msgspec
 from msgspec import Struct
 
-from agentforge.model.errors import StorageFailed, UnusableFile
+from agentforge.model.errors import NOT_JSON, StorageFailed, UnusableFile
 from agentforge.model.failure import StopReason
-from agentforge.model.json_text import NOT_JSON
 from agentforge.model.layout import lock_file, locks_dir, runs_dir, stop_reason_file
-from agentforge.model.session_name import session_name
+from agentforge.model.names import session_name
 from agentforge.ports.host import Identity, Processes
 from agentforge.system import files
 from agentforge.system.folders import drafted

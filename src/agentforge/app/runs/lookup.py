@@ -24,8 +24,8 @@ from agentforge.model.event import Event
 from agentforge.model.facts.run import RunStop
 from agentforge.model.failure import StopReason
 from agentforge.model.layout import RunLayout, runs_dir
+from agentforge.model.names import name_problem, session_argument, session_name
 from agentforge.model.plan import Plan
-from agentforge.model.session_name import name_problem, session_argument, session_name
 from agentforge.model.state import RunState
 from agentforge.model.status import RunStatus
 from agentforge.ports.event_log import EventLog, Head, LogReader

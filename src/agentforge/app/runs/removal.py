@@ -16,7 +16,7 @@ from agentforge.app.runs.lock_folder import drop_reason, read_lock, reason_of, r
 from agentforge.app.wiring import log_of
 from agentforge.model.errors import AgentForgeError, LogCorrupt, RunActive, StorageFailed, UnknownRun
 from agentforge.model.layout import RunLayout, runs_dir
-from agentforge.model.session_name import session_argument, session_name
+from agentforge.model.names import session_argument, session_name
 from agentforge.ports.event_log import EventLog
 from agentforge.runtime.left_agents import left_supervisors, pids_of
 from agentforge.runtime.run_proof import RunProof

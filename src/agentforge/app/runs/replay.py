@@ -29,8 +29,8 @@ from agentforge.model.errors import InvalidRequest
 from agentforge.model.event import Event
 from agentforge.model.facts import SessionStarted
 from agentforge.model.layout import RunLayout
+from agentforge.model.names import session_name
 from agentforge.model.plan import Plan, PlanSession
-from agentforge.model.session_name import session_name
 from agentforge.model.state import RunSettings, Waiver
 from agentforge.ports.event_log import Damage
 from agentforge.ports.provider import Provider

@@ -26,7 +26,7 @@ from agentforge.runtime.driver import Driver
 from agentforge.runtime.iteration_files import write_iteration_files
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.notifier import Sender
-from agentforge.system import openat2
+from agentforge.system import linux
 from agentforge.system.tools import resolve_tools
 from agentforge.views.results import RunResult, result_of
 
@@ -100,7 +100,7 @@ class Runner:
     async def _drive(self, journal: Journal) -> RunResult:
         parts, session = self._parts, journal.session
         layout = parts.runs.layout(session)
-        openat2.enable()
+        linux.enable_openat2()
         with self._leases.released_on_error(journal):
             driver = driver_of(self._parts, journal)
         self._drivers[session] = driver

@@ -8,11 +8,10 @@ nothing about the state: an agent can write state.json. So only looks at a run r
 import msgspec
 
 from agentforge.model import facts as f
-from agentforge.model.errors import LogConflict, LogCorrupt, LogTooOld, StorageFailed
-from agentforge.model.json_text import NOT_JSON
+from agentforge.model.errors import NOT_JSON, LogConflict, LogCorrupt, LogTooOld, StorageFailed
 from agentforge.model.layout import RunLayout
+from agentforge.model.names import name_problem
 from agentforge.model.plan import Plan
-from agentforge.model.session_name import name_problem
 from agentforge.ports.event_log import EventLog, Head, LogReader
 from agentforge.system import files
 from agentforge.views.files.state import SNAPSHOT_VERSION, StateSnapshot

@@ -9,12 +9,12 @@ from msgspec import Struct
 from agentforge.app.runs.comparison import TreeComparison, current_tree
 from agentforge.app.runs.lookup import Runs
 from agentforge.engine.normalise import clean_output
+from agentforge.model.changes import Changes
 from agentforge.model.diagnostic import did_you_mean
 from agentforge.model.errors import InvalidRequest
-from agentforge.model.file_change import Changes
 from agentforge.model.layout import IterationLayout, is_inside
+from agentforge.model.names import session_argument
 from agentforge.model.request import Request
-from agentforge.model.session_name import session_argument
 from agentforge.system import files
 from agentforge.views.deliveries import Delivery
 from agentforge.views.record import RunTrees, record_of

@@ -18,7 +18,7 @@ from agentforge.cli.request_output import (
     show_request,
 )
 from agentforge.model.errors import UnknownRequest
-from agentforge.model.session_name import session_argument
+from agentforge.model.names import session_argument
 from agentforge.views.lines.status import program_text
 from agentforge.views.request_commands import labelled_commands
 from agentforge.views.status import needed_hooks, recover_command

@@ -12,7 +12,7 @@ from agentforge.cli import exit_codes
 from agentforge.cli.invocation import Invocation, engine_options, invocation, note_others
 from agentforge.cli.output import echo, echo_wrapped, note, print_json, show_error, styled
 from agentforge.model.errors import AgentForgeError, HookMissing, UntrustedRun
-from agentforge.model.session_name import session_argument
+from agentforge.model.names import session_argument
 from agentforge.model.status import status_text
 from agentforge.views.lines.status import STATUS_TONES, program_text
 from agentforge.views.stage_progress import completion_text, stage_progress

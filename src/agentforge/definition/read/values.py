@@ -20,8 +20,8 @@ from agentforge.definition.yaml.tree import (
     plain_value,
     shown,
 )
-from agentforge.model.control_characters import control_character
 from agentforge.model.diagnostic import SourcePlace, choice
+from agentforge.model.names import control_character
 from agentforge.model.plan_limits import MAX_RUNS, MAX_SECONDS, NAME_PATTERN, is_plain_name
 
 Schema = dict[str, Any]

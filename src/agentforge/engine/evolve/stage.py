@@ -17,9 +17,9 @@ from agentforge.engine.evolve.task import (
     without_call,
 )
 from agentforge.model import facts as f
+from agentforge.model.changes import MAX_LEFT
 from agentforge.model.event import Event
 from agentforge.model.failure import LIMITS, Failure, FailureKind
-from agentforge.model.git_left import MAX_LEFT
 from agentforge.model.request import AnsweredQuestion, Request
 from agentforge.model.result import Decision
 from agentforge.model.state import (

@@ -5,6 +5,7 @@ from typing import Literal
 
 from msgspec import field
 
+from agentforge.model.changes import LeftInGit
 from agentforge.model.course import CourseStep
 from agentforge.model.facts.fact import (
     Fact,
@@ -16,7 +17,6 @@ from agentforge.model.facts.fact import (
     written,
 )
 from agentforge.model.failure import FailureKind
-from agentforge.model.git_left import LeftInGit
 from agentforge.model.result import Decision, Result, Usage
 from agentforge.model.status import TaskStatus
 

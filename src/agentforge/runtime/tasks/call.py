@@ -33,8 +33,7 @@ from agentforge.runtime.provider_result import checked
 from agentforge.runtime.recorder import Recorder
 from agentforge.runtime.refusals import ensure_folder
 from agentforge.runtime.supervision import AttemptLimits, Supervised, SupervisedExit
-from agentforge.system.deadline import call_within
-from agentforge.system.work_limit import WorkLimit
+from agentforge.system.work_limit import WorkLimit, call_within
 
 log = logging.getLogger("agentforge.run")
 

@@ -12,10 +12,9 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agentforge.model.errors import AgentForgeError
+from agentforge.model.errors import NOT_JSON, AgentForgeError
 from agentforge.model.facts import AnyFact, ErrorOccurred, IterationStarted
 from agentforge.model.failure import FailureKind
-from agentforge.model.json_text import NOT_JSON
 from agentforge.model.layout import IterationLayout, RunLayout
 from agentforge.model.place import Place
 from agentforge.model.plan import Judgment, Plan, StageNode

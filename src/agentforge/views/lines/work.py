@@ -3,9 +3,8 @@
 import shlex
 from collections.abc import Iterator, Sequence
 
-from agentforge.model.file_change import Changes
-from agentforge.model.git_left import LeftInGit
-from agentforge.model.session_name import session_argument
+from agentforge.model.changes import Changes, LeftInGit
+from agentforge.model.names import session_argument
 from agentforge.model.status import status_text
 from agentforge.views.lines.entries import EntryRow, RunEntry
 from agentforge.views.text import cost, counted, one_line, padded, shortened, span, width

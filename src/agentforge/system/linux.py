@@ -1,7 +1,8 @@
-"""The system call that opens a path without following any link on it, in one step (Linux 5.6 and later).
+"""System calls of Linux that Python doesn't offer: opening a path without following any link on it, in one
+step (openat2, Linux 5.6 and later), and keeping other processes from inspecting this one.
 
-Without it, `folders` walks the path from folder to folder, with the same result. Engines enable the call,
-since they open files all the time; commands that read a few files are quicker without loading it.
+Without openat2, `folders` walks the path from folder to folder, with the same result. Engines enable it, as
+they open files all the time; commands that read a few files are quicker without loading it.
 """
 
 import os
@@ -17,7 +18,7 @@ _HOW = struct.Struct("QQQ")
 _call: Callable[[str, int, int], int] | None = None
 
 
-def enable() -> bool:
+def enable_openat2() -> bool:
     """Use the system call from now on if the kernel has it; returns whether it has."""
     global _call  # noqa: PLW0603 - the kernel is the same for the whole process.
     if _call is None and sys.platform == "linux":
@@ -30,13 +31,13 @@ def enable() -> bool:
     return _call is not None
 
 
-def is_usable(path: str) -> bool:
+def can_open_without_links(path: str) -> bool:
     """A path of the engine has no `..`, which the system call would follow."""
     return _call is not None and ".." not in path
 
 
 def open_without_links(path: str, flags: int, mode: int = 0) -> int:
-    """Open a path for which `is_usable` holds. Raises OSError, with ELOOP if a part of the path is a link."""
+    """Open a path for which `can_open_without_links` holds. Raises OSError, with ELOOP for a link on it."""
     assert _call is not None
     return _call(path, flags, mode if flags & os.O_CREAT else 0)
 
@@ -59,3 +60,21 @@ def _system_call() -> Callable[[str, int, int], int]:
         return descriptor
 
     return call
+
+
+_PR_SET_DUMPABLE = 4
+
+
+def protect_process() -> bool:
+    """Keep the user's other processes, such as agents, from reading the memory and the environment of this
+    one (Linux). Returns whether it is protected. It then also leaves no core dump."""
+    if sys.platform != "linux":
+        return False
+    try:
+        import ctypes
+
+        prctl = ctypes.CDLL(None).prctl
+    except (ImportError, OSError, AttributeError):
+        return False
+    prctl.argtypes = [ctypes.c_int] + [ctypes.c_ulong] * 4
+    return bool(prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0) == 0)

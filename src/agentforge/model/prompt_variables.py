@@ -1,8 +1,0 @@
-"""The variables of prompts."""
-
-CURRENT = ("CTX", "STATUS", "RESULT", "PROGRESS", "OUTPUT", "FEEDBACK", "ANSWERS")
-DEPRECATED = ("SESSION", "SESSION_NAME", "ITERATION", "INDEX", "CONTEXT")
-LEGACY = ("PERSPECTIVE", "OUTPUT_PATH", "PROGRESS_FILE")
-"""Variables of agent-pipelines, rarely used."""
-
-VARIABLES = (*CURRENT, *DEPRECATED, *LEGACY)
