@@ -139,17 +139,17 @@ if TYPE_CHECKING:
     from agentforge.sdk.signals import stop_on_signals as stop_on_signals
     from agentforge.sdk.sync import SyncEngine as SyncEngine
     from agentforge.system.linux import protect_process as protect_process
-    from agentforge.views.deliveries import Delivery as Delivery
-    from agentforge.views.deliveries import HookTry as HookTry
+    from agentforge.views.hook_calls import Delivery as Delivery
+    from agentforge.views.hook_calls import HookTry as HookTry
     from agentforge.views.record import RunRecord as RunRecord
     from agentforge.views.record import RunTrees as RunTrees
     from agentforge.views.results import RunInfo as RunInfo
     from agentforge.views.results import RunResult as RunResult
     from agentforge.views.results import ShownStatus as ShownStatus
+    from agentforge.views.run_model import Health as Health
+    from agentforge.views.run_model import Summary as Summary
     from agentforge.views.status import RunningCheck as RunningCheck
     from agentforge.views.status import WaitStatus as WaitStatus
-    from agentforge.views.summary import Health as Health
-    from agentforge.views.summary import Summary as Summary
     from agentforge.views.visits import CheckRun as CheckRun
     from agentforge.views.visits import StageCheck as StageCheck
     from agentforge.views.visits import StageVisit as StageVisit
@@ -249,11 +249,11 @@ _HOME = {
     "sdk.signals": ("OnStop", "StopSignal", "stop_on_signals"),
     "sdk.sync": ("SyncEngine",),
     "system.linux": ("protect_process",),
-    "views.deliveries": ("Delivery", "HookTry"),
+    "views.hook_calls": ("Delivery", "HookTry"),
     "views.record": ("RunRecord", "RunTrees"),
     "views.results": ("RunInfo", "RunResult", "ShownStatus"),
     "views.status": ("RunningCheck", "WaitStatus"),
-    "views.summary": ("Health", "Summary"),
+    "views.run_model": ("Health", "Summary"),
     "views.visits": ("CheckRun", "StageCheck", "StageVisit"),
     "views.work": ("AttemptWork", "IterationWork", "JudgeWork"),
 }

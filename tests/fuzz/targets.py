@@ -57,10 +57,10 @@ from agentforge.runtime.git_guard import read_before
 from agentforge.runtime.hook_answer import read_answer
 from agentforge.system.git_settings import words_in
 from agentforge.tool_loop.conversation import SessionStore
-from agentforge.views.check_feedback import FailedCheck, check_feedback
 from agentforge.views.files.escalation import escalation_id
-from agentforge.views.lines.tail import event_line
+from agentforge.views.lines.events import event_line
 from agentforge.views.lines.work import work_line, work_rows
+from agentforge.views.prompt import FailedCheck, check_feedback
 
 HERE = Path(__file__).parent
 STREAMS = HERE.parent / "adapters" / "streams"

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 from tests.engine.plans import block, nested, plan_of, stage
 
 from agentforge.model.plan import Judgment, Plan, ProviderChoice, SandboxChoice
-from agentforge.views.lines.agents import agents_line
+from agentforge.views.lines.plan import agents_line
 
 ALL = {"claude": ("--skip",), "codex": ("--yolo",)}
 

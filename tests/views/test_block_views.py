@@ -14,8 +14,8 @@ from agentforge.model.plan import FromParallel, FromStage, InputSources, Judgmen
 from agentforge.model.result import Decision, Result
 from agentforge.model.state import StageRecord
 from agentforge.views.files.block import branch_file, manifest
+from agentforge.views.files.context import ended_by, from_parallel, from_stage
 from agentforge.views.history import History
-from agentforge.views.inputs import ended_by, from_parallel, from_stage
 from agentforge.views.stage_progress import stage_progress
 
 LAYOUT = RunLayout.of("/project", "auth")

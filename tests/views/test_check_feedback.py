@@ -9,8 +9,7 @@ from agentforge.engine.checks.outcome import read_check
 from agentforge.model.check import CheckCounts, CheckEnd, CheckFailure, CheckOutcome
 from agentforge.model.request import Feedback
 from agentforge.model.state import CheckRecord
-from agentforge.views.check_feedback import FailedCheck, check_feedback, outcome_line
-from agentforge.views.prompt import feedback_text
+from agentforge.views.prompt import FailedCheck, check_feedback, feedback_text, outcome_line
 
 OUTPUT = b"""tests/test_a.py .F
 === short test summary info ===

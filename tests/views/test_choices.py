@@ -6,7 +6,7 @@ import pytest
 from tests.views.samples import NOON
 
 from agentforge.model.request import Request, RequestKind
-from agentforge.views.choices import choices, chosen
+from agentforge.views.answers import choices, chosen
 
 
 def asked(kind: RequestKind, *options: str, **more: Any) -> Request:

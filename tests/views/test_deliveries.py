@@ -13,7 +13,7 @@ from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
 from agentforge.model.facts import AnyFact
 from agentforge.model.hook import HookPoint
-from agentforge.views.deliveries import Delivery, HookTry
+from agentforge.views.hook_calls import Delivery, HookTry
 from agentforge.views.lines.entries import RunEntry, Shown, delivery_entry
 from agentforge.views.record import record_of
 

@@ -18,9 +18,16 @@ from agentforge.model.facts import AnyFact
 from agentforge.model.failure import FailureKind
 from agentforge.model.result import Decision, Result
 from agentforge.model.state import Between, Waiver
-from agentforge.views.lines.events import ROWS, demo_line, ending_line, run_line
+from agentforge.views.lines.events import (
+    ROWS,
+    demo_line,
+    ending_line,
+    event_json,
+    event_line,
+    output_json,
+    run_line,
+)
 from agentforge.views.lines.requests import closed_text
-from agentforge.views.lines.tail import event_json, event_line, output_json
 
 AT = Cursor("1", 1, 2)
 WAIVED = (Waiver("test", "the server is down", "Ada"), Waiver("lint", "the server is down", "Ada"))

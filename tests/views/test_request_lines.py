@@ -7,8 +7,8 @@ import pytest
 from tests.views.samples import NOON
 
 from agentforge.model.request import Request, RequestKind
+from agentforge.views.answers import answer_commands, inspect_command, labelled_commands
 from agentforge.views.lines.requests import question_text, request_lines, waits_text
-from agentforge.views.request_commands import answer_commands, inspect_command, labelled_commands
 
 OPTIONS: dict[RequestKind, tuple[str, ...]] = {
     "approval": ("approve", "reject", "abort"),

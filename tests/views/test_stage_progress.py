@@ -12,8 +12,8 @@ from agentforge.ports.event_log import BufferHealth, Head
 from agentforge.views.files.state import StageEntry, state_file
 from agentforge.views.history import History
 from agentforge.views.lines.status import branch_text, stage_text
+from agentforge.views.run_model import Summary
 from agentforge.views.stage_progress import PIPELINE_ENDED, StageProgress, completion_text, stage_progress
-from agentforge.views.summary import Summary
 
 SKIPS = stage("plan", verdicts=("small",), routes=(Route("small", "go", "last"),))
 GOES_BACK = stage("last", routes=(Route("reject", "go", "plan"),))

@@ -11,7 +11,7 @@ from agentforge.model.plan import Judgment, Plan
 from agentforge.ports.event_log import BufferHealth, Head
 from agentforge.views.files.state import SNAPSHOT_VERSION, StateSnapshot, state_file
 from agentforge.views.history import History
-from agentforge.views.summary import Summary, fold
+from agentforge.views.run_model import Summary, fold
 
 TWO = plan_of(stage("plan", runs=2), stage("build"))
 BEGIN = """

@@ -32,6 +32,7 @@ from agentforge.model.status import RunStatus
 from agentforge.ports.event_log import BufferHealth, Damage
 from agentforge.views.lines.status import status_rows
 from agentforge.views.results import RunInfo, ShownStatus
+from agentforge.views.run_model import Summary, fold
 from agentforge.views.stage_progress import stage_progress
 from agentforge.views.status import (
     CycleStatus,
@@ -40,7 +41,6 @@ from agentforge.views.status import (
     resume_command_of,
     status_view,
 )
-from agentforge.views.summary import Summary, fold
 from agentforge.views.text import reason_text, shown_reason
 from agentforge.views.visits import CheckRun, StageVisit
 

@@ -21,10 +21,9 @@ from agentforge.ports.event_log import BufferHealth, Head
 from agentforge.views.files.block import branch_file
 from agentforge.views.files.state import StateSnapshot, state_file
 from agentforge.views.history import KEPT, MAX_LIGHT, MAX_LISTED, MAX_TEXT, History
-from agentforge.views.lines.events import run_line
-from agentforge.views.lines.tail import event_line
+from agentforge.views.lines.events import event_line, run_line
+from agentforge.views.run_model import Summary, fold, health
 from agentforge.views.stage_progress import stage_progress
-from agentforge.views.summary import Summary, fold, health
 from agentforge.views.text import counted, duration_text
 
 ERROR = f.ErrorOccurred(FailureKind.PROVIDER_CRASHED, "boom", "plan", 1)

@@ -14,7 +14,7 @@ from agentforge.cli.request_choice import ClosedRequest, Target, TargetAnswer, r
 from agentforge.cli.request_output import RequestSubject, show_request, show_subject
 from agentforge.model.facts import RequestAnswered
 from agentforge.model.request import REJECT, Request
-from agentforge.views.choices import FINAL, choices, chosen
+from agentforge.views.answers import FINAL, choices, chosen
 from agentforge.views.lines.requests import closed_text
 
 if TYPE_CHECKING:

@@ -33,10 +33,10 @@ from agentforge.model.errors import AgentForgeError, InvalidRequest
 from agentforge.model.facts import SessionStarted
 from agentforge.model.names import session_argument
 from agentforge.model.status import status_text
+from agentforge.views.answers import inspect_command, labelled_commands
 from agentforge.views.lines.checks import waiver_text
 from agentforge.views.lines.requests import question_text
 from agentforge.views.lines.status import program_text
-from agentforge.views.request_commands import inspect_command, labelled_commands
 from agentforge.views.run_model import RunModel
 from agentforge.views.status import needed_hooks, resume_command, resume_command_of
 from agentforge.views.text import cost, counted, duration_text, one_line, reason_text

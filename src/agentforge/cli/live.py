@@ -15,17 +15,16 @@ from agentforge.model.event import Event
 from agentforge.model.plan import Plan
 from agentforge.model.state import RunState
 from agentforge.model.status import RunStatus
+from agentforge.views.answers import answer_command
 from agentforge.views.hook_calls import hook_calls
 from agentforge.views.lines.events import header_lines, run_line
 from agentforge.views.lines.hooks import hook_call_text
 from agentforge.views.lines.requests import QUESTION_CHARS, waits_text
 from agentforge.views.lines.row import RunLine
 from agentforge.views.lines.status import branch_text, running_check_text, stage_text
-from agentforge.views.request_commands import answer_command
-from agentforge.views.run_model import RunModel
+from agentforge.views.run_model import RunModel, Summary
 from agentforge.views.stage_progress import BranchProgress, StageMark, StageProgress, stage_progress
 from agentforge.views.status import running_check, waiting
-from agentforge.views.summary import Summary
 from agentforge.views.text import cost, counted, one_line, printable, span
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"

@@ -11,7 +11,7 @@ from agentforge.cli.invocation import Invocation, note_others, options_of
 from agentforge.model.errors import AgentForgeError, InvalidRequest, UnknownRequest
 from agentforge.model.facts import RequestOpened
 from agentforge.model.request import Request
-from agentforge.views.request_commands import answer_command
+from agentforge.views.answers import answer_command
 from agentforge.views.text import one_line
 
 if TYPE_CHECKING:

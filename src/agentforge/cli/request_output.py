@@ -8,9 +8,9 @@ from agentforge.cli.invocation import Invocation
 from agentforge.cli.output import echo, echo_patch, hanging, is_terminal, styled, wrapped
 from agentforge.model.errors import InvalidRequest
 from agentforge.model.names import session_argument
+from agentforge.views.answers import commands_of
 from agentforge.views.lines.requests import options_text, question_text, waits_text
 from agentforge.views.lines.work import changes_text, file_lines, output_lines, stage_title, work_rows
-from agentforge.views.request_commands import commands_of
 from agentforge.views.text import age, one_line, padded, width
 from agentforge.views.work import iteration_json
 

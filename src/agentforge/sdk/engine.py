@@ -47,8 +47,8 @@ from agentforge.ports.event_log import Head
 from agentforge.ports.provider import Provider
 from agentforge.runtime.iteration_files import light_iterations, write_iteration_files
 from agentforge.sdk.hooks import HookDecorators
-from agentforge.views.lines.agents import agents_line
 from agentforge.views.lines.dry_run import preview, readiness_lines
+from agentforge.views.lines.plan import agents_line
 from agentforge.views.results import RunInfo, RunResult
 
 

@@ -11,7 +11,7 @@ from agentforge.model.event import Event
 from agentforge.model.hook import Occasion
 from agentforge.model.plan import Plan
 from agentforge.model.state import RunState
-from agentforge.views.request_commands import answer_command
+from agentforge.views.answers import answer_command
 from agentforge.views.text import one_line, reason_text
 
 TEXT_COLUMNS = 400

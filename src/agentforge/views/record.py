@@ -20,8 +20,7 @@ from agentforge.model.hook import HookPoint
 from agentforge.model.place import place_of
 from agentforge.model.request import Request
 from agentforge.ports.host import is_tree_id
-from agentforge.views.deliveries import Delivery, HookTry, TryFact, begun_delivery, delivered
-from agentforge.views.hook_calls import asks_about_hook
+from agentforge.views.hook_calls import Delivery, HookTry, TryFact, asks_about_hook, begun_delivery, delivered
 from agentforge.views.run_model import RunModel
 from agentforge.views.visits import StageVisit, VisitFact, begun_visit, visited
 from agentforge.views.work import EndOfAttempt, IterationFact, IterationWork, worked

@@ -11,7 +11,7 @@ from agentforge.model.request import Request
 from agentforge.model.state import RunState, Spending, Waiver
 from agentforge.model.status import RunStatus, status_text
 from agentforge.ports.event_log import BufferHealth, Damage
-from agentforge.views.summary import Health, Summary, health
+from agentforge.views.run_model import Health, Summary, health
 from agentforge.views.text import one_line, reason_text, shown_reason
 from agentforge.views.visits import StageVisit
 

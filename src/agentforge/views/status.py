@@ -13,9 +13,10 @@ from agentforge.model.request import Request
 from agentforge.model.state import RefusedFile, RunState, StageState, Waiver, position_of
 from agentforge.model.status import RunStatus, TaskStatus
 from agentforge.ports.event_log import BufferHealth
+from agentforge.views.answers import answer_commands, inspect_command
 from agentforge.views.hook_calls import HookCallView, hook_calls
-from agentforge.views.request_commands import answer_commands, inspect_command
 from agentforge.views.results import RunInfo, duration
+from agentforge.views.run_model import Health
 from agentforge.views.stage_progress import (
     StageProgress,
     current_path,
@@ -23,7 +24,6 @@ from agentforge.views.stage_progress import (
     order,
     stage_progress,
 )
-from agentforge.views.summary import Health
 from agentforge.views.text import shown_reason
 from agentforge.views.visits import StageVisit
 

@@ -40,7 +40,7 @@ from agentforge.runtime.state_folder import HeadKeeper
 from agentforge.runtime.state_writer import StateWriter
 from agentforge.runtime.supervision import has_living_program
 from agentforge.system import files
-from agentforge.views.request_commands import answer_commands
+from agentforge.views.answers import answer_commands
 from agentforge.views.results import RunInfo
 
 # How it works. The right to drive a run is the `flock` on its log, nothing else. The lock file names its

@@ -35,7 +35,7 @@ from agentforge.runtime.controls import drop_pauses
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.requests import record_answers, record_due
 from agentforge.system import files
-from agentforge.views.request_commands import answer_command
+from agentforge.views.answers import answer_command
 from agentforge.views.results import RunResult
 from agentforge.views.text import one_line
 

@@ -16,7 +16,7 @@ from agentforge.model.layout import IterationLayout, is_inside
 from agentforge.model.names import session_argument
 from agentforge.model.request import Request
 from agentforge.system import files
-from agentforge.views.deliveries import Delivery
+from agentforge.views.hook_calls import Delivery
 from agentforge.views.record import RunTrees, record_of
 from agentforge.views.visits import StageCheck, StageVisit
 from agentforge.views.work import IterationWork

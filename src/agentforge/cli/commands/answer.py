@@ -6,8 +6,8 @@ from agentforge.cli.answers import answer_and_continue, reply_options
 from agentforge.cli.invocation import Invocation, engine_options, invocation
 from agentforge.cli.request_choice import TargetAnswer, choose_request, read_open_requests, request_options
 from agentforge.model.request import REJECT
+from agentforge.views.answers import reject_command
 from agentforge.views.lines.requests import question_text
-from agentforge.views.request_commands import reject_command
 
 
 @click.command()

@@ -7,7 +7,7 @@ from agentforge.cli.invocation import engine_options, invocation
 from agentforge.cli.request_choice import Target, TargetAnswer, choose_request, request_options
 from agentforge.model.errors import InvalidRequest
 from agentforge.model.request import ABORT, APPROVE, REJECT
-from agentforge.views.request_commands import APPROVED_WITH
+from agentforge.views.answers import APPROVED_WITH
 from agentforge.views.text import one_line
 
 

@@ -19,8 +19,8 @@ from agentforge.cli.request_output import (
 )
 from agentforge.model.errors import UnknownRequest
 from agentforge.model.names import session_argument
+from agentforge.views.answers import labelled_commands
 from agentforge.views.lines.status import program_text
-from agentforge.views.request_commands import labelled_commands
 from agentforge.views.status import needed_hooks, recover_command
 from agentforge.views.text import counted
 

@@ -20,8 +20,8 @@ from agentforge.cli.invocation import (
 )
 from agentforge.cli.output import echo, echo_json, local_zone, note, styled, wrapped
 from agentforge.model.errors import AgentForgeError
+from agentforge.views.lines.events import event_json, event_line, output_json
 from agentforge.views.lines.status import program_text
-from agentforge.views.lines.tail import event_json, event_line, output_json
 from agentforge.views.run_model import CARRIES_PLAN
 from agentforge.views.status import needed_hooks, resume_command_of
 from agentforge.views.text import MAX_LINE, counted, shortened

@@ -31,7 +31,7 @@ from agentforge.runtime.tasks.call import (
 from agentforge.runtime.tasks.performer import CallPerformer
 from agentforge.system import files
 from agentforge.system.confined import ConfinedFolder
-from agentforge.views.check_feedback import FailedCheck, check_feedback
+from agentforge.views.prompt import FailedCheck, check_feedback
 
 MAX_OUTPUT = 4 * 1024 * 1024
 """Of the output that is read: its end."""

@@ -7,8 +7,8 @@ from typing import Any
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import ParallelNode, Plan
 from agentforge.model.state import BranchState, RunState, position_of
+from agentforge.views.files.context import ended_by
 from agentforge.views.history import History
-from agentforge.views.inputs import ended_by
 
 
 def manifest(

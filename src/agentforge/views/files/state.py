@@ -15,8 +15,8 @@ from agentforge.model.state import RunState, is_within, position_of
 from agentforge.model.status import FINAL, RunStatus
 from agentforge.ports.event_log import BufferHealth, Head
 from agentforge.views.history import History, HistoryEntry
+from agentforge.views.run_model import Summary
 from agentforge.views.stage_progress import current_step, is_skipped
-from agentforge.views.summary import Summary
 
 SNAPSHOT_VERSION = 8
 """Version of the state and summary types: snapshots of other versions are ignored."""

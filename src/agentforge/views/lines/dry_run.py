@@ -29,8 +29,14 @@ from agentforge.model.plan import (
     Termination,
 )
 from agentforge.views.graph import GraphNode, stages_by_path
-from agentforge.views.lines.agents import OWN_PERMISSIONS, Permissions, permission_words, provider_text
-from agentforge.views.lines.plan import hook_sections, judgment_lines
+from agentforge.views.lines.plan import (
+    OWN_PERMISSIONS,
+    Permissions,
+    hook_sections,
+    judgment_lines,
+    permission_words,
+    provider_text,
+)
 from agentforge.views.prompt import asks_for_result
 from agentforge.views.text import counted, one_line, span
 

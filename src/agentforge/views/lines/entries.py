@@ -6,7 +6,7 @@ from datetime import datetime, tzinfo
 from msgspec import Struct
 
 from agentforge.model.hook import HookAction
-from agentforge.views.deliveries import Delivery, DeliveryStatus, HookTry
+from agentforge.views.hook_calls import Delivery, DeliveryStatus, HookTry
 from agentforge.views.lines.checks import CHECK_ENDS, no_tree_text, outcome_words, tree_text, waived_text
 from agentforge.views.lines.hooks import ID_CHARS, QUIET, kind_text
 from agentforge.views.lines.row import MESSAGE_CHARS

@@ -6,8 +6,8 @@ from datetime import datetime
 from agentforge.model import facts as f
 from agentforge.model.event import Event
 from agentforge.model.request import RESUME, SUCCEEDED, Request
+from agentforge.views.answers import answer_command
 from agentforge.views.lines.row import BRIEF_CHARS, RunLine, message, quoted, row, utc
-from agentforge.views.request_commands import answer_command
 from agentforge.views.text import age, one_line, span
 
 QUESTION_CHARS = 400

@@ -13,9 +13,9 @@ from agentforge.views.lines.entries import check_outcome
 from agentforge.views.lines.hooks import hook_call_text
 from agentforge.views.lines.requests import question_text, waits_text
 from agentforge.views.lines.runs import refused_text
+from agentforge.views.run_model import judge_warning
 from agentforge.views.stage_progress import BranchProgress, StageProgress, completion_text
 from agentforge.views.status import RunningCheck, StatusView, WaitStatus
-from agentforge.views.summary import judge_warning
 from agentforge.views.text import age, cost, counted, duration_text, one_line, reason_text, span
 from agentforge.views.visits import CheckRun, VerdictMark, verdict_mark
 
