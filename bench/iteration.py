@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from time import perf_counter
 
-from agentforge.adapters.processes.local import compiled
+from agentforge.adapters.host.processes import compiled
 from agentforge.app.wiring import SUPERVISOR
 from agentforge.model.facts import IterationCompleted
 from agentforge.model.layout import RunLayout

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge.adapters.processes.local import (
+from agentforge.adapters.host.processes import (
     LinuxProcesses,
     MacProcesses,
     SupervisorStarter,

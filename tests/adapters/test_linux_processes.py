@@ -18,7 +18,7 @@ import pytest
 from tests.adapters.processes_contract import ProcessesContract
 
 import agentforge.runtime
-from agentforge.adapters.processes.local import LinuxProcesses
+from agentforge.adapters.host.processes import LinuxProcesses
 from agentforge.ports.host import Identity, Processes
 
 pytestmark = [
@@ -383,7 +383,7 @@ def test_end_marked_spares_its_caller_and_those_above(mark: str, tmp_path: Path)
     """An engine that runs inside an agent, and so carries the mark itself."""
     code = f"""
 import asyncio, subprocess, sys
-from agentforge.adapters.processes.local import LinuxProcesses
+from agentforge.adapters.host.processes import LinuxProcesses
 child = subprocess.Popen(["sleep", "60"])
 print(asyncio.run(LinuxProcesses("unused").end_marked({mark!r})), child.wait())
 """
@@ -401,7 +401,7 @@ print(asyncio.run(LinuxProcesses("unused").end_marked({mark!r})), child.wait())
 
 INHERITED = """
 import sys
-from agentforge.adapters.processes.local import LinuxProcesses
+from agentforge.adapters.host.processes import LinuxProcesses
 print(sorted(LinuxProcesses(sys.argv[1]).inherited("AGENTFORGE_ATTEMPT")))
 """
 

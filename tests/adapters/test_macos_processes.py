@@ -13,7 +13,7 @@ from types import MappingProxyType
 import msgspec
 import pytest
 
-from agentforge.adapters.processes.local import MacProcesses, ask_system
+from agentforge.adapters.host.processes import MacProcesses, ask_system
 from agentforge.model.errors import AgentForgeError
 from agentforge.ports.host import Identity
 

@@ -1,6 +1,6 @@
 """Which processes belong to a mark: a table in, the members out."""
 
-from agentforge.adapters.processes.marked_tree import ProcessRow, ProcessTable, members
+from agentforge.adapters.host.marked_tree import ProcessRow, ProcessTable, members
 
 ME = 100
 

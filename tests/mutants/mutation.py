@@ -138,7 +138,7 @@ def _statements(body: list[ast.AST], index: int, count: int) -> Replace:
 
 PACKAGES = {
     "agentforge.adapters.cli_agents.program": "redaction",
-    "agentforge.adapters.processes.marked_tree": "supervisor",
+    "agentforge.adapters.host.marked_tree": "supervisor",
     "agentforge.runtime.supervisor": "supervisor",
     "agentforge.runtime.supervision": "supervisor",
     "agentforge.runtime.attempt_folder": "supervisor",

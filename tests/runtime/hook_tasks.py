@@ -8,8 +8,8 @@ from tests.engine.plans import NOON, plan_of, stage
 from tests.runtime.attempt_run import SUPERVISOR
 
 from agentforge.adapters.host.clock import SystemClock
+from agentforge.adapters.host.processes import host_processes
 from agentforge.adapters.httpx_webhooks import HttpxWebhooks
-from agentforge.adapters.processes.local import host_processes
 from agentforge.adapters.script import ScriptProvider
 from agentforge.app.wiring import sandboxes
 from agentforge.model import facts as f

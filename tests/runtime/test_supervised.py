@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge.adapters.processes.local import host_processes
+from agentforge.adapters.host.processes import host_processes
 from agentforge.model.layout import AttemptLayout
 from agentforge.model.plan import ProviderChoice
 from agentforge.ports.provider import Command

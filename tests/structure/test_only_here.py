@@ -20,7 +20,7 @@ APART = {
     "cli/commands/demo.py": "makes a project of its own in a temporary folder",
     "cli/output.py": "/dev/null, the size of the terminal",
     "cli/invocation.py": "the project's folder, which the user named",
-    "adapters/processes/local.py": "/proc, and starting the supervisor, which outlives the engine",
+    "adapters/host/processes.py": "/proc, and starting the supervisor, which outlives the engine",
     "adapters/host/tmux.py": "the launch file, in the system's temporary folder",
     "adapters/host/tmux_child.py": "a program of its own, standard library only",
     "adapters/host/probe.py": "a nameless file whose syncs are timed",

@@ -26,7 +26,7 @@ def log_of(layout: RunLayout, environ: Mapping[str, str]) -> JsonlLog:
 
 
 def local_processes() -> Processes:
-    from agentforge.adapters.processes.local import host_processes
+    from agentforge.adapters.host.processes import host_processes
 
     return host_processes(SUPERVISOR)
 

@@ -172,7 +172,7 @@ BUGS = (
         ("tests/model/test_request.py",),
     ),
     Bug(
-        "agentforge.adapters.processes.marked_tree",
+        "agentforge.adapters.host.marked_tree",
         "an unrelated process with a known pid is killed",
         "members",
         "row.pid in table and table[row.pid].start_time == row.start_time",
@@ -180,7 +180,7 @@ BUGS = (
         ("tests/adapters/test_marked_tree_processes.py",),
     ),
     Bug(
-        "agentforge.adapters.processes.marked_tree",
+        "agentforge.adapters.host.marked_tree",
         "our own ancestors are killed",
         "members",
         "{row.pid for row in table.values() if row.marked} - spared",

@@ -1,1 +1,1 @@
-"""This machine: its clock, disk, desktop, tmux and programs."""
+"""This machine: its processes, files, clock, desktop, tmux and programs."""

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from agentforge.adapters.processes.marked_tree import MarkedTree, ProcessRow
+from agentforge.adapters.host.marked_tree import MarkedTree, ProcessRow
 from agentforge.model.errors import AgentForgeError
 from agentforge.ports.host import Identity, Processes
 from agentforge.system.programs import Program, run
