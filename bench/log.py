@@ -3,7 +3,7 @@
 from pathlib import Path
 from time import perf_counter, process_time
 
-from agentforge.adapters.host.clock import SystemClock
+from agentforge.adapters.host.machine import SystemClock
 from agentforge.adapters.log.jsonl_log import JsonlLog
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor

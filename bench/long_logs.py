@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from agentforge.adapters.host.clock import SystemClock
+from agentforge.adapters.host.machine import SystemClock
 from agentforge.adapters.log.jsonl_log import JsonlLog
 from agentforge.adapters.log.writer import Buffering
 from agentforge.model import facts as f

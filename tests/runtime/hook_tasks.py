@@ -7,7 +7,7 @@ from typing import Any
 from tests.engine.plans import NOON, plan_of, stage
 from tests.runtime.attempt_run import SUPERVISOR
 
-from agentforge.adapters.host.clock import SystemClock
+from agentforge.adapters.host.machine import SystemClock
 from agentforge.adapters.host.processes import host_processes
 from agentforge.adapters.httpx_webhooks import HttpxWebhooks
 from agentforge.adapters.script import ScriptProvider

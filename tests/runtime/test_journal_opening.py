@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from agentforge.adapters.host.clock import SystemClock
+from agentforge.adapters.host.machine import SystemClock
 from agentforge.adapters.log.jsonl_log import JsonlLog
 from agentforge.model import facts as f
 from agentforge.runtime.journal import Journal

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.engine.plans import plan_of, stage, started
 
-from agentforge.adapters.host.clock import SystemClock
+from agentforge.adapters.host.machine import SystemClock
 from agentforge.adapters.log.jsonl_log import JsonlLog
 from agentforge.app.runs.resume import record_resume
 from agentforge.model import facts as f

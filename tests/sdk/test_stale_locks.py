@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.runtime.test_supervised_claims import FakeProcesses
 
-from agentforge.adapters.host.clock import SystemClock
+from agentforge.adapters.host.machine import SystemClock
 from agentforge.app.runs.leases import Leases
 from agentforge.app.runs.lock_folder import read_lock, write_lock
 from agentforge.app.runs.lookup import Runs

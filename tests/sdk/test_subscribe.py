@@ -7,7 +7,7 @@ import pytest
 from tests.engine.plans import plan_of, stage, started
 from tests.sdk.projects import Gate, engine, eventually, node, pipeline, run, run_dir, types
 
-from agentforge.adapters.host.clock import SystemClock
+from agentforge.adapters.host.machine import SystemClock
 from agentforge.adapters.log.jsonl_log import JsonlLog
 from agentforge.app.runs.lookup import Runs, Tail
 from agentforge.model import facts as f

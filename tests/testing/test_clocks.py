@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from agentforge.adapters.host.clock import SystemClock
+from agentforge.adapters.host.machine import SystemClock
 from agentforge.ports.host import Clock
 from agentforge.testing import FakeClock
 from agentforge.testing.clock_contract import ClockContract, wait

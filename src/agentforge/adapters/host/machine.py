@@ -1,14 +1,30 @@
-"""Facilities of the machine: notifications on the desktop, and whether it is shutting down."""
+"""Facilities of the machine: its clock, notifications on the desktop, and whether it is shutting down."""
 
+import asyncio
 import json
+import time
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 
 from agentforge.system.programs import Program, run
 from agentforge.system.tools import ToolName, find_tool, tool_environment
 
+# The time of day may jump ahead (the machine slept, the time was set): a sleep returns at least this often.
+MAX_SLEEP_SECONDS = 30.0
 SECONDS = 2.0
 # Without one of these there is no desktop to notify, and notify-send may wait long for a bus.
 SESSIONS = ("DISPLAY", "WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS")
+
+
+class SystemClock:
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(min(seconds, MAX_SLEEP_SECONDS))
 
 
 def notify(title: str, text: str, environ: Mapping[str, str], project: str = "") -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from agentforge.adapters.host.clock import SystemClock
+from agentforge.adapters.host.machine import SystemClock
 from agentforge.model.errors import StorageFailed
 from agentforge.ports.host import Clock, Stamp
 from agentforge.ports.sources import MAX_INPUTS, MAX_SOURCE_BYTES

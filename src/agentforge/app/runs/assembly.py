@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, TypedDict
 
 from agentforge.adapters.beads import Beads
 from agentforge.adapters.environment import secrets_in
-from agentforge.adapters.host.clock import SystemClock
+from agentforge.adapters.host.machine import SystemClock
 from agentforge.adapters.providers.mock import is_mock_mode
 from agentforge.adapters.providers.replay import load_cassette
 from agentforge.adapters.script import ScriptProvider
