@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from agentforge.adapters.host.file_systems import why_not_local
 from agentforge.adapters.log.jsonl_log import JsonlLog, buffer_settings, verify
+from agentforge.adapters.log.lease import why_not_local
 from agentforge.adapters.log.writer import Buffering
 from agentforge.model.errors import InvalidRequest, StorageFailed, UnknownRun
 from agentforge.system.mount_points import MountPoint, parse_mount_output, parse_mountinfo, read_mounts

@@ -10,8 +10,8 @@ from functools import partial
 from agentforge.adapters.cli_agents.description import AgentCli
 from agentforge.adapters.cli_agents.program import find_program
 from agentforge.adapters.host import probe as host_probe
-from agentforge.adapters.host.file_systems import why_not_local
 from agentforge.adapters.host.probe import model_server
+from agentforge.adapters.log.lease import why_not_local
 from agentforge.adapters.providers.mock import is_mock_mode
 from agentforge.app.hook_probes import hook_probes
 from agentforge.app.providers.logins import agent_login

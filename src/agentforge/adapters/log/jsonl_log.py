@@ -8,9 +8,8 @@ from contextlib import contextmanager
 
 from msgspec import Struct
 
-from agentforge.adapters.host.file_systems import why_not_local
 from agentforge.adapters.log.jsonl_file import JsonlFile, PayloadStore, snapshot_of
-from agentforge.adapters.log.lease import LogLease, is_held
+from agentforge.adapters.log.lease import LogLease, is_held, why_not_local
 from agentforge.adapters.log.reader import Reader
 from agentforge.adapters.log.writer import DEFAULT, Buffering, Writer
 from agentforge.model.codec import Payload

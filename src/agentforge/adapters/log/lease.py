@@ -1,13 +1,15 @@
-"""The lease of a run: an exclusive `flock` on its log, which the kernel releases when the owner dies."""
+"""The lease of a run: an exclusive `flock` on its log, which the kernel releases when the owner dies; and the
+file systems on which locks and syncs can be trusted."""
 
 import fcntl
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from threading import RLock
 
 from agentforge.system.files import open_file
 from agentforge.system.folders import NotRegular
+from agentforge.system.mount_points import MountPoint
 
 # `flock` and not `fcntl` locks: those belong to the process and are lost when it closes any descriptor of the
 # file, such as the one of a reader in the same engine. A lock with a time limit that is renewed
@@ -81,3 +83,36 @@ def _try_lock(fd: int, kind: int) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+# fmt: off
+_NETWORK = frozenset({
+    "nfs", "nfs4", "cifs", "smb3", "smbfs", "afpfs", "afs", "coda", "ncpfs", "ncp", "ceph",
+    "glusterfs", "lustre", "beegfs", "gpfs", "orangefs", "pvfs2", "ocfs2", "gfs2", "webdav",
+    "davfs", "ftp", "vboxsf", "vmhgfs", "prl_fs", "drvfs",
+})
+# Programs behind FUSE that reach over the network or to the host of a virtual machine.
+_NETWORK_FUSE = frozenset({
+    "sshfs", "s3fs", "rclone", "gcsfuse", "goofys", "curlftpfs", "davfs2", "glusterfs", "ceph",
+    "cephfs", "smbnetfs", "juicefs", "seaweedfs", "moosefs", "mfs", "lizardfs", "grpcfuse",
+    "osxfs", "vmhgfs-fuse", "blobfuse", "blobfuse2", "mountpoint-s3",
+})
+# fmt: on
+
+
+def why_not_local(path: str, mounts: Sequence[MountPoint]) -> str:
+    """Why a real path can't hold a log, or "" if it can or its file system is unknown."""
+    # The deepest mount counts, and of those at the same point the last: it hides the others.
+    above = (mount for mount in reversed(mounts) if f"{path}/".startswith(mount.point.rstrip("/") + "/"))
+    mount = max(above, key=lambda mount: len(mount.point), default=None)
+    if mount is None or not _is_remote(mount):
+        return ""
+    return f"{path} is on {mount.point}, a file system of type {mount.type}, which isn't local"
+
+
+def _is_remote(mount: MountPoint) -> bool:
+    if mount.type == "9p":
+        # Shared folders of virtual machines use it, but so does the root of some sandboxes.
+        return mount.point != "/"
+    kind, _, program = mount.type.partition(".")
+    return mount.type in _NETWORK or (kind in ("fuse", "fuseblk", "macfuse") and program in _NETWORK_FUSE)
