@@ -10,7 +10,7 @@ from tests.runtime.attempt_run import SUPERVISOR
 from agentforge.adapters.host.machine import SystemClock
 from agentforge.adapters.host.processes import host_processes
 from agentforge.adapters.httpx_webhooks import HttpxWebhooks
-from agentforge.adapters.script import ScriptProvider
+from agentforge.adapters.providers.command import ScriptProvider
 from agentforge.app.wiring import sandboxes
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor

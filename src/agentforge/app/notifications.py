@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from agentforge.adapters.host.machine import notify
 from agentforge.adapters.httpx_webhooks import HttpxWebhooks
-from agentforge.adapters.script import ScriptProvider
+from agentforge.adapters.providers.command import ScriptProvider
 from agentforge.model.hook import OCCASIONS, Notification, Occasion
 from agentforge.model.layout import OUTBOX, RUNS
 from agentforge.model.plan import Plan

@@ -1,20 +1,40 @@
-"""Any program as an agent: an argv or a shell command, with a choice of how the prompt is passed."""
+"""Any program as an agent: an argv or a shell command, with a choice of how the prompt is passed. And the
+script of a hook: a shell command with a declared environment."""
 
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
 from msgspec import Struct, field
 
-from agentforge.adapters.cli_agents.program import ProgramProvider, check_arguments, find_program
+from agentforge.adapters.cli_agents.program import (
+    MAX_ARGUMENT_BYTES,
+    ProgramProvider,
+    check_arguments,
+    exit_status,
+    find_program,
+)
 from agentforge.adapters.cli_agents.settings import ConfigReader
-from agentforge.adapters.environment import SettingValue, agent_environment, as_text, secrets_in
+from agentforge.adapters.environment import (
+    SettingValue,
+    agent_environment,
+    as_text,
+    passed_variables,
+    secrets_in,
+)
 from agentforge.model.errors import ProviderUnusable
-from agentforge.ports.provider import Capabilities, Command, ExecuteRequest
+from agentforge.model.failure import Failure, FailureKind
+from agentforge.ports.provider import Capabilities, Command, ExecuteRequest, ExecuteResult, Exit
 
 SHELL = "/bin/sh"
 PLACEHOLDER = "{prompt}"
+MAX_OUTPUT = 64 * 1024
+"""What is used of the output, in bytes."""
+TRUNCATED = "\n(truncated at 64 KB)"
+QUOTED_CHARS = 500
+"""What a message quotes of the errors of a script that failed: their end."""
 
 
 class CommandConfig(Struct, frozen=True):
@@ -54,7 +74,10 @@ class CommandProvider(ProgramProvider):
 
     def command(self, request: ExecuteRequest) -> Command:
         config = self._config.read(request.config)
-        environment = _environment(config, self._environ, request)
+        if isinstance(config.env, str):
+            environment = agent_environment(self._environ, request, passes=config.pass_env or ())
+        else:
+            environment = agent_environment(self._environ, request, config.env, passes=config.pass_env)
         words = _with_prompt(config, _words(config, request.workdir, environment), request)
         check_arguments("command", words)
         return Command(
@@ -63,14 +86,6 @@ class CommandProvider(ProgramProvider):
             stdin=request.prompt if config.prompt == "stdin" else "",
             secrets=secrets_in(environment, inherited=self._environ),
         )
-
-
-def _environment(
-    config: CommandConfig, inherited: Mapping[str, str], request: ExecuteRequest
-) -> dict[str, str]:
-    if isinstance(config.env, str):
-        return agent_environment(inherited, request, passes=config.pass_env or ())
-    return agent_environment(inherited, request, config.env, passes=config.pass_env)
 
 
 def _refuse_unclear(config: CommandConfig) -> None:
@@ -88,10 +103,6 @@ def _words(config: CommandConfig, workdir: str, environment: Mapping[str, str]) 
         # The word after the command is `$0`, so that `$1` is the first argument.
         return (SHELL, "-c", config.run, "sh")
     program, *arguments = (as_text(word) for word in config.argv)
-    return (_find(program, workdir, environment), *arguments)
-
-
-def _find(program: str, workdir: str, environment: Mapping[str, str]) -> str:
     found = find_program(program, workdir, environment)
     if found is None:
         where = f"in {workdir}" if "/" in program else "in PATH"
@@ -99,7 +110,7 @@ def _find(program: str, workdir: str, environment: Mapping[str, str]) -> str:
             f"program {program!r} not found {where}",
             hint="install it, make it executable, or use its absolute path in `argv`",
         )
-    return found
+    return (found, *arguments)
 
 
 def _with_prompt(config: CommandConfig, words: tuple[str, ...], request: ExecuteRequest) -> tuple[str, ...]:
@@ -119,3 +130,48 @@ def _with_prompt(config: CommandConfig, words: tuple[str, ...], request: Execute
         )
     written = shlex.quote(request.prompt_path) if config.run else request.prompt_path
     return tuple(word.replace(PLACEHOLDER, written) for word in words)
+
+
+class ScriptConfig(Struct, frozen=True):
+    run: str
+    environment: tuple[str, ...] = ()
+    """Variables that the script gets in addition to those that all programs need."""
+    combined: bool = False
+    """Whether its errors are part of its output, in order."""
+
+
+class ScriptProvider(ProgramProvider):
+    def __init__(self, environ: Mapping[str, str] | None = None) -> None:
+        super().__init__("script", environ)
+
+    def capabilities(self) -> Capabilities:
+        return Capabilities(can_judge=False)
+
+    def validate(self) -> None:
+        """Every system has a shell."""
+
+    def command(self, request: ExecuteRequest) -> Command:
+        script = msgspec.convert(request.config, ScriptConfig)
+        if "\0" in script.run or len(script.run.encode("utf-8", "replace")) > MAX_ARGUMENT_BYTES:
+            raise ProviderUnusable(
+                "the script contains a NUL character or exceeds the system's limit for an argument",
+                hint="put it into a file and run that",
+            )
+        environment = {**passed_variables(self._environ, script.environment), **request.environment}
+        return Command(
+            argv=(SHELL, "-c", script.run),
+            env=environment,
+            secrets=secrets_in(environment, inherited=self._environ),
+            separate_errors=not script.combined,
+        )
+
+    def interpret(self, exit: Exit) -> ExecuteResult:
+        status, failure = exit_status(exit), None
+        if status:
+            said = " ".join((exit.errors.strip() or exit.output.strip())[-QUOTED_CHARS:].split())
+            message = f"exit status {status}: {said}" if said else f"exit status {status}"
+            failure = Failure(FailureKind.HOOK_FAILED, message, status)
+        output, encoded = exit.output, exit.output.encode()
+        if exit.truncated or len(encoded) > MAX_OUTPUT:
+            output = encoded[:MAX_OUTPUT].decode("utf-8", "ignore") + TRUNCATED
+        return ExecuteResult(output, status, exit.duration_ms, failure=failure)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, TypedDict
 from agentforge.adapters.beads import Beads
 from agentforge.adapters.environment import secrets_in
 from agentforge.adapters.host.machine import SystemClock
+from agentforge.adapters.providers.command import ScriptProvider
 from agentforge.adapters.providers.mock import is_mock_mode
 from agentforge.adapters.providers.replay import load_cassette
-from agentforge.adapters.script import ScriptProvider
 from agentforge.app.hooks import HookRegistry
 from agentforge.app.providers.offers import find_offers
 from agentforge.app.providers.registry import Registry, RunProviders
