@@ -28,7 +28,7 @@ APART = {
     "adapters/host/tree_scan.py": "descriptors that `system` opened",
     "adapters/sandboxes/bwrap.py": "/proc, folders in the user's home",
     "adapters/sandboxes/docker.py": "whether a path to hide is a folder",
-    "adapters/sandboxes/program_files.py": "the first line of a program, programs on the PATH",
+    "adapters/sandboxes/mounts.py": "the first line of a program, programs on the PATH",
     "adapters/environment.py": "whether the first folder of a path exists",
     "adapters/cli_agents/program.py": "an agent, not a helper: it runs for hours and has a prompt on stdin",
     "adapters/providers/replay_player.py": "a program of its own that plays an agent",

@@ -1,5 +1,5 @@
 """Sandboxes that confine agent programs.
 
-bwrap, docker: the sandboxes. mounts: how each path is visible, and in which order. programs: what programs
-need to run.
+bwrap, docker: the sandboxes. mounts: how each path is visible, and in which order, and what programs need to
+run.
 """

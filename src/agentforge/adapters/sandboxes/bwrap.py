@@ -15,11 +15,12 @@ from agentforge.adapters.sandboxes.mounts import (
     Mount,
     Visibility,
     given_mounts,
+    guarded_programs,
     in_order,
     is_within,
+    program_files,
     writable_paths,
 )
-from agentforge.adapters.sandboxes.program_files import guarded_programs, program_files
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.plan import SandboxChoice
 from agentforge.ports.provider import Command

@@ -12,11 +12,11 @@ from agentforge.adapters.sandboxes.mounts import (
     Mount,
     Visibility,
     given_mounts,
+    guarded_programs,
     in_order,
     is_within,
     writable_paths,
 )
-from agentforge.adapters.sandboxes.program_files import guarded_programs
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.plan import SandboxChoice
 from agentforge.ports.provider import Command
