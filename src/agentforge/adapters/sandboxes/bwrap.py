@@ -15,11 +15,9 @@ from agentforge.adapters.sandboxes.mounts import (
     Mount,
     Visibility,
     given_mounts,
-    guarded_programs,
     in_order,
     is_within,
     program_files,
-    writable_paths,
 )
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.plan import SandboxChoice
@@ -137,13 +135,17 @@ def _mounts(command: Command, choice: SandboxChoice, within: Confinement, home: 
         *program_files(command.argv[0], command.env, within.workspace),
         *(os.path.realpath(path.replace("~", home, 1)) for path in EXPECTED),
     )
-    writable = writable_paths(choice, within, home)
-    guarded = guarded_programs(command.argv[0], command.env, within.workspace, writable)
+    given = given_mounts(command, choice, within, home)
+    for path in command.state:
+        # Only what exists is mounted, and the program could not create its folder in an empty home for good.
+        is_folder = not os.path.splitext(path)[1]
+        if is_folder and is_within(path, home) and not os.path.lexists(path):
+            os.makedirs(path, mode=0o700, exist_ok=True)
     mounts = (
         *(Mount(path, Visibility.EMPTY) for path in emptied),
         *(Mount(path, Visibility.READABLE) for path in needed if _is_below(_resolve(path, emptied), emptied)),
-        *(Mount(path, Visibility.WRITABLE) for path in _state(command, home)),
-        *given_mounts(within, choice, home, guarded),
+        *(Mount(path, Visibility.WRITABLE) for path in command.state),
+        *given,
         *(Mount(path, Visibility.HIDDEN) for path in ([] if choice.network else sockets(emptied))),
     )
     return in_order(Mount(_resolve(mount.path, emptied), mount.seen) for mount in mounts)
@@ -171,15 +173,6 @@ def _resolve(path: str, emptied: Collection[str]) -> str:
 
 def _is_below(path: str, folders: Iterable[str]) -> bool:
     return any(is_within(path, folder) and path != folder for folder in folders)
-
-
-def _state(command: Command, home: str) -> list[str]:
-    """The paths of the program's state; missing folders in its home are created."""
-    for path in command.state:
-        is_folder = not os.path.splitext(path)[1]
-        if is_folder and is_within(path, home) and not os.path.lexists(path):
-            os.makedirs(path, mode=0o700, exist_ok=True)
-    return list(command.state)
 
 
 def _arguments(mount: Mount) -> tuple[str, ...]:

@@ -12,10 +12,8 @@ from agentforge.adapters.sandboxes.mounts import (
     Mount,
     Visibility,
     given_mounts,
-    guarded_programs,
     in_order,
     is_within,
-    writable_paths,
 )
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.plan import SandboxChoice
@@ -66,12 +64,10 @@ class DockerSandbox:
         client = self._client()
         home = command.env.get("HOME") or "/"
         name = container_name(mark)
-        writable = writable_paths(choice, within, home)
-        guarded = guarded_programs(command.argv[0], command.env, within.workspace, writable)
         mounts = in_order(
             (
                 *(Mount(path, Visibility.WRITABLE) for path in command.state),
-                *given_mounts(within, choice, home, guarded),
+                *given_mounts(command, choice, within, home),
             )
         )
         user = f"{os.geteuid()}:{os.getegid()}"
@@ -90,7 +86,12 @@ class DockerSandbox:
             _image(choice),
             *_inside(command.argv, mounts),
         )
-        own = {name: value for name, value in self._environ.items() if _is_clients(name)}
+        # The docker client needs these itself.
+        own = {
+            name: value
+            for name, value in self._environ.items()
+            if name in ("PATH", "HOME", "SSH_AUTH_SOCK") or name.startswith("DOCKER_")
+        }
         lines = "".join(f"{name}={value}\n" for name, value in passed.items() if name not in several)
         return replace(
             command,
@@ -125,11 +126,6 @@ def _image(choice: SandboxChoice) -> str:
             hint="set one that contains the agent's program: `sandbox: {type: docker, image: my-agents:1}`",
         )
     return choice.image
-
-
-def _is_clients(variable: str) -> bool:
-    """Whether the docker client needs the variable itself."""
-    return variable in ("PATH", "HOME", "SSH_AUTH_SOCK") or variable.startswith("DOCKER_")
 
 
 def _passes(variable: str) -> bool:

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.plan import SandboxChoice
+from agentforge.ports.provider import Command
 from agentforge.ports.sandbox import Confinement
 
 # One of these marks the parent of a `bin` folder as a complete installation.
@@ -35,15 +36,11 @@ class Mount(Struct, frozen=True):
     seen: Visibility
 
 
-def given_mounts(
-    within: Confinement, choice: SandboxChoice, home: str, programs: Iterable[str] = ()
-) -> list[Mount]:
-    """The mounts that the attempt and the stage ask for; `programs` are read-only."""
-    chosen = (
-        path
-        for path in writable_paths(choice, within, home)
-        if not any(is_within(path, folder) for folder in within.hidden)
-    )
+def given_mounts(command: Command, choice: SandboxChoice, within: Confinement, home: str) -> list[Mount]:
+    """The mounts that the attempt and the stage ask for. Programs in writable folders are read-only."""
+    writable = _writable_paths(choice, within, home)
+    programs = _guarded_programs(command.argv[0], command.env, within.workspace, writable)
+    chosen = (path for path in writable if not any(is_within(path, folder) for folder in within.hidden))
     return [
         Mount(within.workspace, Visibility.WRITABLE),
         *(Mount(path, Visibility.WRITABLE) for path in chosen),
@@ -74,7 +71,7 @@ def _around(path: str, mounted: Mapping[str, Visibility]) -> list[str]:
     return between if mounted.get(parent) is Visibility.WRITABLE else []
 
 
-def writable_paths(choice: SandboxChoice, within: Confinement, home: str) -> list[str]:
+def _writable_paths(choice: SandboxChoice, within: Confinement, home: str) -> list[str]:
     """The paths that a stage names as writable, absolute. Raises ProviderUnusable if one leads elsewhere
     than before: an agent may have replaced it by a link."""
     found, resolved = [], dict(choice.resolved)
@@ -141,29 +138,28 @@ def program_files(program: str, environment: Mapping[str, str], workspace: str) 
         _trace(place, path, found)
     listed = [folder for folder in path.split(os.pathsep) if os.path.isabs(folder)]
     paths = [
-        *(_of_program(place, home, workspace) for place in found),
+        *(_program_path(place, home, workspace) for place in found),
         *(_installation(folder, home, workspace) for folder in listed),
-        *engine_files(),
+        *_engine_files(),
     ]
     return tuple(dict.fromkeys(os.path.normpath(path) for path in paths))
 
 
-def engine_files() -> tuple[str, ...]:
+def _engine_files() -> tuple[str, ...]:
     """The folders that the engine needs to run."""
     package = str(Path(__file__).absolute().parents[2])
     sites = (entry for entry in sys.path if os.path.basename(entry) in _SITE)
     return (sys.prefix, sys.base_prefix, package, *sites)
 
 
-def guarded_programs(
-    program: str, environment: Mapping[str, str], workspace: str, writable: Iterable[str]
+def _guarded_programs(
+    program: str, environment: Mapping[str, str], workspace: str, chosen: list[str]
 ) -> tuple[str, ...]:
     """The programs and modules in writable folders: a change decides what the engine, and agents that aren't
     confined, execute. Programs in folders that the stage names in `writable` may be changed, but not the
     engine's own."""
-    chosen = tuple(writable)
     roots = (workspace, *chosen)
-    own = (*engine_files(), os.path.dirname(sys.executable), *filter(os.path.isabs, sys.path))
+    own = (*_engine_files(), os.path.dirname(sys.executable), *filter(os.path.isabs, sys.path))
     theirs = program_files(program, environment, workspace)
     found = (*own, *(path for path in theirs if not any(is_within(path, folder) for folder in chosen)))
     below = (
@@ -200,7 +196,7 @@ def _interpreter(program: str) -> str:
     return words[0] if words else ""
 
 
-def _of_program(place: str, home: str, workspace: str) -> str:
+def _program_path(place: str, home: str, workspace: str) -> str:
     """The folder or installation of a program; only the file itself for a script of the project."""
     folder = os.path.dirname(place)
     installed = _installation(folder, home, workspace)
