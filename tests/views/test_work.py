@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from msgspec.structs import replace
 from tests.engine.plans import block, event, plan_of, stage, started
 
 from agentforge.model import facts as f
@@ -269,6 +270,15 @@ def test_a_line_of_the_list_is_cut_to_the_columns() -> None:
     bare = IterationWork("0", "plan", 2, 1, story.events[0].at)
     assert work_line(bare, None, "running", 80).title == "  1  running"
     assert stage_title(bare, [bare]) == "plan, visit 2"
+
+
+def test_an_iteration_in_which_the_agent_asked_says_so() -> None:
+    done = entered().begin(here()).complete(here()).last
+    assert done.result is not None
+    asked = replace(done, result=replace(done.result, decision=Decision.ASK, summary="which database"))
+    assert work_line(asked, None, "completed", 80).title == "  1  1.5s  asked: which database"
+    silent = replace(asked, result=replace(asked.result, summary=""))
+    assert work_line(silent, None, "completed", 80).title == "  1  1.5s  asked"
 
 
 def test_an_iteration_that_was_cancelled_with_its_run_has_its_mark() -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from agentforge.model.changes import Changes, LeftInGit
 from agentforge.model.names import session_argument
+from agentforge.model.result import Decision
 from agentforge.model.status import status_text
 from agentforge.views.lines.entries import EntryRow, RunEntry
 from agentforge.views.text import cost, counted, one_line, padded, shortened, span, width
@@ -51,8 +52,11 @@ def work_line(work: IterationWork, changes: Changes | None, run_status: str, col
     status = shown_status(work, run_status)
     error = work.attempts[-1].error if work.attempts else ""
     said = one_line(work.result.summary if work.result else error)
-    if status != "completed":
-        said = f"{status}: {said}" if said else status
+    asks = work.result is not None and work.result.decision is Decision.ASK
+    # Without the word, `status` seems to count wrong: what asks is none of the stage's iterations.
+    if status != "completed" or asks:
+        how = "asked" if asks else status
+        said = f"{how}: {said}" if said else how
     text = "  ".join([*parts, *([said] if said else [])])
     marks = {"completed": "done", "failed": "failed", "running": "current"}
     mark = "failed" if (status, run_status) == ("cancelled", "aborted") else marks.get(status, "stopped")
