@@ -205,7 +205,7 @@ def test_the_picture_of_a_plan_without_nodes_is_valid() -> None:
 
 def test_approvals_checkpoints_and_hooks_are_shown_in_the_text_and_the_picture() -> None:
     build = stage("build", approve=Approval(by="agent"), checkpoint="ship")
-    inside = block("claude", stage("x", approve=Approval()))
+    inside = block("claude", stage("x", approve=Approval(timeout=60, on_timeout="approve")))
     plan = plan_of(build, inside, nested("n", stage("a")))
     hooks = (
         Hook("before", "session_start", "pause"),
@@ -218,7 +218,7 @@ def test_approvals_checkpoints_and_hooks_are_shown_in_the_text_and_the_picture()
         "hook before: pause at session_start": 1,
         "checkpoint ship: a person approves before it is entered": 1,
         "approval: a person or another agent approves its result": 1,
-        "approval: a person approves its result": 1,
+        "approval: a person approves its result; after 1m 00s without an answer: approve": 1,
         "hook own: confirm at stage_end, if iteration > 3": 1,
         "hook each: script at iteration_end": 3,
         "hook branch: pause at parallel_provider_end": 1,
@@ -227,3 +227,10 @@ def test_approvals_checkpoints_and_hooks_are_shown_in_the_text_and_the_picture()
     assert {line: lines.count(line) for line in wanted} == wanted
     picture = unescape(graph_svg(plan))
     assert {line: picture.count(f">{line}<") for line in wanted} == wanted
+
+
+def test_the_checkpoint_of_a_block_is_shown_before_its_stages() -> None:
+    lines = [
+        line.strip() for line in graph_lines(plan_of(replace(block("claude", stage()), checkpoint="ship")))
+    ]
+    assert lines.index("checkpoint ship: a person approves before it is entered") < lines.index("plan")

@@ -17,7 +17,16 @@ from agentforge.engine.decide.checks import (
 from agentforge.model.check import Check
 from agentforge.model.condition import condition_text
 from agentforge.model.hook import POINTS, STAGE_POINTS, HookAction, HookPoint
-from agentforge.model.plan import NestedNode, Node, ParallelNode, PipelineInfo, Plan, Route, StageNode
+from agentforge.model.plan import (
+    NestedNode,
+    Node,
+    OnTimeout,
+    ParallelNode,
+    PipelineInfo,
+    Plan,
+    Route,
+    StageNode,
+)
 from agentforge.model.request import Answerer
 
 GraphAction = Literal["next", "back", "skip", "ask", "fail", "end"]
@@ -69,6 +78,9 @@ class GraphNode(Struct, frozen=True):
     """A person approves before the node is entered."""
     approval: Answerer | None = None
     """Who approves the result of a stage, if anyone."""
+    approval_timeout: float | None = None
+    approval_on_timeout: OnTimeout | None = None
+    """The answer after the timeout; `wait`: none."""
     hooks: tuple[GraphHook, ...] = ()
     """Those called at this node, in the order of their points."""
     nodes: "tuple[GraphNode, ...]" = ()
@@ -155,6 +167,7 @@ def _node(node: Node, ids: Sequence[str], plan: Plan, prefix: str) -> GraphNode:
     follows = (_next(node.id, ids),)
     match node:
         case StageNode():
+            approval = node.approve
             return GraphNode(
                 node.id,
                 "stage",
@@ -165,7 +178,9 @@ def _node(node: Node, ids: Sequence[str], plan: Plan, prefix: str) -> GraphNode:
                 routes=stage_routes(node, ids),
                 limits=stage_limits(node, plan.pipeline, ids),
                 checkpoint=node.checkpoint,
-                approval=node.approve.by if node.approve else None,
+                approval=approval.by if approval else None,
+                approval_timeout=approval.timeout if approval else None,
+                approval_on_timeout=approval.on_timeout if approval and approval.timeout else None,
                 hooks=_hooks(plan, path, STAGE_POINTS),
             )
         case NestedNode():

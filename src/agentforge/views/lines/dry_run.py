@@ -36,6 +36,7 @@ from agentforge.views.lines.plan import (
     judgment_lines,
     permission_words,
     provider_text,
+    unanswered,
 )
 from agentforge.views.prompt import asks_for_result
 from agentforge.views.text import counted, one_line, span
@@ -205,9 +206,8 @@ def _stage(node: StageNode, session: str, permissions: Permissions, place: Graph
 def _approval(approval: Approval) -> str:
     who = "a person" if approval.by == "person" else "a person or another agent"
     parts = [f"by {who} when the stage has ended", f"at most {counted(approval.rounds, 'round')}"]
-    if approval.timeout is not None:
-        then = "still waits" if approval.on_timeout == "wait" else approval.on_timeout
-        parts.append(f"after {span(approval.timeout)} without an answer: {then}")
+    if later := unanswered(approval.timeout, approval.on_timeout):
+        parts.append(later)
     return "; ".join(parts)
 
 

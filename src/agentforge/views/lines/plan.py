@@ -52,10 +52,10 @@ def _nodes(nodes: Sequence[GraphNode], indent: str) -> Iterator[str]:
     for node in nodes:
         yield ""
         yield f"{indent}{node_title(node)}"
+        yield from (f"{indent}  {line}" for line in people_lines(node))
         if node.nodes:
             yield from _nodes(node.nodes, f"{indent}  ")
             yield ""
-        yield from (f"{indent}  {line}" for line in people_lines(node))
         yield from (f"{indent}  check {check_line(check)}" for check in node.checks)
         yield from (f"{indent}  {graph_hook_line(hook)}" for hook in node.hooks)
         yield from (f"{indent}  {route_line(route, node.limits)}" for route in node.routes)
@@ -68,7 +68,14 @@ def people_lines(node: GraphNode) -> Iterator[str]:
         yield f"checkpoint {one_line(node.checkpoint)}: a person approves before it is entered"
     if node.approval:
         who = "a person" if node.approval == "person" else "a person or another agent"
-        yield f"approval: {who} approves its result"
+        later = unanswered(node.approval_timeout, node.approval_on_timeout)
+        yield f"approval: {who} approves its result{f'; {later}' if later else ''}"
+
+
+def unanswered(timeout: float | None, then: str | None) -> str:
+    """`after 1h 00m without an answer: approve`; empty without a timeout."""
+    follows = "still waits" if then == "wait" else then
+    return f"after {span(timeout)} without an answer: {follows}" if timeout is not None else ""
 
 
 def graph_hook_line(hook: GraphHook) -> str:
