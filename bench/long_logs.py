@@ -12,7 +12,7 @@ from agentforge.model.plan import Plan, StageNode
 from agentforge.model.result import Decision, Result, Signals, Usage, WorkReport
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.state_folder import HeadKeeper
-from agentforge.runtime.state_writer import StateWriter
+from agentforge.runtime.view_files import StateWriter
 from bench.agents import InProcess, engine_in, in_process_pipeline
 
 REASON = "two of the five cases are left"

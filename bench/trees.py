@@ -10,7 +10,7 @@ from time import perf_counter
 from agentforge.adapters.host.git_trees import GitTrees
 from agentforge.adapters.host.tree_scan import FolderTrees, ScannedTrees
 from agentforge.model.secrets import Redactor
-from agentforge.ports.tree import NoTree, TakenTree
+from agentforge.ports.host import NoTree, TakenTree
 from bench import floors
 from bench.measure import Measure, beside
 

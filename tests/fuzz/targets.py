@@ -49,10 +49,9 @@ from agentforge.model.secrets import NO_SECRETS
 from agentforge.model.state import CheckRecord, RunState
 from agentforge.model.status import RunStatus
 from agentforge.ports.provider import Exit, ProcessProvider, ShowsProgress
-from agentforge.runtime.answers import given_answers
+from agentforge.runtime.answers import given_answers, place_resolutions
 from agentforge.runtime.attempt_folder import exit_of, read_claim, read_exit
 from agentforge.runtime.controls import pending_controls
-from agentforge.runtime.escalations import place_resolutions
 from agentforge.runtime.git_guard import read_before
 from agentforge.runtime.hook_answer import read_answer
 from agentforge.system.git_settings import words_in

@@ -73,7 +73,7 @@ AHEAD = {
 @pytest.mark.parametrize("words", AHEAD)
 def test_it_is_noticed_that_a_view_is_ahead(words: str, tmp_path: Path) -> None:
     source, (scenario, error) = bug(words).apply(tmp_path), AHEAD[words]
-    writer = source / "agentforge/runtime/state_writer.py"
+    writer = source / "agentforge/runtime/view_files.py"
     # At every step, and not when some time has passed, which is another moment on every machine.
     often = writer.read_text().replace("SECONDS_BETWEEN = 1.0", "SECONDS_BETWEEN = 0.0")
     assert often != writer.read_text()

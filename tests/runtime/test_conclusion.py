@@ -29,7 +29,7 @@ from agentforge.runtime.conclusion import (
     conclude,
     note_attempt,
 )
-from agentforge.runtime.output_copies import MAX_COPY, OutputCopies
+from agentforge.runtime.state_folder import MAX_COPY, OutputCopies
 from agentforge.system.confined import ConfinedFolder
 from agentforge.views.results import RunResult
 

@@ -21,13 +21,20 @@ from agentforge.model.layout import RunLayout
 from agentforge.model.request import TIMER, Request
 from agentforge.model.secrets import NO_SECRETS, SecretReferences
 from agentforge.model.state import MAX_REFUSED, RefusedFile
-from agentforge.runtime.answers import MAX_TEXT_BYTES, Answer, give_answer, given_answers, has_invalid_answer
+from agentforge.runtime.answers import (
+    MAX_TEXT_BYTES,
+    Answer,
+    give_answer,
+    given_answers,
+    has_invalid_answer,
+    record_answers,
+    record_due,
+    take_answers,
+)
 from agentforge.runtime.controls import Control, drop_control, drop_pauses, pending_controls, send_control
 from agentforge.runtime.driver import Driver, Performers
 from agentforge.runtime.journal import Journal
-from agentforge.runtime.left_files import MAX_FILE_BYTES
-from agentforge.runtime.refusals import Refusals
-from agentforge.runtime.requests import record_answers, record_due, take_answers
+from agentforge.runtime.left_files import MAX_FILE_BYTES, Refusals
 from agentforge.runtime.state_folder import HeadKeeper
 from agentforge.testing import FakeClock
 from agentforge.testing.memory_log import MemoryLog

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from agentforge.model.layout import RunLayout
-from agentforge.runtime.drafts import remove_run_drafts
+from agentforge.runtime.left_files import remove_run_drafts
 from agentforge.system.folders import draft_name
 
 

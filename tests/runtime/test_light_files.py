@@ -12,7 +12,7 @@ from agentforge.model.event import Event
 from agentforge.model.facts import IterationCompleted
 from agentforge.model.layout import RunLayout
 from agentforge.model.result import Decision, Result
-from agentforge.runtime.iteration_files import light_iterations, write_iteration_files
+from agentforge.runtime.view_files import light_iterations, write_iteration_files
 from agentforge.views.history import MAX_LIGHT, History
 
 

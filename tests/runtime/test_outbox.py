@@ -12,7 +12,7 @@ from tests.sdk.projects import ENVIRON, engine, eventually, iteration_dir, load,
 from agentforge.model.layout import IterationLayout
 from agentforge.model.status import RunStatus
 from agentforge.ports.provider import ExecuteRequest
-from agentforge.runtime.outbox import empty_outbox, make_outbox, outbox_of
+from agentforge.runtime.attempt_folder import empty_outbox, make_outbox, outbox_of
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.security.confined import WORK, need_bwrap, ran, script
 
-from agentforge.runtime.placeholders import Placeholders
+from agentforge.runtime.confinement import Placeholders
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/mountinfo").exists(), reason="platform: Linux tells what is mounted"

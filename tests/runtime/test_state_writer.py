@@ -11,7 +11,7 @@ from agentforge.model.cursor import Cursor
 from agentforge.model.layout import RunLayout
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.state_folder import HeadKeeper
-from agentforge.runtime.state_writer import StateWriter
+from agentforge.runtime.view_files import StateWriter
 from agentforge.testing import FakeClock
 from agentforge.testing.memory_log import MemoryLog
 

@@ -12,7 +12,7 @@ from agentforge.model import facts as f
 from agentforge.model.failure import FailureKind
 from agentforge.model.secrets import Redactor
 from agentforge.ports.host import NoTree, TakenTree
-from agentforge.runtime.tasks.tree_record import FRESH_SECONDS, TreeRecord
+from agentforge.runtime.tasks.agent import FRESH_SECONDS, TreeRecord
 from agentforge.testing import FakeClock
 
 LOST = f.AttemptLost(1, "died", started=True)

@@ -25,7 +25,6 @@ SMALL = {
     "app.runs.follower": "the subscriptions of an engine",
     "app.runs.overview": "a class of the public API",
     "cli.repaired_runs": "loaded only by commands that look at runs",
-    "runtime.drafts": "what a killed process left behind; its importer is above",
 }
 """Small files with one importer that are read on their own, with the reason."""
 

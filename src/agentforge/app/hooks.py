@@ -21,8 +21,8 @@ from agentforge.model.plan_limits import MAX_HOOKS, MAX_SECONDS, MAX_YAML_HOOKS
 from agentforge.model.state import RunSettings
 from agentforge.model.task import HookTask
 from agentforge.ports.host import Clock
+from agentforge.runtime.hook_answer import PlayedHooks
 from agentforge.runtime.journal import Journal
-from agentforge.runtime.played_hooks import PlayedHooks
 from agentforge.runtime.tasks.call import Calls, TaskContext
 from agentforge.runtime.tasks.hook import HookCalls, HookPerformer
 from agentforge.system.work_limit import call_within

@@ -1,4 +1,7 @@
-"""Answers to a run's requests, as write-once files in `answers/`: the first one counts."""
+"""Answers to a run's requests: how they are given, which count, and how the owner of the run records them.
+
+They are write-once files in `answers/`: the first one counts. Its engine decides what follows.
+"""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -8,12 +11,15 @@ from typing import Annotated
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from agentforge.engine.decide.requests import defaults, request_waits
+from agentforge.model import facts as f
 from agentforge.model.errors import InvalidRequest
 from agentforge.model.layout import RunLayout
 from agentforge.model.request import Request
 from agentforge.model.secrets import SecretReferences
 from agentforge.model.state import RunState
-from agentforge.runtime.left_files import Refuse, is_folder, leave, leave_file, read_left
+from agentforge.runtime.journal import Journal
+from agentforge.runtime.left_files import Refusals, Refuse, is_folder, leave, leave_file, read_left
 from agentforge.system import files
 
 MAX_TEXT_BYTES = 32 * 1024
@@ -78,7 +84,7 @@ def given_answers(
             yield request, answer
 
 
-def stray_answers(layout: RunLayout, state: RunState) -> Iterator[tuple[str, str]]:
+def _strays(layout: RunLayout, state: RunState) -> Iterator[tuple[str, str]]:
     """Files that answer nothing, with the reason: the run never asked, or its time to answer is over."""
     if not is_folder(layout.answers, leave):
         return
@@ -135,3 +141,59 @@ def _problem(given: Answer, run_id: str, request: Request) -> str:
 
 def _path(layout: RunLayout, request: str) -> str:
     return os.path.join(layout.answers, f"{request}.json")
+
+
+def resolution_answers(layout: RunLayout, state: RunState, now: datetime) -> Iterator[Answer]:
+    """The answers in resolution files of open requests."""
+    # Reads YAML, which few runs need.
+    from agentforge.runtime.escalations import resolutions
+
+    for request, answer, text, by in resolutions(layout, state):
+        at = max(now, request.opened_at)
+        given = Answer(request.id, answer, by, state.run_id, at, text)
+        if given.size <= MAX_TEXT_BYTES:
+            yield given
+
+
+def place_resolutions(layout: RunLayout, state: RunState, now: datetime, secrets: SecretReferences) -> None:
+    """Give the answers in resolution files, without secrets; earlier answers count."""
+    for answer in resolution_answers(layout, state, now):
+        give_answer(layout, hidden(answer, secrets))
+
+
+def take_answers(
+    journal: Journal, layout: RunLayout, requests: Iterable[Request]
+) -> list[tuple[Request, Answer]]:
+    """The valid answers to these requests; an invalid one is refused, so that another can be given."""
+    refusals = Refusals(journal, layout)
+    answered = list(given_answers(layout, journal.state.run_id, requests, refusals.add))
+    for path, reason in _strays(layout, journal.state):
+        refusals.add(path, reason)
+    refusals.settle()
+    return answered
+
+
+def record_answers(journal: Journal, layout: RunLayout, secrets: SecretReferences) -> bool:
+    """Record the answers to the open requests, without secrets. Returns whether there were any."""
+    if journal.plan.pipeline.has_escalations:
+        place_resolutions(layout, journal.state, journal.now(), secrets)
+    # An answer after the timeout is too late: the order in the log decides.
+    in_time = [request for request in journal.state.open_requests if not request.is_overdue]
+    answered = take_answers(journal, layout, in_time)
+    for request, answer in answered:
+        said, text = secrets.hide(answer.answer), secrets.hide(answer.text)
+        known = {*said.secrets, *text.secrets, *secrets.proven(answer.secrets, answer.signed)}
+        fact = f.RequestAnswered(request.id, said.text, answer.by, text.text, tuple(sorted(known)))
+        journal.record(fact, request.at)
+    return bool(answered)
+
+
+def record_due(journal: Journal, layout: RunLayout, secrets: SecretReferences) -> None:
+    """Record the answers, then the default answers of the requests whose time is over."""
+    record_answers(journal, layout, secrets)
+    now = journal.now()
+    for wait in request_waits(journal.state):
+        if wait.due_at <= now:
+            journal.record(f.TimerFired(wait.timer), journal.state.cursor)
+    for draft in defaults(journal.state):
+        journal.record(draft.fact, draft.cursor)

@@ -1,4 +1,5 @@
-"""The folder of an attempt: the claim its supervisor starts with, and the exit record it ends with."""
+"""The files of an attempt: the claim its supervisor starts with, the exit record it ends with, and the outbox
+of agents that can't write there."""
 
 import os
 import signal
@@ -10,19 +11,20 @@ import msgspec
 from msgspec import Struct
 
 from agentforge.model.errors import NOT_JSON, StorageFailed
-from agentforge.model.layout import AttemptLayout
+from agentforge.model.layout import OUTBOX, AttemptLayout, IterationLayout
 from agentforge.model.plan import ProviderChoice
 from agentforge.model.result import Usage
 from agentforge.model.task import MARK
 from agentforge.ports.host import Identity
-from agentforge.ports.provider import Exit
+from agentforge.ports.provider import ExecuteRequest, Exit
 from agentforge.runtime.left_files import Refuse
 from agentforge.system import files
 
 T = TypeVar("T")
 MAX_OUTPUT = 256 * 1024 * 1024
 MAX_RECORD = 1024 * 1024
-CLAIM, OUTBOX, GIT = "claim", "outbox", "git.json"
+MAX_NOTES = 16 * 1024 * 1024
+CLAIM, KEPT_OUTBOX, GIT = "claim", "outbox", "git.json"
 
 
 class ClaimPlace(Struct, frozen=True):
@@ -95,6 +97,13 @@ def read_exit(attempt: AttemptLayout, mark: str) -> ExitRecord | None:
     return record if record is not None and record.mark == named(mark) else None
 
 
+def _read(path: str, kind: type[T]) -> T | None:
+    try:
+        return msgspec.json.decode(files.read_usable(path, MAX_RECORD) or b"", type=kind)
+    except NOT_JSON:
+        return None
+
+
 def named(mark: str) -> str:
     """The mark as an entry of an environment."""
     return f"{MARK}={mark}"
@@ -104,12 +113,11 @@ def folder_marks(place: ClaimPlace, mark: str) -> dict[str, str]:
     """What an attempt's processes carry in addition to its mark: a copy of the project has the same marks,
     but neither the path nor the inode of the folder. A folder that was moved keeps its inode, one that was
     restored its path."""
-    path, inode = (f"{mark} {place.path}", f"{mark} {place.device} {place.inode}")
-    return {f"{MARK}_PATH": _digest(path), f"{MARK}_INODE": _digest(inode)}
-
-
-def _digest(text: str) -> str:
-    return sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+    texts = {"PATH": f"{mark} {place.path}", "INODE": f"{mark} {place.device} {place.inode}"}
+    return {
+        f"{MARK}_{name}": sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+        for name, text in texts.items()
+    }
 
 
 KILLED = ExitRecord("signaled", None, signal.SIGKILL, 0)
@@ -120,23 +128,23 @@ def exit_of(
     record: ExitRecord, attempt: AttemptLayout, by: ProviderChoice, before: Usage | None = None
 ) -> Exit:
     """The exit of an agent with its output, for the provider to interpret."""
+
+    def printed(path: str) -> str:
+        """Empty if the agent put something else in the file's place."""
+        return (files.read_usable(path, MAX_OUTPUT) or b"").decode("utf-8", "replace")
+
     return Exit(
         exit_code=record.exit_code,
         signal=record.signal,
         duration_ms=record.duration_ms,
-        output=_text(attempt.output),
-        errors=_text(attempt.errors),
+        output=printed(attempt.output),
+        errors=printed(attempt.errors),
         truncated=record.output_truncated,
         before=before,
         ended_at=record.ended_at,
         model=by.model,
         config=by.config,
     )
-
-
-def _text(path: str) -> str:
-    """What the agent printed; empty if it put something else in the file's place."""
-    return (files.read_usable(path, MAX_OUTPUT) or b"").decode("utf-8", "replace")
 
 
 def make_folder(attempt: AttemptLayout, refuse: Refuse) -> None:
@@ -161,7 +169,7 @@ def is_foreign(attempt: AttemptLayout) -> bool:
     """Whether the folder of an attempt that was never started contains more than an engine left there."""
     names = [name for name in files.listing(attempt.root) if not name.startswith(f"{CLAIM}.")]
     claim = files.about(attempt.claim)
-    return not {CLAIM, OUTBOX, GIT}.issuperset(names) or (
+    return not {CLAIM, KEPT_OUTBOX, GIT}.issuperset(names) or (
         CLAIM in names and (claim is None or claim.st_size > 0)
     )
 
@@ -172,11 +180,42 @@ def take_claim(attempt: AttemptLayout) -> bool:
     return files.create(attempt.claim)
 
 
-def _read(path: str, kind: type[T]) -> T | None:
-    content = files.read_usable(path, MAX_RECORD)
-    if content is None:
-        return None
-    try:
-        return msgspec.json.decode(content, type=kind)
-    except NOT_JSON:
-        return None
+# The outbox is a second folder, outside `.claude`, for agents that refuse to write there. It has copies of
+# the context and of the notes; the engine moves notes and result from it to their places.
+
+
+def outbox_of(project: str, mark: str) -> str:
+    return os.path.join(project, OUTBOX, sha256(mark.encode()).hexdigest()[:20])
+
+
+def make_outbox(request: ExecuteRequest) -> None:
+    """Anything found there is moved aside: it isn't of this attempt."""
+    path, paths = request.outbox, request.outbox_paths
+    files.make_dir(os.path.dirname(path))
+    ignore = os.path.join(os.path.dirname(path), ".gitignore")
+    if not os.path.lexists(ignore):
+        files.place(ignore, b"*\n")
+    if os.path.lexists(path):
+        files.move_aside(path)
+    files.make_new_dir(path)
+    if (notes := files.read_usable(request.progress_path, MAX_NOTES)) is not None:
+        files.write(paths[request.progress_path], notes)
+    if (context := files.read_usable(request.context_path)) is not None:
+        for place, other in paths.items():
+            context = context.replace(msgspec.json.encode(place), msgspec.json.encode(other))
+        files.write(paths[request.context_path], context)
+
+
+def empty_outbox(path: str, here: IterationLayout, attempt: int, progress: str = "") -> None:
+    """Move the notes and the result to their places, and the rest to the attempt's folder; safe to repeat.
+    Notes that are no regular file are not taken."""
+    if not files.is_dir(path):
+        return
+    notes = os.path.join(path, os.path.basename(progress))
+    if progress and files.is_file(notes):
+        files.move(notes, progress)
+    for target in (here.result, here.status):
+        found = os.path.join(path, os.path.basename(target))
+        if os.path.lexists(found):
+            files.move(found, target)
+    files.move(path, os.path.join(here.attempt(attempt).root, KEPT_OUTBOX))

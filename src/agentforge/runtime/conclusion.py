@@ -26,8 +26,8 @@ from agentforge.model.plan import ProviderChoice, StageNode
 from agentforge.model.result import Decision, Result
 from agentforge.model.secrets import Redactor
 from agentforge.ports.provider import ExecuteResult
-from agentforge.runtime.outbox import outbox_of
-from agentforge.runtime.output_copies import OutputCopies
+from agentforge.runtime.attempt_folder import outbox_of
+from agentforge.runtime.state_folder import OutputCopies
 from agentforge.system import files
 from agentforge.system.confined import ConfinedFolder
 from agentforge.system.folders import NotRegular, OutsideRoot

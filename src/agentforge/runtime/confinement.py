@@ -4,24 +4,83 @@ what is executed later."""
 import asyncio
 import logging
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeGuard
 
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.facts import GitLeft
-from agentforge.model.layout import CONTROL, OUTBOX, AttemptLayout, RunLayout
+from agentforge.model.layout import CONTROL, OUTBOX, AttemptLayout, RunLayout, is_inside, runs_dir
 from agentforge.model.plan import DIR_NAMES, NestedNode, Plan, SandboxChoice
 from agentforge.ports.provider import CleansUp, Command, Provider
 from agentforge.ports.sandbox import Confinement, Sandbox
-from agentforge.runtime.git_guard import GitGuard
-from agentforge.runtime.placeholders import Placeholders
+from agentforge.runtime.git_guard import GitGuard, is_below
 from agentforge.system import files
 from agentforge.system.links import first_link
+from agentforge.system.mount_points import mount_points
 from agentforge.system.repository import GitFiles, git_files, redirections
 
 log = logging.getLogger("agentforge.run")
+NAME = ".placeholders"
+_MAX_BYTES = 1 << 16
 _PARTS = tuple(f"{kind}-" for kind in DIR_NAMES.values())
 """How the names of the folders begin that agents may read in their run."""
+
+
+class Placeholders:
+    """Empty folders that a sandbox needs where a path is missing: only an existing path can be protected from
+    an agent. They are removed when no agent is confined any more, after a crash by the next engine."""
+
+    # A mount ends when its folder is removed, in every sandbox. So engines that confine agents share a lock
+    # on the record of these folders, and folders that are mounted anywhere, for an agent that outlived its
+    # engine, stay.
+
+    def __init__(self, project: str) -> None:
+        self._project = project
+        self._record = os.path.join(runs_dir(project), NAME)
+        self._lock: int | None = None
+
+    def hold(self) -> None:
+        """Keep other engines from removing placeholders, until `tidy`."""
+        if self._lock is None:
+            files.make_dir(os.path.dirname(self._record))
+            self._lock = files.lock_shared(self._record)
+
+    def make(self, folder: str) -> None:
+        """Create a folder of the project and its missing parents, noting them first."""
+        missing = [folder]
+        while not os.path.lexists(parent := os.path.dirname(missing[-1])):
+            missing.append(parent)
+        names = (os.path.relpath(path, self._project) for path in missing)
+        files.append(self._record, "".join(f"{name}\n" for name in names).encode())
+        files.make_dir(folder)
+
+    def tidy(self) -> None:
+        """Remove those that are empty, unless another engine or an agent needs them."""
+        if sys.platform != "linux" or (self._lock is None and not files.is_file(self._record)):
+            return  # Elsewhere, nothing tells whether a container uses them.
+        self.hold()
+        assert self._lock is not None
+        descriptor, self._lock = self._lock, None
+        try:
+            if files.lock_alone(descriptor):
+                files.overwrite(descriptor, self._remove())
+        finally:
+            os.close(descriptor)
+
+    def _remove(self) -> bytes:
+        """Returns the record of those that are still in use."""
+        noted = (files.read_usable(self._record, _MAX_BYTES) or b"").decode("utf-8", "replace")
+        names = [name for name in dict.fromkeys(noted.splitlines()) if name and is_inside(name)]
+        mounted = mount_points() if names else frozenset()
+        used = []
+        for name in names:
+            path = os.path.join(self._project, name)
+            if path in mounted:
+                used.append(name)
+            else:
+                files.remove_empty_dir(path)
+        return "".join(f"{name}\n" for name in used).encode()
 
 
 class Confiner:
@@ -67,7 +126,12 @@ class Confiner:
         for path in redirections(self._project):
             log.warning("%s redirects git to another folder: renamed to %s.disabled", path, path)
             files.move(path, f"{path}.disabled")
-        self._complete(command.env.get("PATH", ""))
+        # Missing folders of PATH inside the project are created: otherwise an agent could create them, and
+        # put programs there for others to find.
+        for entry in command.env.get("PATH", "").split(os.pathsep):
+            folder = os.path.normpath(entry)
+            if folder.startswith(f"{self._project}/") and not os.path.lexists(folder):
+                self._placeholders.make(folder)
         branches = [os.path.dirname(f"{self._run}/{scope}")] if scope else []
         hidden = [self._runs, os.path.join(self._project, OUTBOX), *branches]
         within = Confinement(
@@ -113,16 +177,16 @@ class Confiner:
         """Files that decide what is executed later, unless the stage names them in `writable`. Missing ones
         are created, since only existing paths can be protected."""
         named = self._named(choice)
+        further = [name for name in named if name != self._project]
         control = [os.path.join(self._project, name) for name in CONTROL]
         for path in (*control, *self._definition):
-            if not _is_below(path, [name for name in named if name != self._project]):
+            if not is_below(path, further):
                 yield self._existing(path, is_folder=path in control)
-        further = [name for name in named if name != self._project]
         repositories = self._repositories(named) + self._git.protect(place, further)
         resolved = dict(choice.resolved)
         hidden = [self._runs, *(self._absolute(resolved.get(path, path)) for path in choice.hidden)]
         for path in dict.fromkeys(repositories.all):
-            if path not in named and _is_below(path, (self._project, *named)) and not _is_below(path, hidden):
+            if path not in named and is_below(path, (self._project, *named)) and not is_below(path, hidden):
                 yield self._existing(path, is_folder=path in repositories.folders)
 
     def _named(self, choice: SandboxChoice) -> list[str]:
@@ -139,17 +203,9 @@ class Confiner:
             if os.path.lexists(os.path.join(folder, ".git")):
                 found += git_files(folder)
         return GitFiles(
-            tuple(path for path in found.folders if _is_below(path, inside)),
-            tuple(path for path in found.files if _is_below(path, inside)),
+            tuple(path for path in found.folders if is_below(path, inside)),
+            tuple(path for path in found.files if is_below(path, inside)),
         )
-
-    def _complete(self, path: str) -> None:
-        """Create missing folders of PATH inside the project, which sandboxes protect like existing ones:
-        otherwise an agent could create them, and put programs there for others to find."""
-        for entry in path.split(os.pathsep):
-            folder = os.path.normpath(entry)
-            if folder.startswith(f"{self._project}/") and not os.path.lexists(folder):
-                self._placeholders.make(folder)
 
     def _existing(self, path: str, *, is_folder: bool) -> str:
         if link := first_link(path, self._project):
@@ -177,13 +233,8 @@ def _definition_files(plan: Plan, project: str) -> Iterator[str]:
     schemas = (choice.schema_path for stage in stages for choice in stage.chain)
     for name in (plan.source.path, *prompts, *schemas):
         path = os.path.normpath(os.path.join(project, name or ""))
-        if _is_below(path, [project]) and files.is_file(path) and not first_link(path, project):
+        if is_below(path, [project]) and files.is_file(path) and not first_link(path, project):
             yield path
     for node in plan.nodes:
         if isinstance(node, NestedNode):
             yield from _definition_files(node.plan, project)
-
-
-def _is_below(path: str, folders: Iterable[str]) -> bool:
-    """Whether the path is one of the folders or inside one."""
-    return any(path == folder or path.startswith(f"{folder}/") for folder in folders)

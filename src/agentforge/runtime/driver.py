@@ -23,13 +23,13 @@ from agentforge.model.secrets import NO_SECRETS, SecretReferences
 from agentforge.model.state import RunState
 from agentforge.model.status import FINAL, RunStatus
 from agentforge.model.task import Task, TaskKind, Wait, Work
+from agentforge.runtime.answers import record_answers
 from agentforge.runtime.controls import Control, control_path, drop_control, pending_controls, visit_name
 from agentforge.runtime.journal import Journal
-from agentforge.runtime.refusals import Refusals
-from agentforge.runtime.requests import record_answers
+from agentforge.runtime.left_files import Refusals
 from agentforge.runtime.state_folder import HeadKeeper
-from agentforge.runtime.state_writer import StateWriter
 from agentforge.runtime.tasks.performer import Immediate, Performer
+from agentforge.runtime.view_files import StateWriter
 
 if TYPE_CHECKING:
     from agentforge.runtime.escalations import EscalationWriter

@@ -1,9 +1,8 @@
-"""Keeps the view `escalations` up to date, and turns the resolution files beside it into answers."""
+"""Keeps the view `escalations` up to date, and reads the resolution files that people put beside it."""
 
 import logging
 import os
 from collections.abc import Iterable, Iterator
-from datetime import datetime
 
 from agentforge.definition.report import Report
 from agentforge.definition.yaml.parser import SourceText, parse_mapping
@@ -12,9 +11,8 @@ from agentforge.model.errors import StorageFailed
 from agentforge.model.event import Event
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import Plan
-from agentforge.model.secrets import SecretReferences
+from agentforge.model.request import Request
 from agentforge.model.state import RunState
-from agentforge.runtime.answers import MAX_TEXT_BYTES, Answer, give_answer, hidden
 from agentforge.system import files
 from agentforge.views.files.escalation import Escalations, escalation_id, resolution
 
@@ -47,22 +45,18 @@ class EscalationWriter:
         for id, file in self._view.unwritten.items():
             path, content = os.path.join(self._folder, f"{id}.yaml"), file.content
             try:
-                self._make_folder()
+                if files.make_dir(self._folder):
+                    # The files are of this machine's runs: an agent's `git add` must not publish them.
+                    files.place(os.path.join(self._folder, ".gitignore"), b"*\n")
                 if files.read_usable(path, len(content)) != content:
                     files.replace(path, content)
             except StorageFailed as error:
                 log.warning("can't write the escalation %s: %s", path, error.message)
         self._view.unwritten.clear()
 
-    def _make_folder(self) -> None:
-        """The files are of this machine's runs: an agent's `git add` must not publish them."""
-        if files.make_dir(self._folder):
-            files.place(os.path.join(self._folder, ".gitignore"), b"*\n")
 
-
-def resolutions(layout: RunLayout, state: RunState, now: datetime) -> Iterator[Answer]:
-    """The answers in resolution files of open requests. Incomplete files are ignored: they may be written
-    now."""
+def resolutions(layout: RunLayout, state: RunState) -> Iterator[tuple[Request, str, str, str]]:
+    """The open requests with a resolution file: its answer, the text that goes with it, and its author."""
     if not os.path.lexists(layout.escalations):
         return
     for request in state.open_requests:
@@ -71,17 +65,7 @@ def resolutions(layout: RunLayout, state: RunState, now: datetime) -> Iterator[A
         said = resolution(request, given) if given else None
         if given and said:
             by = given.get("by")
-            author = by if isinstance(by, str) and by.strip() else BY_FILE
-            at = max(now, request.opened_at)
-            answer = Answer(request.id, said[0], author, state.run_id, at, said[1])
-            if answer.size <= MAX_TEXT_BYTES:
-                yield answer
-
-
-def place_resolutions(layout: RunLayout, state: RunState, now: datetime, secrets: SecretReferences) -> None:
-    """Give the answers in resolution files, without secrets; earlier answers count."""
-    for answer in resolutions(layout, state, now):
-        give_answer(layout, hidden(answer, secrets))
+            yield request, *said, by if isinstance(by, str) and by.strip() else BY_FILE
 
 
 def _read(path: str) -> dict[str, object] | None:
@@ -91,7 +75,7 @@ def _read(path: str) -> dict[str, object] | None:
     except (StorageFailed, UnicodeDecodeError):
         return None
     if not text.endswith("\n"):
-        return None  # Its end may be missing.
+        return None  # It may be being written.
     tree = parse_mapping(SourceText(os.path.basename(path), text), Report())
     return None if tree is None else {entry.key.text: _plain(entry.value) for entry in tree.entries}
 

@@ -9,7 +9,7 @@ that reattaches to it.
 
 import json
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import reduce
 
 import msgspec
@@ -115,18 +115,19 @@ class GitGuard:
         before = GitBefore(
             known,
             self._known_submodules(),
-            tuple(path for path in named.missing if not _is_below(path, writable)),
-            {path: said for path, said in named.links.items() if not _is_below(path, writable)},
+            tuple(path for path in named.missing if not is_below(path, writable)),
+            {path: said for path, said in named.links.items() if not is_below(path, writable)},
             bool(own.all),
             own.is_anywhere,
         )
-        files.place(attempt.git, _written(before))
+        # Names of files may contain bytes that aren't text, which only this encoder writes.
+        files.place(attempt.git, json.dumps(msgspec.to_builtins(before)).encode())
         return reduce(
             GitFiles.__add__,
             guarded,
             GitFiles(
-                tuple(path for path in named.folders if not _is_below(path, writable)),
-                tuple(path for path in named.files if not _is_below(path, writable)),
+                tuple(path for path in named.folders if not is_below(path, writable)),
+                tuple(path for path in named.files if not is_below(path, writable)),
             ),
         )
 
@@ -171,11 +172,13 @@ class GitGuard:
         return f"the project has more than {self._max_entries:,} files"
 
     def _found(self, before: GitBefore, after: Repositories) -> Iterator[FoundInGit]:
-        yield from self._redirections(before)
+        roots = (os.path.dirname(path) for path in before.repositories if not is_bare(path))
+        for path in (path for root in (self._project, *roots) for path in redirections(root)):
+            yield FoundInGit(path, "settings", "it leads git to another folder")
         yield from (
             FoundInGit(self._outermost(path), "settings", _NAMED)
             for path in before.missing
-            if _is_there(path)
+            if os.path.lexists(path) and not files.is_dir(path)
         )
         yield from (
             FoundInGit(self._outermost(link), "settings", _LINKED)
@@ -189,14 +192,10 @@ class GitGuard:
             if not reason:
                 kept.append(place)
             if not is_known:
-                yield FoundInGit(_disabled(place) if reason else place, "repository", reason)
+                # A bare repository is one no more without its HEAD.
+                renamed = os.path.join(place, "HEAD") if is_bare(place) else place
+                yield FoundInGit(renamed if reason else place, "repository", reason)
         yield from self._submodules(before, kept, {*after.places})
-
-    def _redirections(self, before: GitBefore) -> Iterator[FoundInGit]:
-        roots = (os.path.dirname(path) for path in before.repositories if not is_bare(path))
-        for root in (self._project, *roots):
-            for path in redirections(root):
-                yield FoundInGit(path, "settings", "it leads git to another folder")
 
     def _submodules(self, before: GitBefore, kept: list[str], seen: set[str]) -> Iterator[FoundInGit]:
         """The new submodules of the project; and repositories that git would enter as submodules, where the
@@ -268,22 +267,9 @@ def _why_renamed(names: list[str] | None) -> str:
     return f"it has a submodule in another place, {outside}" if outside else ""
 
 
-def _disabled(place: str) -> str:
-    """What is renamed, so that git finds no repository."""
-    return os.path.join(place, "HEAD") if is_bare(place) else place
-
-
-def _is_there(path: str) -> bool:
-    return os.path.lexists(path) and not files.is_dir(path)
-
-
-def _is_below(path: str, folders: Collection[str]) -> bool:
+def is_below(path: str, folders: Iterable[str]) -> bool:
+    """Whether the path is one of the folders or inside one."""
     return any(path == folder or path.startswith(f"{folder}/") for folder in folders)
-
-
-def _written(before: GitBefore) -> bytes:
-    """Names of files may contain bytes that aren't text, which only this encoder writes."""
-    return json.dumps(msgspec.to_builtins(before)).encode()
 
 
 def read_before(path: str, project: str) -> GitBefore | None:
@@ -297,9 +283,9 @@ def read_before(path: str, project: str) -> GitBefore | None:
     if before is None:
         return None
 
-    def is_below(place: str) -> bool:
+    def is_ours(place: str) -> bool:
         return place.startswith(f"{project}/") and place == os.path.normpath(place) and "\0" not in place
 
-    known = {place: about for place, about in before.repositories.items() if is_below(place)}
-    links = {place: said for place, said in before.links.items() if is_below(place)}
-    return replace(before, repositories=known, missing=tuple(filter(is_below, before.missing)), links=links)
+    known = {place: about for place, about in before.repositories.items() if is_ours(place)}
+    links = {place: said for place, said in before.links.items() if is_ours(place)}
+    return replace(before, repositories=known, missing=tuple(filter(is_ours, before.missing)), links=links)

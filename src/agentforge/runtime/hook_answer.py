@@ -1,17 +1,26 @@
-"""What a hook answers, as a service or a script wrote it or a function returned it: untrusted text, cut to
-what the log and the context can hold."""
+"""What a hook answers: a service or a script writes it, a function returns it, or a cassette has it.
 
+It is untrusted text, which is cut to what the log and the context can hold.
+"""
+
+from collections.abc import Callable, Iterable
 from typing import Literal, get_args
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from agentforge.engine.nodes import recorded_key
 from agentforge.engine.normalise import without_escapes
+from agentforge.engine.rehearsal.rehearsed_run import outcome_of
+from agentforge.model import facts as f
+from agentforge.model.cassette import Cassette, Exchange
 from agentforge.model.errors import NOT_JSON
 from agentforge.model.failure import short_message
-from agentforge.model.hook import MAX_CONTEXT, HookOutcome, HookResult
+from agentforge.model.hook import CALL_POINTS, MAX_CONTEXT, HookOutcome, HookResult
+from agentforge.model.plan import Plan
 from agentforge.model.secrets import Redactor
+from agentforge.model.task import HookTask
 
 TRUNCATED = "\n(truncated)"
 MAX_ANSWER = 64 * 1024
@@ -68,10 +77,13 @@ def checked_result(result: object) -> HookResult:
 
 def as_recorded(result: HookResult, redactor: Redactor) -> HookResult:
     """Without secrets and escape codes, and cut to size."""
+    context = _clean(result.context, redactor)
+    if len(encoded := context.encode()) > MAX_CONTEXT:
+        context = encoded[: MAX_CONTEXT - len(TRUNCATED)].decode("utf-8", "ignore") + TRUNCATED
     return replace(
         result,
         reason=short_message(_clean(result.reason, redactor)),
-        context=_cut(_clean(result.context, redactor)),
+        context=context,
         answer=short_message(_clean(result.answer, redactor)),
         text=short_message(_clean(result.text, redactor)),
     )
@@ -83,8 +95,57 @@ def _clean(text: str, redactor: Redactor) -> str:
     return redactor.text(plain.replace("\0", "\N{REPLACEMENT CHARACTER}"))
 
 
-def _cut(text: str) -> str:
-    encoded = text.encode()
-    if len(encoded) <= MAX_CONTEXT:
-        return text
-    return encoded[: MAX_CONTEXT - len(TRUNCATED)].decode("utf-8", "ignore") + TRUNCATED
+PlayedOutcome = f.HookCompleted | f.HookFailed | f.HookTimedOut
+_Site = tuple[str, str, str, str, int]
+"""The hook, and the node, branch, stage of the branch and iteration at which it is called."""
+
+
+class PlayedHooks:
+    """The recorded answers of hooks: a replay calls no service, runs no script and calls no function."""
+
+    def __init__(self, plan: Plan, load: Callable[[], Cassette]) -> None:
+        self._plan = plan
+        self._load = load
+        self._recorded: dict[_Site, dict[str, list[Exchange]]] | None = None
+        """The calls at each place, by delivery, in the order in which they began."""
+        self._calls: dict[_Site, list[str]] = {}
+        """The deliveries of this run, in the same order."""
+
+    def outcome(self, task: HookTask) -> PlayedOutcome:
+        found = self._find(task)
+        if found is not None:
+            return replace(found, **task.names)
+        if task.hook.point in CALL_POINTS:
+            # People resume a replay and answer its requests for reasons of their own.
+            return f.HookCompleted(**task.names)
+        where = f"iteration {task.iteration} of stage {task.name!r}" if task.name else "the run"
+        return f.HookFailed(**task.names, message=f"the cassette has no answer of this hook at {where}")
+
+    def _find(self, task: HookTask) -> PlayedOutcome | None:
+        node, branch = recorded_key(self._plan, task.place.path, task.place.run), task.place.branch or ""
+        site = (task.hook.id, node, branch, task.name if branch else "", task.iteration)
+        calls = self._calls.setdefault(site, [])
+        if task.delivery not in calls:
+            calls.append(task.delivery)
+        if self._recorded is None:
+            self._recorded = _by_site(self._load().exchanges)
+        # Deliveries have other names in a replay: the n-th of this run at a place is the n-th recorded there.
+        recorded = list(self._recorded.get(site, {}).values())[calls.index(task.delivery) :]
+        for exchange in recorded[0] if recorded else ():
+            if exchange.attempt in (None, task.attempt):
+                try:
+                    fact = outcome_of(exchange)
+                except ValueError:
+                    return None
+                return fact if isinstance(fact, PlayedOutcome) else None
+        return None
+
+
+def _by_site(exchanges: Iterable[Exchange]) -> dict[_Site, dict[str, list[Exchange]]]:
+    found: dict[_Site, dict[str, list[Exchange]]] = {}
+    for exchange in exchanges:
+        if (hook := exchange.hook) is not None:
+            stage = exchange.stage if exchange.branch else ""
+            site = (hook.id, exchange.node, exchange.branch, stage, exchange.iteration)
+            found.setdefault(site, {}).setdefault(hook.delivery, []).append(exchange)
+    return found

@@ -11,19 +11,17 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Literal
 
-import msgspec
 from msgspec import Struct
 
-from agentforge.model.errors import NOT_JSON, LogConflict, StorageFailed
+from agentforge.model.errors import StorageFailed
 from agentforge.ports.event_log import EventLog, Head
-from agentforge.runtime.state_folder import HeadKeeper, StateFolder
+from agentforge.runtime.state_folder import HeadKeeper, StateFolder, holds, read_kept
 from agentforge.system import files
 from agentforge.system.disk import Disk
 
 log = logging.getLogger("agentforge.run")
 
 KIND = "runs"
-MAX_BYTES = 64 * 1024
 
 
 class RunOrigin(Struct, frozen=True):
@@ -70,13 +68,13 @@ class RunProof:
     def origin(self, run_id: str, event_log: EventLog) -> RunOrigin:
         if self._folder.problem or not run_id:
             return RunOrigin("foreign")
-        known = _read(self._folder.path(KIND, run_id))
+        known = read_kept(self._folder.path(KIND, run_id), Proof)
         if known is not None and self._is_same_file(known):
             return RunOrigin("here")
         if known is not None:
             is_same = _ends_at(self._heads.kept(run_id), event_log)
             return RunOrigin("restored" if is_same else "replaced")
-        others = (_read(path) for path in self._folder.of_other_places(KIND, run_id))
+        others = (read_kept(path, Proof) for path in self._folder.of_other_places(KIND, run_id))
         found = [self._elsewhere(proof, event_log) for proof in others if proof is not None]
         # A run may be known at several places: that it was moved outweighs that it was copied.
         return max(found, key=lambda origin: origin.kind == "moved", default=RunOrigin("foreign"))
@@ -95,7 +93,7 @@ class RunProof:
             return False
         places = {before, self._folder.run_dir}
         for path in self._folder.of_other_places(KIND, run_id):
-            proof = _read(path)
+            proof = read_kept(path, Proof)
             if proof is not None and proof.inode == self._inode():
                 places.add(proof.run_dir)
         with suppress(StorageFailed):
@@ -108,7 +106,7 @@ class RunProof:
         """Whether this is the log of a run that was in another folder, or a copy of it."""
         head = self._heads.kept(proof.run_id, proof.run_dir)
         if self._is_same_file(proof):
-            is_moved = _intact_head(event_log) is not None and _holds(head, event_log)
+            is_moved = _intact_head(event_log) is not None and (head is None or holds(head, event_log))
         else:
             is_moved = not self._is_at(proof.run_dir) and _ends_at(head, event_log)
         return RunOrigin("moved" if is_moved else "copied", proof.run_dir)
@@ -152,21 +150,3 @@ def _intact_head(event_log: EventLog) -> Head | None:
     for _ in reader.events():
         pass
     return None if reader.damage else reader.head
-
-
-def _holds(kept: Head | None, event_log: EventLog) -> bool:
-    """Whether the log holds the kept head; true if none was kept yet."""
-    if kept is None:
-        return True
-    try:
-        next(iter(event_log.reader().events(after=kept)), None)
-    except LogConflict:
-        return False
-    return True
-
-
-def _read(path: str) -> Proof | None:
-    try:
-        return msgspec.json.decode(files.read_bytes(path, MAX_BYTES) or b"", type=Proof)
-    except (StorageFailed, *NOT_JSON):
-        return None

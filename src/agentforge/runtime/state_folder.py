@@ -5,6 +5,7 @@ import logging
 import os
 from collections.abc import Mapping
 from hashlib import sha256
+from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -12,9 +13,16 @@ from msgspec import Struct
 from agentforge.model.errors import NOT_JSON, LogConflict, LogCorrupt, StorageFailed
 from agentforge.ports.event_log import EventLog, Head
 from agentforge.system import files
+from agentforge.system.confined import ConfinedFolder
 from agentforge.system.disk import Disk
 
 log = logging.getLogger("agentforge.run")
+
+T = TypeVar("T")
+HEADS, OUTPUTS = "heads", "outputs"
+MAX_BYTES = 64 * 1024
+MAX_COPY = 2 * 1024 * 1024
+"""A copied output is smaller: an agent's message is cut at 1 MB."""
 
 
 class StateFolder:
@@ -74,8 +82,21 @@ def _digest(text: str) -> str:
     return sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
-HEADS = "heads"
-MAX_BYTES = 64 * 1024
+def read_kept(path: str, type: type[T]) -> T | None:
+    """What is kept in the file, or None if it is missing or can't be read."""
+    try:
+        return msgspec.json.decode(files.read_bytes(path, MAX_BYTES) or b"", type=type)
+    except (StorageFailed, *NOT_JSON):
+        return None
+
+
+def holds(head: Head, event_log: EventLog) -> bool:
+    """Whether the log still has the events up to this head, as they were written."""
+    try:
+        next(iter(event_log.reader().events(after=head)), None)
+    except LogConflict:
+        return False
+    return True
 
 
 class KeptHead(Struct, frozen=True):
@@ -107,12 +128,8 @@ class HeadKeeper:
 
     def kept(self, run_id: str, run_dir: str = "") -> Head | None:
         """The head of the run's log in this folder, or in another one."""
-        try:
-            content = files.read_bytes(self._folder.path(HEADS, run_id, run_dir), MAX_BYTES)
-            found = msgspec.json.decode(content or b"", type=KeptHead)
-        except (StorageFailed, *NOT_JSON):
-            return None
-        return found.head if found.run_id == run_id else None
+        found = read_kept(self._folder.path(HEADS, run_id, run_dir), KeptHead)
+        return found.head if found is not None and found.run_id == run_id else None
 
     def move(self, run_id: str, before: str) -> None:
         """The run folder was moved: the head that is kept of its log follows."""
@@ -128,13 +145,49 @@ class HeadKeeper:
     def check_head(self, run_id: str, event_log: EventLog) -> None:
         """Raise LogCorrupt if this is not, or no longer all of, the log whose head was kept."""
         kept = self.kept(run_id)
-        if kept is None:
-            return
-        try:
-            next(iter(event_log.reader().events(after=kept)), None)
-        except LogConflict:
+        if kept is not None and not holds(kept, event_log):
             raise LogCorrupt(
                 f"the log no longer holds event {kept.seq} as it was written: "
                 "it was shortened or changed while no engine was running",
                 hint="restore events.jsonl, or continue with the remaining events: --accept-damage",
-            ) from None
+            )
+
+
+class KeptCopies(Struct, frozen=True):
+    target: str
+    made: tuple[str, ...]
+    """The hashes of what the engine wrote there last: the copy before a crash, and the one after it."""
+
+
+class OutputCopies:
+    """Which files at output paths the engine wrote itself, from the messages of agents. Only those are
+    replaced: a report that an agent or a person wrote stays."""
+
+    def __init__(self, project: str, run_dir: str, environ: Mapping[str, str]) -> None:
+        self._project = os.path.realpath(project)
+        self._folder = StateFolder(run_dir, environ)
+
+    def claim(self, project: ConfinedFolder, target: str, content: bytes) -> bool:
+        """Whether the engine may write this content to the target: if nothing is there, or its own copy. Then
+        the content is noted as its own. Raises OSError if the target can't be read."""
+        path = self._folder.path(OUTPUTS, self._project, os.path.relpath(target, self._project))
+        made = [sha256(content).hexdigest()]
+        if project.stat(target) is not None:
+            there, size = project.read(target, MAX_COPY)
+            found = sha256(there).hexdigest()
+            kept = read_kept(path, KeptCopies)
+            if size > MAX_COPY or kept is None or found not in kept.made:
+                return False
+            made.append(found)
+        # Kept by content, so that the next run knows its own copies, too; and before the copy is made, since
+        # after a crash in between, an unknown copy would never be replaced.
+        problem = self._folder.problem
+        try:
+            if not problem:
+                self._folder.make(OUTPUTS)
+                files.replace(path, files.compact(KeptCopies(target, tuple(dict.fromkeys(made)))))
+        except StorageFailed as error:
+            problem = error.message
+        if problem:
+            log.warning("%s will not be replaced by later messages: %s", target, problem)
+        return True

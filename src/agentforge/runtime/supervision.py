@@ -3,25 +3,31 @@
 The claim file decides which process may start one, so everything here is safe to repeat.
 """
 
+import asyncio
 import json
 import logging
 import marshal
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 
 import msgspec
 from msgspec import Struct
 
 from agentforge.engine.decide.task_kinds import in_flight
+from agentforge.model.errors import RunActive, StorageFailed
 from agentforge.model.layout import AttemptLayout, RunLayout
 from agentforge.model.plan import Plan
 from agentforge.model.secrets import spellings
 from agentforge.model.state import RunState
-from agentforge.ports.host import Processes
+from agentforge.model.task import MARK
+from agentforge.ports.host import Identity, Processes
 from agentforge.ports.provider import Command
 from agentforge.runtime.attempt_folder import (
     Claim,
     ClaimPlace,
     ExitRecord,
+    any_claim,
     folder_marks,
     folder_place,
     is_displaced,
@@ -30,7 +36,7 @@ from agentforge.runtime.attempt_folder import (
     read_exit,
     take_claim,
 )
-from agentforge.system import programs
+from agentforge.system import files, programs
 
 log = logging.getLogger("agentforge.run")
 
@@ -52,6 +58,11 @@ log = logging.getLogger("agentforge.run")
 # where marked processes run was removed.
 
 CLEANUP_SECONDS = 10.0
+END_SECONDS = 60.0
+"""An agent's grace, the time to kill it, and its cleanup program."""
+MAX_DEPTH = 10
+MAX_FOLDERS = 50_000
+"""Of a run's folder: how far claims are searched in it."""
 Cleanup = tuple[str, ...]
 """A program that ends an agent which works outside the process tree; empty: not needed."""
 
@@ -236,3 +247,65 @@ def _is_alive(place: AttemptLayout, mark: str, processes: Processes) -> bool:
     if claim is None or read_exit(place, mark) is not None:
         return False
     return claim.is_of(place) and processes.is_alive(claim.identity)
+
+
+# An agent may outlive the log of its run, which would name it. It is found by the command line of its
+# supervisor, also if the run's folder was moved or removed, and by the claims in the folder.
+
+
+def left_supervisors(run_dir: str, processes: Processes) -> list[Identity]:
+    """The living supervisors that were started for the run of this folder."""
+    started = processes.supervisors()
+    if not started:
+        return []
+    claimed = {claim.identity for attempt, claim in _claims(run_dir) if claim.is_of(attempt)}
+    return [
+        identity
+        for identity, folder in started.items()
+        if folder.startswith(f"{run_dir}/") or identity in claimed
+    ]
+
+
+async def end_left(left: Sequence[Identity], processes: Processes) -> None:
+    """End these supervisors, with all that they started."""
+    for identity in left:
+        processes.terminate(identity)
+    try:
+        async with asyncio.timeout(END_SECONDS):
+            for identity in left:
+                await processes.wait(identity)
+    except TimeoutError:
+        alive = " ".join(pids_of([identity for identity in left if processes.is_alive(identity)]))
+        raise RunActive(
+            f"the supervisors of an earlier run didn't end within {END_SECONDS:g} s: PID {alive}",
+            hint=f"end them yourself (kill -9 {alive}), then retry",
+        ) from None
+
+
+async def end_leftovers(run_dir: str, processes: Processes) -> None:
+    """End what attempts of the folder left running whose supervisors were killed."""
+    for attempt, claim in list(_claims(run_dir)):
+        mark = claim.mark.removeprefix(f"{MARK}=")
+        if claim.is_of(attempt) and read_exit(attempt, mark) is None:
+            for name, value in folder_marks(claim.place, mark).items():
+                await processes.end_marked(f"{name}={value}")
+
+
+def pids_of(left: Sequence[Identity]) -> list[str]:
+    return [str(identity.pid) for identity in left]
+
+
+def _claims(run_dir: str) -> Iterator[tuple[AttemptLayout, Claim]]:
+    folders, depth, seen = [run_dir], 0, 0
+    while folders and depth < MAX_DEPTH:
+        below = []
+        for folder in folders:
+            attempt = AttemptLayout(folder)
+            if (claim := any_claim(attempt)) is not None:
+                yield attempt, claim
+            with suppress(StorageFailed):
+                below += [os.path.join(folder, name) for name in files.subfolders(folder)]
+            seen += 1
+            if seen == MAX_FOLDERS:
+                return
+        folders, depth = below, depth + 1

@@ -45,7 +45,7 @@ from agentforge.model.run_options import (
 )
 from agentforge.ports.event_log import Head
 from agentforge.ports.provider import Provider
-from agentforge.runtime.iteration_files import light_iterations, write_iteration_files
+from agentforge.runtime.view_files import light_iterations, write_iteration_files
 from agentforge.sdk.hooks import HookDecorators
 from agentforge.views.lines.dry_run import preview, readiness_lines
 from agentforge.views.lines.plan import agents_line

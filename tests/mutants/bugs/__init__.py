@@ -104,10 +104,9 @@ NEAR = {
     "agentforge.system.confined": _in("adapters", "test_tool_loop_workspace.py"),
     "agentforge.system.folders": ("tests/system", *_in("adapters", "test_tool_loop_workspace.py")),
     "agentforge.runtime.journal": _in("runtime", "test_journal*.py"),
-    "agentforge.runtime.state_folder": ("tests/runtime/test_head_keeper.py",),
+    "agentforge.runtime.state_folder": _in("runtime", "test_head_keeper.py", "test_conclusion.py"),
     "agentforge.runtime.conclusion": ATTEMPT,
     "agentforge.runtime.confinement": ("tests/runtime/test_confinement.py", *SANDBOX),
-    "agentforge.runtime.output_copies": ("tests/runtime/test_conclusion.py",),
     "agentforge.runtime.tasks.agent": (*ATTEMPT, REATTACHMENT, SESSIONS),
     "agentforge.runtime.tasks.call": (
         *(
@@ -134,7 +133,7 @@ NEAR = {
         "tests/runtime/test_imported_files.py",
         "tests/sdk/test_shell_engine_runs.py",
     ),
-    "agentforge.runtime.iteration_files": (
+    "agentforge.runtime.view_files": (
         "tests/runtime/test_light_files.py",
         "tests/runtime/test_iteration_files.py",
         "tests/sdk/test_light_iterations.py",

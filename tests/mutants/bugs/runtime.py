@@ -5,7 +5,7 @@ from tests.mutants.mutation import Mutation as Bug
 AGENT = "agentforge.runtime.tasks.agent"
 ANSWERS = "agentforge.runtime.answers"
 CALL = "agentforge.runtime.tasks.call"
-COPIES = "agentforge.runtime.output_copies"
+HEAD = "agentforge.runtime.state_folder"
 JUDGE = "agentforge.runtime.tasks.judge"
 PREPARE = "agentforge.runtime.tasks.prepare"
 CONCLUDE = "agentforge.runtime.conclusion"
@@ -14,23 +14,19 @@ DRIVER = "agentforge.runtime.driver"
 FILES = "agentforge.system.files"
 FOLDERS = "agentforge.system.folders"
 FOLDER = "agentforge.runtime.attempt_folder"
-HEAD = "agentforge.runtime.state_folder"
 HOOK = "agentforge.runtime.tasks.hook"
 HISTORY = "agentforge.views.history"
 IMPORT = "agentforge.legacy.import_run"
-ITERATIONS = "agentforge.runtime.iteration_files"
+STATE = "agentforge.runtime.view_files"
 JOURNAL = "agentforge.runtime.journal"
 SUPERVISION = "agentforge.runtime.supervision"
 LEASES = "agentforge.app.runs.leases"
 LEFT = "agentforge.runtime.left_files"
 LOCK = "agentforge.app.runs.lock_folder"
-MANIFEST = "agentforge.runtime.tasks.manifest"
 PROOF = "agentforge.runtime.run_proof"
 RECORDING = "agentforge.runtime.recorder"
-REQUESTS = "agentforge.runtime.requests"
 RESUME = "agentforge.app.runs.resume"
 ASSEMBLY = "agentforge.app.runs.assembly"
-STATE = "agentforge.runtime.state_writer"
 
 LIVING = ("tests/surface/test_locks.py", "tests/runtime/test_living_programs.py")
 ORDER = ("tests/order/test_recorded_runs.py",)
@@ -257,11 +253,11 @@ BUGS = (
         "the view of a branch is ahead of the log",
         "StateWriter.write",
         "await self._journal.sync()",
-        "write_branch_files(self._layout, self._journal.plan, self._journal.state)\nawait self._journal.sync()",
+        "_write_branch_files(self._layout, self._journal)\nawait self._journal.sync()",
         ("tests/runtime/test_state_writer.py",),
     ),
     Bug(
-        MANIFEST,
+        STATE,
         "the files of a block are ahead of the log when it ends",
         "ManifestPerformer.do",
         "journal.wait_for_disk()",
@@ -301,7 +297,7 @@ BUGS = (
         ("tests/runtime/test_controls.py",),
     ),
     Bug(
-        REQUESTS,
+        ANSWERS,
         "a secret in the text of an answer is recorded",
         "record_answers",
         "secrets.hide(answer.text)",
@@ -309,7 +305,7 @@ BUGS = (
         ("tests/runtime/test_controls.py",),
     ),
     Bug(
-        REQUESTS,
+        ANSWERS,
         "a secret in an answer is recorded",
         "record_answers",
         "secrets.hide(answer.answer)",
@@ -317,7 +313,7 @@ BUGS = (
         ("tests/runtime/test_controls.py",),
     ),
     Bug(
-        REQUESTS,
+        ANSWERS,
         "an answer after the timeout is taken",
         "record_answers",
         "[request for request in journal.state.open_requests if not request.is_overdue]",
@@ -325,7 +321,7 @@ BUGS = (
         ("tests/runtime/test_controls.py",),
     ),
     Bug(
-        REQUESTS,
+        ANSWERS,
         "the default answers a request before its time",
         "record_due",
         "wait.due_at <= now",
@@ -483,15 +479,15 @@ BUGS = (
         HEAD,
         "a shortened log is accepted on resume",
         "HeadKeeper.check_head",
-        "raise LogCorrupt(f'the log no longer holds event {kept.seq} as it was written: it was shortened or changed while no engine was running', hint='restore events.jsonl, or continue with the remaining events: --accept-damage') from None",
-        "return\nraise LogCorrupt(f'the log no longer holds event {kept.seq} as it was written: it was shortened or changed while no engine was running', hint='restore events.jsonl, or continue with the remaining events: --accept-damage') from None",
+        "raise LogCorrupt(f'the log no longer holds event {kept.seq} as it was written: it was shortened or changed while no engine was running', hint='restore events.jsonl, or continue with the remaining events: --accept-damage')",
+        "return\nraise LogCorrupt(f'the log no longer holds event {kept.seq} as it was written: it was shortened or changed while no engine was running', hint='restore events.jsonl, or continue with the remaining events: --accept-damage')",
     ),
     Bug(
         HEAD,
         "the head of another run is used",
         "HeadKeeper.kept",
-        "found.head if found.run_id == run_id else None",
-        "found.head",
+        "found is not None and found.run_id == run_id",
+        "found is not None",
     ),
     Bug(
         CONCLUDE,
@@ -586,10 +582,10 @@ BUGS = (
         "pass",
     ),
     Bug(
-        COPIES,
+        HEAD,
         "a report that an agent wrote is replaced by its message",
         "OutputCopies.claim",
-        "if found is not None and found not in self._kept(target).made:\n    return False",
+        "if size > MAX_COPY or kept is None or found not in kept.made:\n    return False",
         "pass",
     ),
     Bug(
@@ -699,9 +695,9 @@ BUGS = (
         "0",
     ),
     Bug(
-        ITERATIONS,
+        STATE,
         "the result of a light iteration is written before its output",
-        "_write",
+        "write_iteration_files",
         "if fact.text:\n    files.write(here.output, fact.text.encode())\nfiles.replace(here.result, files.compact(fact.result))",
         "files.replace(here.result, files.compact(fact.result))\nif fact.text:\n    files.write(here.output, fact.text.encode())",
     ),

@@ -240,7 +240,14 @@ BUGS = (
         "''",
         PROMISE,
     ),
-    Bug(GUARD, "settings that appear stay", "GitGuard._found", "_is_there(path)", "False", PROMISE),
+    Bug(
+        GUARD,
+        "settings that appear stay",
+        "GitGuard._found",
+        "os.path.lexists(path) and not files.is_dir(path)",
+        "False",
+        PROMISE,
+    ),
     Bug(
         GUARD,
         "known repositories are taken for new ones",

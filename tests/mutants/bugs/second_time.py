@@ -265,7 +265,7 @@ BUGS = (
         ("tests/runtime/test_notifier.py",),
     ),
     Bug(
-        "agentforge.runtime.state_writer",
+        "agentforge.runtime.view_files",
         "the end of a branch is not written at once",
         "StateWriter.write_if_due",
         "(state.status, type(state.at), state.cursor and state.cursor.node_path, branches)",

@@ -540,8 +540,8 @@ BUGS = (
         RECORD,
         "a planted folder of an attempt stays where it is after a crash",
         "is_foreign",
-        "not {CLAIM, OUTBOX, GIT}.issuperset(names)",
-        "False and (not {CLAIM, OUTBOX, GIT}.issuperset(names))",
+        "not {CLAIM, KEPT_OUTBOX, GIT}.issuperset(names)",
+        "False and (not {CLAIM, KEPT_OUTBOX, GIT}.issuperset(names))",
         ("tests/runtime/test_supervised_claims.py",),
     ),
     Bug(

@@ -91,7 +91,7 @@ BUGS = (
         KEPT,
     ),
     Bug(
-        "agentforge.runtime.tasks.tree_record",
+        "agentforge.runtime.tasks.agent",
         "an outcome is lost when the engine stops waiting for its tree",
         "TreeRecord.after",
         "self.forget()\nreturn outcome",
@@ -99,11 +99,11 @@ BUGS = (
         RECORD,
     ),
     Bug(
-        "agentforge.runtime.tasks.tree_record",
+        "agentforge.runtime.tasks.agent",
         "the tree before every attempt is recorded, changed or not",
         "TreeRecord.before",
-        "if taken != before:\n    report(_fact(attempt, taken))",
-        "report(_fact(attempt, taken))",
+        "if taken != before:\n    report(_tree_fact(attempt, taken))",
+        "report(_tree_fact(attempt, taken))",
         RECORD,
     ),
     Bug(

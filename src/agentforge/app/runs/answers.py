@@ -36,11 +36,12 @@ from agentforge.runtime.answers import (
     has_invalid_answer,
     hidden,
     offered,
+    record_due,
+    take_answers,
 )
 from agentforge.runtime.journal import Journal
-from agentforge.runtime.requests import record_due, take_answers
 from agentforge.runtime.state_folder import HeadKeeper
-from agentforge.runtime.state_writer import StateWriter
+from agentforge.runtime.view_files import StateWriter
 from agentforge.views.results import RunResult
 
 RELEASE_SECONDS = 10.0

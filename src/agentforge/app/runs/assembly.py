@@ -24,22 +24,19 @@ from agentforge.model.plan import Plan
 from agentforge.model.run_options import Argument
 from agentforge.ports.host import Clock
 from agentforge.ports.provider import Provider
-from agentforge.runtime.confinement import Confiner
+from agentforge.runtime.confinement import Confiner, Placeholders
 from agentforge.runtime.driver import Driver, Performers
 from agentforge.runtime.journal import Journal
-from agentforge.runtime.output_copies import OutputCopies
-from agentforge.runtime.placeholders import Placeholders
-from agentforge.runtime.refusals import refuse_here
-from agentforge.runtime.state_folder import HeadKeeper
+from agentforge.runtime.left_files import refuse_here
+from agentforge.runtime.state_folder import HeadKeeper, OutputCopies
 from agentforge.runtime.supervision import Supervised, SupervisorLimits
-from agentforge.runtime.tasks.agent import AgentPerformer
+from agentforge.runtime.tasks.agent import AgentPerformer, TreeRecord
 from agentforge.runtime.tasks.call import Calls, TaskContext
 from agentforge.runtime.tasks.check import CheckPerformer
 from agentforge.runtime.tasks.judge import JudgePerformer
-from agentforge.runtime.tasks.manifest import ManifestPerformer
 from agentforge.runtime.tasks.prepare import LightStages, Preparer, result_writers
 from agentforge.runtime.tasks.queue import QueuePerformer
-from agentforge.runtime.tasks.tree_record import TreeRecord
+from agentforge.runtime.view_files import ManifestPerformer
 
 if TYPE_CHECKING:
     from agentforge.runtime.escalations import EscalationWriter
@@ -138,7 +135,7 @@ def _performers(
     trees = trees_of(project, layout, plan, parts.environ, context.redactor)
     load = partial(load_cassette, layout.replayed)
     return Performers(
-        {"prepare": preparer, "manifest": ManifestPerformer(context, journal)},
+        {"prepare": preparer, "manifest": ManifestPerformer(layout, journal)},
         {
             "agent": AgentPerformer(context, calls, preparer, clock, TreeRecord(trees, clock)),
             "judge": JudgePerformer(context, calls, history),

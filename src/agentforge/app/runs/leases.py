@@ -34,11 +34,11 @@ from agentforge.model.layout import lock_file
 from agentforge.model.names import session_argument, session_name
 from agentforge.model.status import RunStatus, status_text
 from agentforge.ports.host import Clock, Processes
-from agentforge.runtime.drafts import remove_run_drafts
 from agentforge.runtime.journal import Journal
+from agentforge.runtime.left_files import remove_run_drafts
 from agentforge.runtime.state_folder import HeadKeeper
-from agentforge.runtime.state_writer import StateWriter
 from agentforge.runtime.supervision import has_living_program
+from agentforge.runtime.view_files import StateWriter
 from agentforge.system import files
 from agentforge.views.answers import answer_commands
 from agentforge.views.results import RunInfo

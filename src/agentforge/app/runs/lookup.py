@@ -315,15 +315,11 @@ def is_answered(plan: Plan, state: RunState, layout: RunLayout, now: datetime) -
         return False
     if len(state.open_requests) < len(state.requests) or (state.wake_at is not None and state.wake_at <= now):
         return True
-    if plan.pipeline.has_escalations:
-        # Reads YAML, which few runs need.
-        from agentforge.runtime.escalations import resolutions
-
-        if any(resolutions(layout, state, now)):
-            return True
     # Few runs wait.
-    from agentforge.runtime.answers import given_answers
+    from agentforge.runtime.answers import given_answers, resolution_answers
 
+    if plan.pipeline.has_escalations and any(resolution_answers(layout, state, now)):
+        return True
     return any(given_answers(layout, state.run_id, state.open_requests))
 
 

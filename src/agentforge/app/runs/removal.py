@@ -18,9 +18,8 @@ from agentforge.model.errors import AgentForgeError, LogCorrupt, RunActive, Stor
 from agentforge.model.layout import RunLayout, runs_dir
 from agentforge.model.names import session_argument, session_name
 from agentforge.ports.event_log import EventLog
-from agentforge.runtime.left_agents import left_supervisors, pids_of
 from agentforge.runtime.run_proof import RunProof
-from agentforge.runtime.supervision import has_living_program
+from agentforge.runtime.supervision import has_living_program, left_supervisors, pids_of
 from agentforge.system import files
 
 PREFIX = ".removed."

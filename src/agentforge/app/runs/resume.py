@@ -30,10 +30,9 @@ from agentforge.model.secrets import NO_SECRETS, SecretReferences
 from agentforge.model.state import MAX_NOTES_BYTES, RunState
 from agentforge.model.status import RunStatus
 from agentforge.ports.sources import Sources
-from agentforge.runtime.answers import Answer, give_answer
+from agentforge.runtime.answers import Answer, give_answer, record_answers, record_due
 from agentforge.runtime.controls import drop_pauses
 from agentforge.runtime.journal import Journal
-from agentforge.runtime.requests import record_answers, record_due
 from agentforge.system import files
 from agentforge.views.answers import answer_command
 from agentforge.views.results import RunResult

@@ -23,9 +23,9 @@ from agentforge.model.plan import Plan
 from agentforge.model.state import RunSettings
 from agentforge.model.status import RunStatus
 from agentforge.runtime.driver import Driver
-from agentforge.runtime.iteration_files import write_iteration_files
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.notifier import Sender
+from agentforge.runtime.view_files import write_iteration_files
 from agentforge.system import linux
 from agentforge.system.tools import resolve_tools
 from agentforge.views.results import RunResult, result_of

@@ -28,7 +28,7 @@ from agentforge.model.plan import Plan
 from agentforge.model.run_options import StartOptions, completed
 from agentforge.model.secrets import references_in
 from agentforge.model.state import RunSettings, Waiver
-from agentforge.runtime.left_agents import end_left, end_leftovers, left_supervisors, pids_of
+from agentforge.runtime.supervision import end_left, end_leftovers, left_supervisors, pids_of
 from agentforge.system import files
 from agentforge.version import __version__
 from agentforge.views.results import RunResult

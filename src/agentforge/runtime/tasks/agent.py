@@ -1,5 +1,6 @@
 """Performs an agent's attempt: starts it or reattaches to it, and concludes it."""
 
+import asyncio
 from collections.abc import Mapping, Set
 from typing import Any
 
@@ -15,9 +16,9 @@ from agentforge.model.plan import Judgment, Queue, Termination
 from agentforge.model.result import is_agent_session
 from agentforge.model.secrets import references_in, resolve
 from agentforge.model.task import MARK, AgentTask
-from agentforge.ports.host import Clock
+from agentforge.ports.host import Clock, NoTree, TakenTree, Trees
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult
-from agentforge.runtime.attempt_folder import ExitRecord
+from agentforge.runtime.attempt_folder import ExitRecord, empty_outbox
 from agentforge.runtime.conclusion import (
     Attempted,
     archive_leftovers,
@@ -25,7 +26,6 @@ from agentforge.runtime.conclusion import (
     hide_secrets,
     note_attempt,
 )
-from agentforge.runtime.outbox import empty_outbox
 from agentforge.runtime.supervision import AttemptLimits
 from agentforge.runtime.tasks.call import (
     Calls,
@@ -39,7 +39,6 @@ from agentforge.runtime.tasks.call import (
 )
 from agentforge.runtime.tasks.performer import CallPerformer
 from agentforge.runtime.tasks.prepare import Preparer, output_path
-from agentforge.runtime.tasks.tree_record import TreeRecord
 
 # A resumed session contains the task, but its last message may be an incomplete answer.
 CONTINUE = """\
@@ -48,6 +47,69 @@ the result was missing. Check what is already done, in the conversation and in t
 rest, and write the result as asked. The task was:
 
 """
+
+
+FRESH_SECONDS = 1.0
+"""A tree that was recorded this recently is that before the next attempt, too."""
+_OUTCOMES = f.IterationCompleted | f.ErrorOccurred | f.AttemptLost | f.AttemptCancelled
+
+
+class TreeRecord:
+    """Records the tree of the project's files before and after the attempts of agents.
+
+    After an attempt, its outcome carries the tree. Before one, the tree is a fact of its own, and only if
+    something else than the attempts changed the files: usually, the tree before is the latest one.
+    """
+
+    def __init__(self, trees: Trees, clock: Clock) -> None:
+        self._trees = trees
+        self._clock = clock
+        self._latest: TakenTree | NoTree | None = None
+        """As recorded last by this engine."""
+        self._taken_at = 0.0
+
+    async def before(self, attempt: int, report: TaskReport) -> None:
+        """Record the tree before the agent starts, durably."""
+        age = self._clock.monotonic() - self._taken_at
+        if not self._trees.is_possible() or (self._latest is not None and age < FRESH_SECONDS):
+            return
+        before, taken = self._latest, await self._take()
+        if taken != before:
+            report(_tree_fact(attempt, taken))
+
+    async def after(self, attempt: int, outcome: f.AnyFact, report: TaskReport) -> f.AnyFact:
+        """The outcome of the attempt, with its tree. Repeated after a crash, it is that of the files then."""
+        if not isinstance(outcome, _OUTCOMES) or not getattr(outcome, "started", True):
+            return outcome
+        if not self._trees.is_possible():
+            return outcome
+        before = self._latest
+        try:
+            taken = await self._take()
+        except asyncio.CancelledError:
+            # The attempt has ended: its outcome counts.
+            self.forget()
+            return outcome
+        if isinstance(taken, TakenTree):
+            return replace(outcome, tree=taken.id)
+        if taken != before:
+            report(replace(_tree_fact(attempt, taken), when="after"))
+        return outcome
+
+    def forget(self) -> None:
+        """Something else may change the files from now on."""
+        self._latest = None
+
+    async def _take(self) -> TakenTree | NoTree:
+        taken = await asyncio.to_thread(self._trees.take)
+        self._latest, self._taken_at = taken, self._clock.monotonic()
+        return taken
+
+
+def _tree_fact(attempt: int, taken: TakenTree | NoTree) -> f.TreeTaken:
+    if isinstance(taken, NoTree):
+        return f.TreeTaken(attempt, problem=taken.reason)
+    return f.TreeTaken(attempt, tree=taken.id, omitted=taken.omitted)
 
 
 class StageVariables(Struct, frozen=True):

@@ -24,14 +24,20 @@ from agentforge.model.result import Usage
 from agentforge.model.secrets import Redactor
 from agentforge.model.task import MARK
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult, ProcessProvider, Provider
-from agentforge.runtime.attempt_folder import KILLED, ExitRecord, exit_of, is_foreign, make_folder, sync_names
+from agentforge.runtime.attempt_folder import (
+    KILLED,
+    ExitRecord,
+    exit_of,
+    is_foreign,
+    make_folder,
+    make_outbox,
+    sync_names,
+)
 from agentforge.runtime.confinement import Confiner
-from agentforge.runtime.left_files import Refuse
-from agentforge.runtime.outbox import make_outbox
-from agentforge.runtime.output_copies import OutputCopies
+from agentforge.runtime.left_files import Refuse, ensure_folder
 from agentforge.runtime.provider_result import checked
 from agentforge.runtime.recorder import Recorder
-from agentforge.runtime.refusals import ensure_folder
+from agentforge.runtime.state_folder import OutputCopies
 from agentforge.runtime.supervision import AttemptLimits, Supervised, SupervisedExit
 from agentforge.system.work_limit import WorkLimit, call_within
 

@@ -25,8 +25,13 @@ from agentforge.ports.webhook import (
     Webhooks,
     WebhookTimedOut,
 )
-from agentforge.runtime.hook_answer import as_recorded, checked_result, read_answer
-from agentforge.runtime.played_hooks import PlayedHooks, PlayedOutcome
+from agentforge.runtime.hook_answer import (
+    PlayedHooks,
+    PlayedOutcome,
+    as_recorded,
+    checked_result,
+    read_answer,
+)
 from agentforge.runtime.supervision import AttemptLimits
 from agentforge.runtime.tasks.call import (
     Calls,

@@ -22,8 +22,7 @@ from agentforge.model.request import Feedback
 from agentforge.model.secrets import from_marks, with_marks
 from agentforge.model.task import AgentTask, PrepareTask
 from agentforge.ports.provider import Provider
-from agentforge.runtime.left_files import Refuse, leave
-from agentforge.runtime.refusals import ensure_folder
+from agentforge.runtime.left_files import Refuse, ensure_folder, leave
 from agentforge.runtime.tasks.call import is_program
 from agentforge.system import files
 from agentforge.views.files.context import MAX_PREVIOUS_OUTPUTS, ContextFile, Paths, context_file
