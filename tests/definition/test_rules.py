@@ -500,12 +500,42 @@ def test_other_names_of_runs_and_attempts_are_errors_with_ours(key: str, hint: s
     assert [one.hint for one in found(block)] == [hint]
 
 
-@pytest.mark.parametrize("key", ["max_runs", "times", "count", "repeat"])
-def test_other_names_of_the_runs_of_a_nested_pipeline_are_errors(key: str) -> None:
-    wrong = [
-        one for one in found(f"nodes: [{{id: a, pipeline: refine, {key}: 3}}]") if one.code == "misplaced-key"
-    ]
-    assert [one.hint for one in wrong] == ["how often the pipeline runs is `runs`"]
+DUEL = "providers: [claude], stages: [{id: a, prompt: x}]"
+
+
+@pytest.mark.parametrize(
+    ("text", "runs", "retries"),
+    [
+        (
+            "nodes: [{id: a, pipeline: refine, KEY: 3}]",
+            "how often the pipeline",
+            "on a stage of that pipeline",
+        ),
+        ("nodes: [{id: p, KEY: 3, parallel: PARALLEL}]", "on the stages of the block", "on the stages of"),
+        (
+            "nodes: [{id: p, parallel: {KEY: 3, ...PARALLEL}]",
+            "on the stages of the block",
+            "on the stages of",
+        ),
+        ("KEY: 3\nnodes: [{id: a, prompt: x}]", "put `runs` on a node", "use `retry.max_attempts`"),
+        (
+            "defaults: {KEY: 3}\nnodes: [{id: a, prompt: x}]",
+            "put `runs` on a node",
+            "use `retry.max_attempts`",
+        ),
+    ],
+)
+def test_other_names_of_runs_and_attempts_have_a_hint_everywhere(text: str, runs: str, retries: str) -> None:
+    for hint, keys in ((runs, ("max", "iterations", "times")), (retries, ("retries", "attempts"))):
+        for key in keys:
+            wrong = [one for one in found(text.replace("KEY", key)) if one.code == "misplaced-key"]
+            assert [(one.severity, hint in one.hint) for one in wrong] == [("error", True)]
+
+
+@pytest.mark.parametrize(("key", "hint"), [("iterations", "`runs`"), ("retries", "`retry.max_attempts`")])
+def test_other_names_of_runs_and_attempts_in_stage_yaml_are_errors_with_ours(key: str, hint: str) -> None:
+    (wrong,) = found(HEAD, stage("s", f"{key}: 3\n"))
+    assert (wrong.code, hint in wrong.hint) == ("misplaced-key", True)
 
 
 def test_a_value_of_another_shape_is_refused_with_the_shape_that_fits() -> None:
@@ -514,6 +544,8 @@ def test_a_value_of_another_shape_is_refused_with_the_shape_that_fits() -> None:
     (wrong,) = found(node("prompt: x\n    approve: [a]"))
     keys = "`message`, `by`, `timeout`, `on_timeout`, `rounds`"
     assert wrong.message == f"`approve` must be true, false or a mapping with {keys}, got a list"
+    (wrong,) = found(node("prompt: x\n    retry: 3"))
+    assert wrong.hint == "write `retry: {max_attempts: 3}`"
 
 
 @pytest.mark.parametrize("given", [Overrides(model=""), Overrides(model=" "), Overrides(provider="")])

@@ -29,6 +29,8 @@ from agentforge.definition.read.work_keys import (
     GUARDRAILS,
     NOT_FOR_STAGES,
     OF_PIPELINE,
+    OTHER_NAMES,
+    OTHER_NAMES_ABOVE,
     UNSUPPORTED,
     WORK_KEYS,
     build_work,
@@ -55,6 +57,7 @@ DEFAULTS = Table(
     build_work,
     unsupported=UNSUPPORTED,
     misplaced={**_CHECKPOINT_OF_NODE, **OF_STAGES, "limits": "put it at the top", **OF_PIPELINE},
+    foreign=OTHER_NAMES_ABOVE,
 )
 
 PIPELINE_KEYS = (
@@ -93,6 +96,7 @@ PIPELINE = Table(
     required=(_REQUIRED,),
     unsupported=UNSUPPORTED,
     misplaced={**_CHECKPOINT_OF_NODE, **OF_STAGES},
+    foreign=OTHER_NAMES_ABOVE,
 )
 
 STAGE = Table(
@@ -107,6 +111,7 @@ STAGE = Table(
     lambda entries: entries,
     unsupported=UNSUPPORTED,
     misplaced=NOT_FOR_STAGES,
+    foreign=OTHER_NAMES,
 )
 
 

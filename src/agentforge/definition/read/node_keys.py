@@ -28,6 +28,7 @@ from agentforge.definition.read.work_keys import (
     UNSUPPORTED,
     WORK_KEYS,
     build_work,
+    other_names,
     read_settings,
 )
 from agentforge.definition.report import Report
@@ -163,7 +164,8 @@ STAGE_NODE = Table(
     name="stageNode",
     required=(Required(_OF_A_STAGE),),
     unsupported=UNSUPPORTED,
-    misplaced=OF_PIPELINE | OTHER_NAMES,
+    misplaced=OF_PIPELINE,
+    foreign=OTHER_NAMES,
 )
 STAGE_OF_BLOCK = Table(
     "stage of the block",
@@ -172,7 +174,8 @@ STAGE_OF_BLOCK = Table(
     name="stageOfBlock",
     required=(Required(_OF_A_STAGE),),
     unsupported=UNSUPPORTED,
-    misplaced={"checkpoint": "put it on the block, beside `parallel`", **OF_PIPELINE, **OTHER_NAMES},
+    misplaced={"checkpoint": "put it on the block, beside `parallel`", **OF_PIPELINE},
+    foreign=OTHER_NAMES,
 )
 
 
@@ -214,6 +217,10 @@ class NodeKind(Struct, frozen=True):
 _FOR_STAGES = frozenset(("sandbox", "semantics", "timeout", "idle_timeout", "retry", "on_limit"))
 _UNSUPPORTED = UNSUPPORTED | _FOR_STAGES
 
+_OTHER_NAMES_OF_BLOCK = other_names(
+    "put `runs` on the stages of the block", "put `retry.max_attempts` on the stages of the block"
+)
+
 _PROVIDERS = Required(("providers",), "the parallel block has no `providers`", "name at least one")
 _STAGES = Required(("stages",), "the parallel block has no `stages`", "add `- id: …` with `stage: …`")
 
@@ -244,6 +251,7 @@ BLOCK = Table(
         **OF_PIPELINE,
         **OF_STAGES,
     },
+    foreign=_OTHER_NAMES_OF_BLOCK,
 )
 
 _SHAPE = "write `parallel: {providers: [claude, codex], stages: [{id: plan, prompt: …}]}`"
@@ -271,6 +279,7 @@ PARALLEL_NODE = Table(
     ),
     unsupported=_UNSUPPORTED,
     misplaced=OF_PIPELINE | OF_STAGES | {"limits": "put it on a stage"},
+    foreign=_OTHER_NAMES_OF_BLOCK,
 )
 PIPELINE_NODE = Table(
     "pipeline node",
@@ -287,8 +296,10 @@ PIPELINE_NODE = Table(
     unsupported=_UNSUPPORTED,
     misplaced={
         **dict.fromkeys(("approve", "limits", *OF_STAGES), "put it on a stage of that pipeline"),
-        **dict.fromkeys(("max_runs", "times", "count", "repeat"), "how often the pipeline runs is `runs`"),
         **OF_PIPELINE,
     },
+    foreign=other_names(
+        "how often the pipeline runs is `runs`", "put `retry.max_attempts` on a stage of that pipeline"
+    ),
 )
 NODE = NodeKind(STAGE_NODE, {"parallel": PARALLEL_NODE, "pipeline": PIPELINE_NODE})

@@ -171,6 +171,9 @@ class Table(Struct, Generic[T], frozen=True):
     """Keys that this version doesn't support yet. Ignoring one would silently drop a setting."""
     misplaced: dict[str, str] = {}
     """Keys that belong elsewhere, each with the hint where. Ignoring one would silently drop a setting."""
+    foreign: dict[str, str] = {}
+    """Keys of other tools, each with the hint what to write instead. Unlike the ones above, they mean nothing
+    here: a key that resembles one isn't a misspelling of it."""
     is_open: bool = False
     """Whether unknown keys are allowed because another component reads them."""
 
@@ -210,7 +213,7 @@ class Table(Struct, Generic[T], frozen=True):
             schema["properties"][key.name] = {**key.kind.schema(definitions), "description": key.about, **old}
         if not self.is_open:
             schema["patternProperties"] = {misspellings(self._names): False}
-            schema["properties"] |= dict.fromkeys(sorted(self._refused), False)
+            schema["properties"] |= dict.fromkeys(sorted(self._refused | self.foreign.keys()), False)
         schema["required"] = [one.names[0] for one in self.required if len(one.names) == 1]
         several = [one.names for one in self.required if len(one.names) > 1]
         schema["allOf"] = [{"anyOf": [{"required": [name]} for name in names]} for names in several]
@@ -234,9 +237,9 @@ class Table(Struct, Generic[T], frozen=True):
             at, what = entry.key.at, f"unknown key {shown(name)} in {self.where}"
             if name in known or name in skipped or self.is_open or name.startswith(USER_PREFIX):
                 continue
-            if name in self.misplaced:
+            if hint := self.misplaced.get(name) or self.foreign.get(name):
                 message = f"misplaced key {shown(name)} in {self.where}"
-                entries.report.error("misplaced-key", at, message, self.misplaced[name])
+                entries.report.error("misplaced-key", at, message, hint)
             elif name in self.unsupported:
                 hint = "remove the key; this version does not support it"
                 entries.report.error("unsupported", at, f"`{self.prefix}{name}` is not supported yet", hint)

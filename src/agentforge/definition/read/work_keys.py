@@ -238,14 +238,21 @@ _OF_PIPELINE = {"views": _TOP, "hooks": f"{_TOP}; a hook's `stage` names the nod
 OF_PIPELINE = {**_OF_PIPELINE, "notify": _TOP}
 NOT_FOR_STAGES = {"checkpoint": "put it on the node that runs the stage", **_OF_PIPELINE}
 
-# What other tools call these settings.
-OTHER_NAMES = {
-    **dict.fromkeys(
-        ("max", "iterations", "max_iterations", "max_runs", "times", "count", "repeat"),
-        "the maximum number of iterations is `runs`",
-    ),
-    **dict.fromkeys(("retries", "max_retries", "attempts", "max_attempts"), "use `retry.max_attempts`"),
-}
+
+def other_names(runs: str, retries: str) -> dict[str, str]:
+    """What other tools call `runs` and `retry`, with the hint what to write instead."""
+    return {
+        **dict.fromkeys(
+            ("max", "iterations", "max_iterations", "max_runs", "times", "count", "repeat"), runs
+        ),
+        **dict.fromkeys(("retries", "max_retries", "attempts", "max_attempts"), retries),
+    }
+
+
+OTHER_NAMES = other_names("the maximum number of iterations is `runs`", "use `retry.max_attempts`")
+OTHER_NAMES_ABOVE = other_names(
+    "put `runs` on a node: it is the maximum number of its iterations", "use `retry.max_attempts`"
+)
 
 _NAMED = Required(("provider",), "`provider` is an empty list", "name one or more: `[claude, codex]`")
 
@@ -261,7 +268,12 @@ DEFAULT_KEYS = (
     Key("delay", SECONDS, "Seconds between iterations.", shown="Delay: {:g} s between iterations"),
     Key("timeout", TIME_LIMIT, "Maximum seconds per attempt.", shown="Limits: {} for an attempt"),
     Key("idle_timeout", TIME_LIMIT, "Maximum seconds without output.", shown="Limits: {} without output"),
-    Key("retry", Nested(RETRY), "How failed attempts are retried.", merge=by_key),
+    Key(
+        "retry",
+        Nested(RETRY, shape="write `retry: {max_attempts: 3}`"),
+        "How failed attempts are retried.",
+        merge=by_key,
+    ),
     Key("on_limit", Nested(LIMIT, short="do"), "What to do at a quota or rate limit.", merge=by_key),
     Key(
         "semantics",
