@@ -503,27 +503,19 @@ def test_other_names_of_runs_and_attempts_are_errors_with_ours(key: str, hint: s
 DUEL = "providers: [claude], stages: [{id: a, prompt: x}]"
 
 
+DUEL = "providers: [claude], stages: [{id: a, prompt: x}]"
+
+
 @pytest.mark.parametrize(
     ("text", "runs", "retries"),
     [
-        (
-            "nodes: [{id: a, pipeline: refine, KEY: 3}]",
-            "how often the pipeline",
-            "on a stage of that pipeline",
-        ),
-        ("nodes: [{id: p, KEY: 3, parallel: PARALLEL}]", "on the stages of the block", "on the stages of"),
-        (
-            "nodes: [{id: p, parallel: {KEY: 3, ...PARALLEL}]",
-            "on the stages of the block",
-            "on the stages of",
-        ),
-        ("KEY: 3\nnodes: [{id: a, prompt: x}]", "put `runs` on a node", "use `retry.max_attempts`"),
-        (
-            "defaults: {KEY: 3}\nnodes: [{id: a, prompt: x}]",
-            "put `runs` on a node",
-            "use `retry.max_attempts`",
-        ),
+        ("nodes: [{id: a, pipeline: refine, KEY: 3}]", "how often the pipeline", "stage of that pipeline"),
+        (f"nodes: [{{id: p, KEY: 3, parallel: {{{DUEL}}}}}]", "`runs` on the stages", "on the stages"),
+        (f"nodes: [{{id: p, parallel: {{KEY: 3, {DUEL}}}}}]", "`runs` on the stages", "on the stages"),
+        ("KEY: 3\nnodes: [{id: a, prompt: x}]", "put `runs` on a node", "use `retry."),
+        ("defaults: {KEY: 3}\nnodes: [{id: a, prompt: x}]", "put `runs` on a node", "use `retry."),
     ],
+    ids=["nested pipeline", "parallel node", "block", "pipeline", "defaults"],
 )
 def test_other_names_of_runs_and_attempts_have_a_hint_everywhere(text: str, runs: str, retries: str) -> None:
     for hint, keys in ((runs, ("max", "iterations", "times")), (retries, ("retries", "attempts"))):
