@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentforge.adapters.log.jsonl_log import JsonlLog
-from agentforge.adapters.log.scan import CHUNK_BYTES, Scan
+from agentforge.adapters.log.reader import CHUNK_BYTES, Scan
 from agentforge.model import codec
 from agentforge.model.errors import LogCorrupt
 from agentforge.testing.event_log_contract import lines_of, timer_events

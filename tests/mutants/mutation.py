@@ -144,7 +144,6 @@ PACKAGES = {
     "agentforge.runtime.attempt_folder": "supervisor",
     "agentforge.adapters.log.writer": "log",
     "agentforge.adapters.log.reader": "log",
-    "agentforge.adapters.log.scan": "log",
     "agentforge.adapters.log.jsonl_file": "log",
     "agentforge.adapters.log.jsonl_log": "log",
     "agentforge.adapters.log.lease": "log",

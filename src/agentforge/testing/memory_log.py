@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from agentforge.adapters.log.jsonl_file import payload_of, verified
-from agentforge.adapters.log.reader import Reader
-from agentforge.adapters.log.scan import slices
+from agentforge.adapters.log.reader import CHUNK_BYTES, Reader
 from agentforge.adapters.log.writer import Buffering, Writer, warn
 from agentforge.model.codec import Payload
 from agentforge.model.errors import AgentForgeError, LogConflict, RunActive
@@ -78,6 +77,11 @@ class MemoryLog:
 
     def _snapshot(self) -> AbstractContextManager["_MemorySnapshot"]:
         return nullcontext(_MemorySnapshot(self))
+
+
+def slices(data: bytes, start: int, end: int) -> Iterator[bytes]:
+    for at in range(start, end, CHUNK_BYTES):
+        yield data[at : min(at + CHUNK_BYTES, end)]
 
 
 class _MemorySnapshot:

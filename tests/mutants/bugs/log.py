@@ -4,7 +4,6 @@ from tests.mutants.mutation import Mutation as Bug
 
 WRITER = "agentforge.adapters.log.writer"
 READER = "agentforge.adapters.log.reader"
-SCAN = "agentforge.adapters.log.scan"
 FILE = "agentforge.adapters.log.jsonl_file"
 LOG = "agentforge.adapters.log.jsonl_log"
 LEASE = "agentforge.adapters.log.lease"
@@ -204,40 +203,40 @@ BUGS = (
     Bug(
         READER,
         "a shortened log is accepted as a continuation",
-        "_check_head",
-        "head.length > snapshot.length or not continues(tail, head)",
-        "not continues(tail, head)",
+        "Reader.events",
+        "start.length > snapshot.length or not continues(tail, start)",
+        "not continues(tail, start)",
     ),
     Bug(
         READER,
         "a replaced log is accepted as a continuation",
-        "_check_head",
-        "head.length > snapshot.length or not continues(tail, head)",
-        "head.length > snapshot.length",
+        "Reader.events",
+        "start.length > snapshot.length or not continues(tail, start)",
+        "start.length > snapshot.length",
     ),
     Bug(
-        SCAN,
+        READER,
         "a log whose last line was extended is accepted as a continuation",
         "continues",
         "tail[-1:] == b'\\n' and codec.hash_of(tail[:-1]) in ('', head.hash)",
         "codec.hash_of(tail[:-1]) in ('', head.hash)",
     ),
     Bug(
-        SCAN,
+        READER,
         "a missing payload isn't reported as damage",
         "Scan.check",
         "codec.names_payload(line)",
         "False",
     ),
     Bug(
-        SCAN,
+        READER,
         "the line after a damaged one is reported, too",
         "Scan.lines",
         "digest or (self._open and (digest := self._follows(line)))",
         "digest",
     ),
     Bug(
-        SCAN,
+        READER,
         "a long line is read into memory",
         "Lines.batches",
         "len(self.rest) > codec.MAX_LINE_BYTES",

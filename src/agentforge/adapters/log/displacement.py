@@ -11,7 +11,7 @@ import stat
 from collections.abc import Iterator
 
 from agentforge.adapters.log.lease import LogLease
-from agentforge.adapters.log.scan import CHUNK_BYTES
+from agentforge.adapters.log.reader import CHUNK_BYTES
 from agentforge.model.errors import LogConflict, StorageFailed
 from agentforge.system import files
 from agentforge.system.disk import Disk

@@ -14,8 +14,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from agentforge.adapters.log.reader import LogSnapshot
-from agentforge.adapters.log.scan import Lines, Scan
+from agentforge.adapters.log.reader import Lines, LogSnapshot, Scan
 from agentforge.legacy.upcaster import Upcaster
 from agentforge.model import codec
 from agentforge.model.codec import Payload
