@@ -26,14 +26,13 @@ CONTINUE = "run `agentforge recover` to continue; no recorded event is lost"
 
 
 def chunks_of(fd: int, start: int, end: int) -> Iterator[bytes]:
-    while start < end and (chunk := _read(fd, min(CHUNK_BYTES, end - start), start)):
+    while start < end:
+        with storage("can't read the log"):
+            chunk = os.pread(fd, min(CHUNK_BYTES, end - start), start)
+        if not chunk:
+            return
         yield chunk
         start += len(chunk)
-
-
-def _read(fd: int, size: int, start: int) -> bytes:
-    with storage("can't read the log"):
-        return os.pread(fd, size, start)
 
 
 class DisplacedLog:

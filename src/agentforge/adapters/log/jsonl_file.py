@@ -123,7 +123,7 @@ class JsonlFile:
         self._lease = lease
         self._disk = disk
         self._retry = retry
-        self._payloads = payloads
+        self.load, self.save = payloads.load, payloads.save
         # Of the open file, not of the path: the path may lead elsewhere by now.
         opened = os.fstat(lease.fd)
         self._inode = (opened.st_ino, opened.st_dev)
@@ -141,12 +141,6 @@ class JsonlFile:
     def chunks(self, start: int, end: int) -> Iterator[bytes]:
         return chunks_of(self._lease.fd, start, end)
 
-    def load(self, payload: Payload) -> bytes:
-        return self._payloads.load(payload)
-
-    def save(self, data: bytes) -> Payload:
-        return self._payloads.save(data)
-
     def write(self, data: bytes) -> None:
         self._check_usable()
         self._retry.call(f"can't write to the log {self._path}", lambda: self._write_once(data))
@@ -158,8 +152,9 @@ class JsonlFile:
         self._check_usable()
         if self._synced == self.length:
             return
-        began = self._disk.now()
-        if self._sync_ahead():
+        began, size = self._disk.now(), self.length - self._synced
+        # The write-ahead file gets what was appended since the last sync, if it can take that.
+        if self._synced >= 0 and self._ahead.accepts(size) and self._ahead.sync(b"".join(self._unsynced)):
             self._ahead.note_time(self._disk.now() - began)
         else:
             self._sync_log()
@@ -227,11 +222,6 @@ class JsonlFile:
             self._disk.sync(fd)
         finally:
             os.close(fd)
-
-    def _sync_ahead(self) -> bool:
-        """Sync what was appended since the last sync in the write-ahead file, if that is possible."""
-        size = self.length - self._synced
-        return self._synced >= 0 and self._ahead.accepts(size) and self._ahead.sync(b"".join(self._unsynced))
 
     def _sync_log(self) -> None:
         try:

@@ -64,6 +64,9 @@ class JsonlLog:
         return Reader(lambda: snapshot_of(self.path, self._payloads))
 
     def open(self) -> Writer:
+        # The order matters. The lease comes first, as everything after it changes files. `JsonlFile` restores
+        # what a power failure took before anything is read: what looks torn without it is acknowledged. Only
+        # then does `Writer` look for damage and cut off a torn end.
         lease = self._take_lease()
         try:
             file = JsonlFile(self.path, lease, self._disk, self._retry, self._payloads)

@@ -73,7 +73,11 @@ class WriteAhead:
             return 0, b""
         position, data = records(content or b"", before)
         if content is not None and not data:
-            self._discard(content)
+            # Zeros only: nothing was synced by means of it. Anything else is kept for a person to look at.
+            if content.strip(b"\0"):
+                files.move_aside(self.path)
+            else:
+                files.remove(self.path)
         return position, data
 
     def restart(self, position: int, before: bytes, seconds: float) -> None:
@@ -149,12 +153,6 @@ class WriteAhead:
 
     def _is_faster(self) -> bool:
         return bool(self._seconds) and _median(self._seconds) <= _median(self._log_seconds)
-
-    def _discard(self, content: bytes) -> None:
-        if content.strip(b"\0"):
-            files.move_aside(self.path)
-        else:
-            files.remove(self.path)
 
     def _check_place(self) -> None:
         found = os.lstat(self.path)

@@ -239,9 +239,7 @@ class Writer:
             self._flushes += 1
         if wait:
             self._store.sync()
-        self._note_time(self._buffering.monotonic() - began)
-
-    def _note_time(self, seconds: float) -> None:
+        seconds = self._buffering.monotonic() - began
         self._slowest = max(self._slowest, seconds)
         if seconds > SLOW_FLUSH_SECONDS:
             self._buffering.on_warning(f"event log flush took {seconds * 1000:.0f} ms")
