@@ -78,8 +78,8 @@ BUGS = (
         REFERENCES,
         "a reference names a tree that is incomplete",
         "GitReferences.keep",
-        "return NoTree(f'the content {id[:12]} is missing in the repository')",
-        "continue\nreturn NoTree(f'the content {id[:12]} is missing in the repository')",
+        "raise TreeFailed(f'the content {id[:12]} is missing in the repository')",
+        "continue\nraise TreeFailed(f'the content {id[:12]} is missing in the repository')",
         KEPT,
     ),
     Bug(

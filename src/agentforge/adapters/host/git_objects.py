@@ -131,18 +131,21 @@ class GitObjects:
                 yield from (inner for inner, _ in self._files(folder.id, f"{path}/", reads))
 
     def _entries(self, id: str, reads: "_Reads") -> Iterator[tuple[str, TreeEntry]]:
+        """By name, what the tree of a folder has."""
         reads.count()
-        for mode, name, inner in _parsed(self._content("tree", id), len(id) // 2):
-            yield name, TreeEntry(mode, inner)
-
-    def _content(self, kind: ObjectType, id: str) -> bytes:
         stored = files.read_bytes(self._path(id), MAX_TREE_BYTES)
         if stored is None:
             raise ValueError(f"object {id} is missing")
         header, content = self._unpacked(id, stored)
-        if not header.startswith(f"{kind} ".encode()):
+        if not header.startswith(b"tree "):
             raise ValueError(f"object {id} is damaged")
-        return content
+        # Each entry is `MODE NAME`, a NUL, and the id in binary.
+        at, width = 0, len(id) // 2
+        while at < len(content):
+            end = content.index(b"\0", at)
+            mode, _, name = content[at:end].partition(b" ")
+            at = end + 1 + width
+            yield os.fsdecode(name), TreeEntry(mode.decode(), content[end + 1 : at].hex())
 
     def _unpacked(self, id: str, stored: bytes) -> tuple[bytes, bytes]:
         """The header and the content of an object with this id."""
@@ -261,15 +264,6 @@ def _packed(kind: ObjectType, content: bytes) -> bytes:
 
 def _header(kind: ObjectType, content: bytes) -> bytes:
     return f"{kind} {len(content)}\0".encode()
-
-
-def _parsed(content: bytes, width: int) -> Iterator[tuple[str, str, str]]:
-    at = 0
-    while at < len(content):
-        end = content.index(b"\0", at)
-        mode, _, name = content[at:end].partition(b" ")
-        at = end + 1 + width
-        yield mode.decode(), os.fsdecode(name), content[end + 1 : at].hex()
 
 
 UNREADABLE = (ValueError, StorageFailed, RecursionError)

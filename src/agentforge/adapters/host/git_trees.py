@@ -16,10 +16,11 @@ project. A `.gitignore` may ignore itself and the files beside it: such files ar
 import os
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from itertools import islice
 from typing import NamedTuple
 
-from agentforge.adapters.host.git_call import MAX_LISTING, call_git
+from agentforge.adapters.host.git_commands import GitCommands
 from agentforge.adapters.host.git_objects import SUBMODULE, UNREADABLE, GitObjects, TreeEntry
 from agentforge.adapters.host.git_references import GitReferences
 from agentforge.adapters.host.known_files import (
@@ -34,6 +35,7 @@ from agentforge.adapters.host.tree_scan import (
     DEFAULT_LIMITS,
     ScannedTrees,
     TooMuch,
+    TreeFailed,
     TreeLimits,
     TreeScan,
     can_be_in_tree,
@@ -45,7 +47,6 @@ from agentforge.model.errors import StorageFailed
 from agentforge.model.secrets import Redactor
 from agentforge.ports.host import KeptTree, NoTree, TakenTree, is_tree_id
 from agentforge.system import files
-from agentforge.system.programs import ProgramResult
 
 # Invariant: two trees that the log names can be compared from `trees/` alone, whatever happens to the
 # repository. So the previous content of a file is copied from git at the moment when the file changes, not
@@ -60,8 +61,6 @@ _LIST = ("-z", "-t", "-s", "-c", "-o", "--exclude-per-directory=.gitignore")
 _LISTED = re.compile(
     rb"(?:[^?] (?P<mode>[0-7]{6}) (?P<id>[0-9a-f]+) (?P<stage>\d)\t|\? )(?P<path>.+)", re.DOTALL
 )
-_SCOPES = frozenset({"system", "global"})
-"""Of the user's own configuration."""
 
 
 class GitListing(NamedTuple):
@@ -88,9 +87,8 @@ class GitTrees(ScannedTrees):
         super().__init__(project, folder, redactor, limits, without=without)
         self._known_file = known
         self._known = KnownFiles()
-        self._environ = environ
-        self._references = GitReferences(project, environ, limits.seconds)
-        self._excludes = GitExcludes(project, environ, limits.seconds)
+        self._git = GitCommands(project, environ, limits.seconds)
+        self._references = GitReferences(self._git)
         self._ceilings = frozenset(environ.get("GIT_CEILING_DIRECTORIES", "").split(os.pathsep))
         self._objects: GitObjects | None = None
         self._listing: tuple[bytes, GitListing] = (b"", GitListing({}, {}))
@@ -112,29 +110,29 @@ class GitTrees(ScannedTrees):
         with self._lock:
             try:
                 objects = self._objects or self._begin()
-                if isinstance(objects, NoTree) or not is_tree_id(tree):
-                    return objects if isinstance(objects, NoTree) else NoTree("it is not the id of a tree")
+                if not is_tree_id(tree):
+                    return NoTree("it is not the id of a tree")
                 return self._references.keep(objects, tree, name)
+            except TreeFailed as error:
+                return NoTree(str(error))
             except StorageFailed as error:
                 return NoTree(error.message)
             except (*UNREADABLE, TooMuch) as error:
                 return NoTree(f"the tree {tree[:12]} can't be kept: {error}")
 
-    def _take(self, deadline: float) -> TakenTree | NoTree:
+    def _take(self, deadline: float) -> TakenTree:
         objects = self._objects or self._begin()
-        if isinstance(objects, NoTree):
-            return objects
         listed = self._listed()
-        if isinstance(listed, NoTree):
-            return listed
         inner = self._submodule_files(listed.submodules)
         below = tuple(f"{path}/" for path in listed.submodules)
         if not self._hashed:
+            # The first tree of this engine: what an earlier one saw of the files need not be read again.
             self._hashed = self._known.valid_files(listed.files, objects)
             if listed.files is self._known.listed:
                 self._taken = self._known.stored_tree(objects)
         scan = TreeScan(self._project, objects, self._redactor, self._limits, deadline, unstored=below)
         scan.look({**listed.files, **inner} if inner else listed.files, self._hashed)
+        # Of a submodule, only its files are known to be as before, not its entry in the index.
         is_unchanged = not (listed.submodules or scan.read) and len(scan.hashed) == len(self._hashed)
         self._hashed = scan.hashed
         if is_unchanged and self._taken is not None and self._taken.omitted == scan.omitted:
@@ -161,13 +159,11 @@ class GitTrees(ScannedTrees):
             if not save_known(self._known_file, known):
                 self._known_file = ""
 
-    def _begin(self) -> GitObjects | NoTree:
-        asked = self._git("rev-parse", "--is-inside-work-tree", "--show-object-format")
-        if isinstance(asked, NoTree):
-            return asked
+    def _begin(self) -> GitObjects:
+        asked = self._git.call("rev-parse", "--is-inside-work-tree", "--show-object-format")
         inside, _, hash_name = asked.output.strip().partition("\n")
         if inside != "true" or hash_name not in ("sha1", "sha256"):
-            return NoTree("the project is not in a work tree of git")
+            raise TreeFailed("the project is not in a work tree of git")
         files.make_dir(self._folder)
         self._objects = GitObjects(self._folder, "sha256" if hash_name == "sha256" else "sha1")
         if self._known_file:
@@ -187,20 +183,14 @@ class GitTrees(ScannedTrees):
         except UNREADABLE:
             return {}
 
-    def _listed(self) -> GitListing | NoTree:
-        listing = self._git("ls-files", *_LIST, *self._excludes.options())
-        if isinstance(listing, NoTree):
-            return listing
-        if listing.stdout != self._listing[0]:
-            self._listing = (listing.stdout, self._known_listing(listing.stdout))
+    def _listed(self) -> GitListing:
+        output = self._git.call("ls-files", *_LIST, *self._git.excludes()).stdout
+        if output != self._listing[0]:
+            known = self._known
+            is_known = known.listing and known.listing == listing_digest(output, self._without)
+            is_known = is_known and self._redactor.bytes(output) == output
+            self._listing = (output, GitListing(known.listed, {}) if is_known else self._parsed(output))
         return self._listing[1]
-
-    def _known_listing(self, output: bytes) -> GitListing:
-        known = self._known
-        is_known = known.listing and known.listing == listing_digest(output, self._without)
-        if is_known and self._redactor.bytes(output) == output:
-            return GitListing(known.listed, {})
-        return self._parsed(output)
 
     def _parsed(self, output: bytes, prefix: str = "") -> GitListing:
         found = GitListing({}, {})
@@ -227,23 +217,21 @@ class GitTrees(ScannedTrees):
             if not todo:
                 break
             path = todo.pop()
-            if not self._is_checked_out(path):
-                continue
-            listing = self._git("ls-files", *_LIST, *self._excludes.options(), below=path)
-            if isinstance(listing, ProgramResult):
+            folder = os.path.join(self._project, path)
+            if not (files.is_dir(folder) and os.path.lexists(os.path.join(folder, ".git"))):
+                continue  # Not checked out.
+            try:
+                listing = self._git.call("ls-files", *_LIST, *self._git.excludes(), below=path)
+            except TreeFailed:  # Git can't read it.
+                below = listed_files(folder, self._limits)
+                found.update(dict.fromkeys((f"{path}/{name}" for name in below), ""))
+            else:
                 inner = self._parsed(listing.stdout, f"{path}/")
                 found.update(inner.files)
                 todo.extend(inner.submodules)
-            else:  # Git can't read it.
-                below = listed_files(os.path.join(self._project, path), self._limits)
-                found.update(dict.fromkeys((f"{path}/{name}" for name in below), ""))
             if len(found) > self._limits.files:
                 raise too_many_files(self._limits)
         return found
-
-    def _is_checked_out(self, submodule: str) -> bool:
-        folder = os.path.join(self._project, submodule)
-        return files.is_dir(folder) and os.path.lexists(os.path.join(folder, ".git"))
 
     def _keep_replaced(self, objects: GitObjects, found: Mapping[str, TreeEntry]) -> None:
         """Copy what only git has of the latest tree, and the files no longer have: git may remove it."""
@@ -254,16 +242,11 @@ class GitTrees(ScannedTrees):
         if not missing:
             return
         request = "".join(f"{id}\n" for id in missing).encode()
-        ended = self._git("cat-file", "--batch", stdin=request, max_output=2 * MAX_COPIED)
-        for content in _blobs(ended.stdout) if isinstance(ended, ProgramResult) else ():
-            objects.add("blob", content)
-
-    def _git(
-        self, *arguments: str, stdin: bytes = b"", max_output: int = MAX_LISTING, below: str = ""
-    ) -> ProgramResult | NoTree:
-        root = os.path.join(self._project, below) if below else self._project
-        seconds = self._limits.seconds
-        return call_git(root, self._environ, *arguments, seconds=seconds, stdin=stdin, max_output=max_output)
+        # Without them, the latest tree can still be compared by paths.
+        with suppress(TreeFailed):
+            ended = self._git.call("cat-file", "--batch", stdin=request, max_output=2 * MAX_COPIED)
+            for content in _blobs(ended.stdout):
+                objects.add("blob", content)
 
 
 def _with_submodules(
@@ -307,30 +290,3 @@ def _blobs(output: bytes) -> Iterator[bytes]:
             if header[1] == b"blob":
                 yield output[at : at + size]
             at += size + 1
-
-
-class GitExcludes:
-    """The file with patterns that the user has for all repositories: `core.excludesFile` of the user's or the
-    system's configuration, never that of a repository."""
-
-    def __init__(self, project: str, environ: Mapping[str, str], seconds: float) -> None:
-        self._project = project
-        self._environ = environ
-        self._seconds = seconds
-        self._path: str | None = None
-
-    def options(self) -> tuple[str, ...]:
-        """Of `git ls-files`. Git refuses a missing file, and waits for a pipe."""
-        if self._path is None:
-            self._path = self._configured()
-        return ("--exclude-from", self._path) if files.is_file(os.path.realpath(self._path)) else ()
-
-    def _configured(self) -> str:
-        key = ("--type=path", "--show-scope", "-z", "--get-all", "core.excludesFile")
-        found = call_git(self._project, self._environ, "config", *key, seconds=self._seconds)
-        words = [] if isinstance(found, NoTree) else os.fsdecode(found.stdout).split("\0")
-        paths = [path for scope, path in zip(words[::2], words[1::2], strict=False) if scope in _SCOPES]
-        home = self._environ.get("HOME", "")
-        settings = self._environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
-        path = paths[-1] if paths else os.path.join(settings, "git", "ignore")
-        return path if os.path.isabs(path) else os.path.join(self._project, path)

@@ -68,6 +68,10 @@ class TooMuch(Exception):
     """A limit is reached, as it would be the next time."""
 
 
+class TreeFailed(Exception):
+    """Why there is no tree this time; the next attempt may succeed."""
+
+
 def too_many_files(limits: TreeLimits) -> TooMuch:
     return TooMuch(f"the project has more than {limits.files:,} files")
 
@@ -178,7 +182,7 @@ class TreeScan:
         if time.monotonic() > self._deadline:
             raise TooMuch(f"the files take longer than {self._limits.seconds:g} s to read")
         is_link = stat.S_ISLNK(seen.st_mode)
-        content = _target(name, folder) if is_link else self._content(name, folder, seen.st_size)
+        content = self._content(name, folder, seen.st_size, is_link=is_link)
         if content is None:
             self.omitted += 1
             return
@@ -187,12 +191,14 @@ class TreeScan:
         entry = TreeEntry(mode, self._blob(path, content, in_git))
         self.hashed[path] = HashedFile(None if self._is_racy(stamp) else stamp, entry)
 
-    def _content(self, name: str, folder: int, size: int) -> bytes | None:
-        """None if it is too large or unreadable."""
+    def _content(self, name: str, folder: int, size: int, *, is_link: bool) -> bytes | None:
+        """None if it is too large or unreadable; the target of a link."""
         limit = self._limits.file_bytes
-        if size > limit:
-            return None
         try:
+            if is_link:
+                return os.fsencode(os.readlink(name, dir_fd=folder))
+            if size > limit:
+                return None
             descriptor = open_regular(name, os.O_RDONLY, folder=folder)
         except OSError:
             return None
@@ -218,13 +224,6 @@ class TreeScan:
         changed = max(stamp.changed_ns, stamp.modified_ns)
         coarse = stamp.changed_ns % _SECOND == 0
         return changed > self._began_ns - (_COARSE_NS if coarse else _RACY_NS)
-
-
-def _target(name: str, folder: int) -> bytes | None:
-    try:
-        return os.fsencode(os.readlink(name, dir_fd=folder))
-    except OSError:
-        return None
 
 
 class ScannedTrees(ABC):
@@ -258,6 +257,8 @@ class ScannedTrees(ABC):
             except TooMuch as reached:
                 self._too_much = str(reached)
                 return NoTree(self._too_much)
+            except TreeFailed as error:
+                return NoTree(str(error))
             except StorageFailed as error:
                 return NoTree(error.message)
             except OSError as error:
@@ -278,8 +279,8 @@ class ScannedTrees(ABC):
         return path in self._without or self._redactor.text(path) != path
 
     @abstractmethod
-    def _take(self, deadline: float) -> TakenTree | NoTree:
-        """May raise TooMuch, StorageFailed and OSError."""
+    def _take(self, deadline: float) -> TakenTree:
+        """May raise TreeFailed, TooMuch, StorageFailed and OSError."""
 
 
 class FolderTrees(ScannedTrees):
@@ -295,10 +296,11 @@ class FolderTrees(ScannedTrees):
     def keep(self, tree: str, name: str) -> KeptTree | NoTree:
         return NoTree(f"the tree {tree[:12]} is not kept as {name}: the project is not a git repository")
 
-    def _take(self, deadline: float) -> TakenTree | NoTree:
+    def _take(self, deadline: float) -> TakenTree:
         files.make_dir(self._folder)
         scan = TreeScan(self._project, self._objects, self._redactor, self._limits, deadline, unstored=("",))
-        scan.look(dict.fromkeys(self._listed(), ""), self._hashed)
+        listed = listed_files(self._project, self._limits)
+        scan.look(dict.fromkeys((path for path in listed if not self._is_left_out(path)), ""), self._hashed)
         self._hashed = scan.hashed
         return TakenTree(self._objects.add_tree(scan.entries()), scan.omitted)
 
@@ -306,7 +308,3 @@ class FolderTrees(ScannedTrees):
     def _objects(self) -> GitObjects:
         """One for all trees, as it knows what is stored."""
         return GitObjects(self._folder, "sha1")
-
-    def _listed(self) -> list[str]:
-        found = listed_files(self._project, self._limits)
-        return [path for path in found if not self._is_left_out(path)]
