@@ -1,4 +1,5 @@
-"""A confined agent doesn't get the keys of the user's session."""
+"""A confined agent doesn't get the keys of the user's session, and neither does a command of a notification,
+whose files an agent can have changed."""
 
 import os
 import subprocess
@@ -22,9 +23,10 @@ print(buffer.raw[:size].decode() if size > 0 else "nothing")
 """
 """Searches the session keyring for the key, and reads it."""
 RUN = """
-import ctypes, subprocess, sys
+import ctypes, logging, subprocess, sys
 from pathlib import Path
-from tests.security.confined import WORK, ran, script
+from tests.sdk.projects import ENVIRON, engine, pipeline, run
+from tests.security.confined import WORK, script
 libc = ctypes.CDLL(None)
 libc.syscall.restype = ctypes.c_long
 if libc.syscall({keyctl}, 1, None) < 0 or libc.syscall({add_key}, b"user", b"{name}", b"the-key", 7, -3) < 0:
@@ -32,21 +34,36 @@ if libc.syscall({keyctl}, 1, None) < 0 or libc.syscall({add_key}, b"user", b"{na
 reader = {reader!r}
 print(subprocess.run([sys.executable, "-I", "-c", reader], capture_output=True, text=True).stdout.strip())
 project = Path({project!r})
-ended = ran(project, script(f"'{{sys.executable}}' -I - > seen <<'END'\\n{{reader}}\\nEND\\n{{WORK}}"))
+(project / "reader.py").write_text(reader)
+read = f"'{{sys.executable}}' -I '{{project}}/reader.py'"
+told = [{{"on": ["completed"], "command": f"echo $({{read}}) >&2; exit 9", "in_project": True}}]
+logging.basicConfig(stream=sys.stdout, level=logging.WARNING, format="%(message)s")
+
+async def main():
+    environ = {{**ENVIRON, "AGENTFORGE_NOTIFY": f"{{read}} > '{{project}}/own'"}}
+    reads = script(f"{{read}} > seen\\n{{WORK}}", sandbox="{sandbox}")
+    async with engine(project, environ=environ) as sdk:
+        await sdk.run(pipeline(reads, notify=told), session="s")
+
+run(main())
 print((project / "seen").read_text().strip())
+print((project / "own").read_text().strip())
 """
-"""In a session keyring of its own: has the key, then runs an agent."""
+"""In a session keyring of its own: has the key, then runs an agent, and sends notices."""
 
 
-def test_a_key_of_the_session_is_not_readable(tmp_path: Path) -> None:
-    need_bwrap()
+@pytest.mark.parametrize("sandbox", ["none", "bwrap"])
+def test_a_key_of_the_session_is_not_readable(tmp_path: Path, sandbox: str) -> None:
+    """The user's own command keeps the user's keys."""
+    if sandbox == "bwrap":
+        need_bwrap()
     machine, name = os.uname().machine, f"agentforge-{os.getpid()}"
     if machine not in ADD_KEY:
         pytest.skip(f"platform: the system calls of {machine} are not known")
     keyctl = KEYCTL[machine]
     reader = READER.format(keyctl=keyctl, name=name)
     given = {"keyctl": keyctl, "add_key": ADD_KEY[machine], "name": name}
-    program = RUN.format(**given, reader=reader, project=str(tmp_path))
+    program = RUN.format(**given, reader=reader, project=str(tmp_path), sandbox=sandbox)
     done = subprocess.run(
         [sys.executable, "-c", program],
         cwd=Path(__file__).parents[2],
@@ -57,4 +74,5 @@ def test_a_key_of_the_session_is_not_readable(tmp_path: Path) -> None:
     )
     if done.stderr.endswith("no keyrings\n"):
         pytest.skip("platform: this kernel or container has no keyrings")
-    assert done.stdout.splitlines() == ["the-key", "nothing"], done.stderr
+    told = "session 's': notification by command failed: exit status 9: nothing"
+    assert done.stdout.splitlines() == ["the-key", told, "nothing", "the-key"], done.stderr

@@ -2,13 +2,15 @@
 stage, on the desktop.
 
 Agents have worked in the project by then. So a command of the plan runs like the script of a hook: with basic
-variables, in the sandbox of the stages if they have one, and outside of the project unless it says otherwise.
+variables, in the sandbox of the stages if they have one, without the keys of the user's session, and outside
+of the project unless it says otherwise.
 """
 
 import asyncio
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from tempfile import TemporaryDirectory
 
 import msgspec
@@ -28,6 +30,7 @@ from agentforge.ports.webhook import WebhookAnswer, WebhookMessage, WebhookTimed
 from agentforge.runtime.confinement import is_confined
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.notifier import SECONDS, Channel, Notifier, Sender
+from agentforge.system.linux import leave_session_keyring
 from agentforge.system.programs import NoExit, Program, run
 from agentforge.system.tools import tool_environment
 from agentforge.views.notice import Notice
@@ -129,8 +132,10 @@ class NotificationSender:
             _run(command, environ.get("HOME") or "/")
             return
         with TemporaryDirectory(prefix="agentforge-") as folder:
-            workdir = self._project if receiver.in_project else folder
-            self._run_in(os.path.realpath(workdir), command, notice.notification)
+            workdir = os.path.realpath(self._project if receiver.in_project else folder)
+            # A keyring belongs to a thread: that of a pool also starts the user's own command.
+            with ThreadPoolExecutor(1, initializer=leave_session_keyring) as thread:
+                thread.submit(self._run_in, workdir, command, notice.notification).result()
 
     def _run_in(self, workdir: str, command: Command, mark: str) -> None:
         choice = self._plan.notify_sandbox

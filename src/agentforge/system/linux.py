@@ -1,5 +1,6 @@
 """System calls of Linux that Python doesn't offer: opening a path without following any link on it, in one
-step (openat2, Linux 5.6 and later), and keeping other processes from inspecting this one.
+step (openat2, Linux 5.6 and later), keeping other processes from inspecting this one, and keeping the keys of
+the user's session from programs.
 
 Without openat2, `folders` walks the path from folder to folder, with the same result. Engines enable it, as
 they open files all the time; commands that read a few files are quicker without loading it.
@@ -78,3 +79,22 @@ def protect_process() -> bool:
         return False
     prctl.argtypes = [ctypes.c_int] + [ctypes.c_ulong] * 4
     return bool(prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0) == 0)
+
+
+# The numbers of the system call, by machine. The supervisor of agents, which imports nothing, has them, too.
+_KEYCTL = {"x86_64": 250, "aarch64": 219, "riscv64": 219, "loongarch64": 219, "ppc64le": 271, "s390x": 280}
+_JOIN_SESSION_KEYRING = 1
+
+
+def leave_session_keyring() -> None:
+    """Give this thread, and the programs that it starts, a new, empty session keyring. Without it, as where a
+    container forbids the call, they run all the same."""
+    number = _KEYCTL.get(os.uname().machine) if sys.platform == "linux" and sys.maxsize > 2**32 else None
+    if number is None:
+        return
+    try:
+        import ctypes
+
+        ctypes.CDLL(None).syscall(ctypes.c_long(number), ctypes.c_long(_JOIN_SESSION_KEYRING), None)
+    except (ImportError, OSError, AttributeError):
+        return
