@@ -125,6 +125,7 @@ def test_run_as_json_prints_one_object(project: Project) -> None:
     assert done.json["session"] == "auth"
     assert done.json["status"] == "completed"
     assert done.json["iterations"] == 1
+    assert done.json["outcome"] == "completed: reached the end of the pipeline"
 
 
 def test_a_failed_run_exits_1_and_says_how_to_resume(project: Project) -> None:

@@ -207,6 +207,7 @@ def show_conclusion(call: Invocation, driven: DriveResult, hooks: Sequence[str] 
             spent = result.spending
             shown = {key: value for key, value in asdict(result).items() if key != "spending"}
             shown |= {
+                "outcome": result.outcome,
                 "cost_usd": spent.cost_usd or None,
                 "unpriced_models": spent.unpriced,
                 "input_tokens": spent.input_tokens,
