@@ -381,7 +381,13 @@ def test_a_missing_file_and_a_folder_are_short_errors(project: Project) -> None:
 
 
 def test_a_stage_behind_run_gets_the_command_that_runs_it(project: Project) -> None:
-    assert project.call("run", "work").err.endswith("  hint: `agentforge work` runs the stage of that name\n")
+    hint = "  hint: `agentforge work` runs the stage of that name"
+    assert project.call("run", "work").err.endswith(f"{hint}\n")
+    pipelines = project.root / ".claude" / "pipelines"
+    pipelines.mkdir(parents=True)
+    (project.root / project.pipeline("a=true")).rename(pipelines / "work.yaml")
+    assert project.call("run", "work").err.endswith(f"{hint}, `agentforge run -p work` the pipeline\n")
+    assert project.call("run", "work", "-p", "p.yaml").err.endswith(f"{hint}\n")
 
 
 @pytest.mark.parametrize(

@@ -35,12 +35,15 @@ def run(
     Ctrl-C lets the agent finish its iteration and pauses the run; `agentforge resume` resumes it.
     """
     if context.args:
-        word, hint = quote(context.args[0]), ""
-        error = click.UsageError(f"unexpected extra argument '{context.args[0]}'", context)
-        if pipeline is None:
-            hint = f"`agentforge run -p {word}` runs a pipeline"
-        if context.args[0] in Definitions(invocation().root).stage_names():
+        extra, known = context.args[0], Definitions(invocation().root)
+        error = click.UsageError(f"unexpected extra argument '{extra}'", context)
+        word, hint = quote(extra), ""
+        if extra in known.stage_names():
             hint = f"`agentforge {word}` runs the stage of that name"
+            if pipeline is None and extra in known.pipeline_names():
+                hint += f", `agentforge run -p {word}` the pipeline"
+        elif pipeline is None:
+            hint = f"`agentforge run -p {word}` runs a pipeline"
         error.hint = hint  # type: ignore[attr-defined]
         raise error
     if pipeline is None:
