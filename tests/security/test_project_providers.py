@@ -95,6 +95,14 @@ def test_an_option_allows_it(shadowing: Path) -> None:
     assert (shadowing / "ran").read_text() == "false\n"
 
 
+@pytest.mark.parametrize("words", ["doctor", "providers", "lint p.yaml"])
+def test_an_option_before_the_command_allows_it(shadowing: Path, words: str) -> None:
+    done = command_line(shadowing, "--trust-project", *words.split())
+    shown = (done.stdout + done.stderr).replace("\n", " ")
+    assert "would override" not in shown
+    assert "No such option" not in shown
+
+
 @pytest.mark.parametrize("listed", [True, False])
 def test_the_users_settings_allow_it(shadowing: Path, listed: bool) -> None:
     settings = shadowing.parent / ".config/agentforge"

@@ -111,7 +111,7 @@ def _options_of_stages() -> dict[str, click.Option]:
     """By their names; without those that the program itself has."""
     from agentforge.cli.commands.loop import loop
 
-    own = {param.name for param in app.params} - {"trust_project"}
+    own = {param.name for param in app.params}
     options = (param for param in loop.params if isinstance(param, click.Option) and not param.hidden)
     return {
         name: option
