@@ -52,18 +52,21 @@ def start_attached(what: Definition, how: StartOptions, *, trust: bool) -> int:
         current_session.set(compiled.plan.session.name)
         if trusted:
             trust_existing(engine, compiled.plan.session.name)
-        _announce_agents(call, engine, compiled)
+        announce_agents(call, engine, compiled)
         return await engine.start(compiled, **how)
 
     return drive_and_ask(call, work) or exit_codes.COMPLETED
 
 
-def _announce_agents(call: Invocation, engine: "Engine", planned: "Compiled | RunInfo") -> None:
-    """Before the first agent: what it may do, which model it calls, and where it works."""
+def announce_agents(
+    call: Invocation, engine: "Engine", planned: "Compiled | RunInfo", session: str = ""
+) -> None:
+    """Before the first agent: what it may do, which model it calls, and where it works. `session`: of several
+    runs, the one that it is about."""
     line = "" if call.as_json else with_program(engine.agents(planned), call.program)
     if line:
         with ignore_closed_stdout():
-            echo_wrapped(line)
+            echo_wrapped(f"{session}: {line}" if session else line)
 
 
 def _is_trusted(call: Invocation, session: str | None, how: StartOptions, *, given: bool) -> bool:
@@ -135,7 +138,7 @@ def start_or_resume(options: dict[str, Any], what: Definition) -> int:
         name = compiled.plan.session.name
         background.refuse(name, force=force)
         await engine.validate_start(compiled, **how)
-        _announce_agents(call, engine, compiled)
+        announce_agents(call, engine, compiled)
         return Detached(name, again(name, trusted), force)
 
     return show_detached(call, detach(call, prepare))
@@ -180,7 +183,7 @@ def resume(call: Invocation, what: Resumption, *, is_detached: bool) -> int:
         background.refuse(session, force=force)
         compiled = what.recompile(engine)
         engine.validate_resume(session, recompile=compiled, **how)
-        _announce_agents(call, engine, _planned(call.runs.info(session), compiled))
+        announce_agents(call, engine, _planned(call.runs.info(session), compiled))
         return Detached(session, what.again(session, trusted), force)
 
     return show_detached(call, detach(call, prepare))
@@ -209,7 +212,7 @@ def _resume_attached(call: Invocation, what: Resumption, *, trusted: bool) -> in
         if not isinstance(compiled, bool):
             show_warnings(compiled)
         if is_continued or not isinstance(compiled, bool):
-            _announce_agents(call, engine, _planned(info, compiled))
+            announce_agents(call, engine, _planned(info, compiled))
         return await engine.resume(session, what.context, recompile=compiled, **how)
 
     return drive_and_ask(call, work) or exit_codes.COMPLETED

@@ -11,6 +11,7 @@ from msgspec import Struct
 from agentforge.cli import exit_codes
 from agentforge.cli.invocation import Invocation, engine_options, invocation, note_others
 from agentforge.cli.output import echo, echo_wrapped, note, print_json, show_error, styled
+from agentforge.cli.start import announce_agents
 from agentforge.model.errors import AgentForgeError, HookMissing, UntrustedRun
 from agentforge.model.names import session_argument
 from agentforge.model.status import status_text
@@ -76,11 +77,11 @@ def recover(session: str | None, accept_damage: bool, detach: bool) -> int:
         return _detach_all(call, names, skipped, accept_damage=accept_damage)
     if len(names) == 1:
         name = names[0]
-        status = drive_and_ask(call, lambda engine: _one(engine, name, accept_damage=accept_damage))
+        status = drive_and_ask(call, lambda engine: _one(call, engine, name, accept_damage=accept_damage))
         if status is None:
             return _print_message(call, f"Another engine recovered session '{name}' just now.")
         return status
-    driven = drive(call, lambda engine: _all(engine, names, accept_damage=accept_damage), several=True)
+    driven = drive(call, lambda engine: _all(call, engine, names, accept_damage=accept_damage), several=True)
     found = [_recovered(name, outcome, driven.signal) for name, outcome in (driven.outcome or {}).items()]
     return _conclude_all(call, found, driven.signal, skipped)
 
@@ -96,8 +97,9 @@ def _detach_all(
     failed: dict[str, AgentForgeError] = {}
     for name in names:
 
-        async def prepare(_: "Engine", background: "Background", name: str = name) -> Detached:
+        async def prepare(engine: "Engine", background: "Background", name: str = name) -> Detached:
             background.refuse(name, force=False)
+            announce_agents(call, engine, call.runs.info(name), name if len(names) > 1 else "")
             return Detached(name, in_background("recover", call, name, flags))
 
         try:
@@ -113,16 +115,24 @@ def _detach_all(
     return exit_codes.worst(codes)
 
 
-async def _one(engine: "Engine", session: str, *, accept_damage: bool) -> "RunResult | None":
+async def _one(
+    call: Invocation, engine: "Engine", session: str, *, accept_damage: bool, several: bool = False
+) -> "RunResult | None":
     from agentforge.cli.log_output import current_session
 
     current_session.set(session)
+    announce_agents(call, engine, call.runs.info(session), session if several else "")
     return await engine.recover(session, accept_damage=accept_damage)
 
 
-async def _all(engine: "Engine", names: list[str], *, accept_damage: bool) -> dict[str, Any]:
+async def _all(
+    call: Invocation, engine: "Engine", names: list[str], *, accept_damage: bool
+) -> dict[str, Any]:
     """Recover all sessions concurrently; a failure of one doesn't affect the others."""
-    tasks = [asyncio.create_task(_one(engine, name, accept_damage=accept_damage)) for name in names]
+    tasks = [
+        asyncio.create_task(_one(call, engine, name, accept_damage=accept_damage, several=True))
+        for name in names
+    ]
     outcomes = await asyncio.gather(*tasks, return_exceptions=True)
     return dict(zip(names, outcomes, strict=True))
 
