@@ -1,9 +1,18 @@
 """The live display in a real terminal."""
 
 import re
+from copy import copy
+from datetime import timedelta
 
+import pytest
+from msgspec.structs import replace
 from tests.surface.screen import on_a_terminal
 from tests.surface.terminal import MODULE_CALL, WRITE_RESULT, Project, wait_for
+
+from agentforge import Runs
+from agentforge.cli.live import LivePainter
+from agentforge.model.facts import RequestAnswered
+from agentforge.views.run_model import RunModel
 
 AGENT = f"echo '[red]reading[/red] the code'; while [ ! -e go ]; do sleep 0.05; done; {WRITE_RESULT}"
 
@@ -124,6 +133,24 @@ def test_long_lines_are_wrapped_at_words(project: Project) -> None:
         assert [line for line in lines if len(line) > 80] == []
         assert "word12" in text
         assert [line for line in lines if re.search(r"\bwor?d?$|^\s*(ord|rd|d)\d", line)] == []
+
+
+def test_elapsed_time_of_a_run_that_is_followed_ends_with_the_run(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It ended long ago, and had waited before for an approval."""
+    file = project.pipeline(f"plan={WRITE_RESULT}", extra="    approve: true\n")
+    assert project.call("run", "-p", file, "-s", "auth").code == 0
+    assert project.call("approve", "auth").code == 0
+    painter, run, waited = LivePainter(str(project.root), "agentforge", follows=True), RunModel(), False
+    for event in Runs(str(project.root), {}).events("auth"):
+        waited = waited or isinstance(event.fact, RequestAnswered)
+        moved = replace(event, at=event.at - timedelta(hours=8 if waited else 9))
+        run.apply(moved)
+        painter.event(moved, copy(run))
+    painter.end()
+    assert re.search(r"^ +\d+(\.\d)?s · 1 iteration$", capsys.readouterr().out, re.MULTILINE)
+    assert run.summary.waited_seconds > 3600
 
 
 def test_status_on_a_terminal_is_in_columns_and_colours(project: Project) -> None:

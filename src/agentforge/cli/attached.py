@@ -8,7 +8,6 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from copy import copy
-from datetime import timedelta
 from typing import Any, TypeVar
 
 from msgspec import Struct
@@ -279,9 +278,7 @@ def follow_run(call: Invocation, session: str) -> int:
 def _followed(call: Invocation, session: str, seen: int | None = None) -> DriveResult | int:
     """Show the run until it stops. Returns the exit status if the user detached or its engine died. `seen`:
     the latest event that was shown; None: show some past ones first."""
-    info = call.runs.info(session)
-    waited = timedelta(seconds=info.summary.waited_seconds)
-    display = display_for(call, began_at=info.state.started_at + waited)
+    display = display_for(call, follows=True)
     try:
         is_over = _follow(Tail(call.runs, session), display, seen)
     except KeyboardInterrupt:

@@ -7,7 +7,6 @@ import sys
 import threading
 from contextlib import suppress
 from copy import copy
-from datetime import UTC, datetime
 from typing import Protocol
 
 from agentforge import Engine
@@ -123,15 +122,15 @@ class PlainLines:
         sys.stdout.flush()
 
 
-def display_for(call: Invocation, *, several: bool = False, began_at: datetime | None = None) -> Display:
-    """The live display on a terminal, plain lines elsewhere, no output with --json. `began_at`: the elapsed
-    time counts from there; by default, from now."""
+def display_for(call: Invocation, *, several: bool = False, follows: bool = False) -> Display:
+    """The live display on a terminal, plain lines elsewhere, no output with --json. `follows`: another
+    process drives the run."""
     if call.as_json:
         return Display(None)
     if can_draw() and not several:
         from agentforge.cli.live import LivePainter
 
-        return Display(LivePainter(call.root, call.program, began_at or datetime.now(UTC)))
+        return Display(LivePainter(call.root, call.program, follows=follows))
     return Display(PlainLines(name_sessions=several))
 
 

@@ -22,6 +22,7 @@ from agentforge.views.lines.hooks import hook_call_text
 from agentforge.views.lines.requests import QUESTION_CHARS, waits_text
 from agentforge.views.lines.row import RunLine
 from agentforge.views.lines.status import branch_text, running_check_text, stage_text
+from agentforge.views.results import duration
 from agentforge.views.run_model import RunModel, Summary
 from agentforge.views.stage_progress import BranchProgress, StageMark, StageProgress, stage_progress
 from agentforge.views.status import running_check, waiting
@@ -48,13 +49,14 @@ def append(text: Text, more: str, style: str | None = None) -> Text:
 class LivePainter:
     tick_seconds: float | None = 0.12
 
-    def __init__(self, project: str, program: str, began_at: datetime) -> None:
-        """`program`: as it is called, for commands that are shown."""
+    def __init__(self, project: str, program: str, *, follows: bool) -> None:
+        """`program`: as it is called, for commands that are shown. `follows`: another process drives the run,
+        and may have ended it already: the elapsed time is that of the run, not of this process."""
         self._output = AgentOutput(project, os.environ)
         self._program = program
         self._run: RunModel | None = None
         self._notice = ""
-        self._began = monotonic() - max(0.0, (datetime.now(UTC) - began_at).total_seconds())
+        self._began = None if follows else monotonic()
         self._frame = 0
         self._console = Console(highlight=False)
         self._live: Live | None = None
@@ -171,7 +173,11 @@ class LivePainter:
 
     def _footer(self, summary: Summary, state: RunState) -> Text:
         spending = state.spending
-        parts = [span(monotonic() - self._began), counted(summary.iterations, "iteration")]
+        if self._began is None:
+            elapsed = duration(state, state.status, datetime.now(UTC)) - summary.waited_seconds
+        else:
+            elapsed = monotonic() - self._began
+        parts = [span(elapsed), counted(summary.iterations, "iteration")]
         if summary.errors:
             parts.append(counted(summary.errors, "error"))
         if spent := cost(spending.cost_usd, spending.unpriced):
