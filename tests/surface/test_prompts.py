@@ -169,6 +169,48 @@ def test_prompt_of_the_inbox_closes_when_the_run_is_cancelled(project: Project, 
     assert "✗ Cancelled" in pane.text
 
 
+PICK = "Which request do you want to answer?"
+
+
+def test_list_of_the_inbox_closes_when_its_only_request_is_answered_elsewhere(
+    project: Project, pane: Pane
+) -> None:
+    file = project.pipeline(BUILD, extra="    approve: true\n")
+    assert project.call("run", "-p", file, "-s", "auth").code == 0
+    pane.run("inbox")
+    pane.until(PICK)
+    assert project.call("approve", "auth").code == 0
+    pane.until("ended with 0")
+    assert "Answered elsewhere by person: approve" in pane.text
+    assert "✓ Completed: 1 iteration" in pane.text
+
+
+def test_list_of_the_inbox_closes_when_all_its_requests_are_answered_elsewhere(
+    project: Project, pane: Pane
+) -> None:
+    file = project.pipeline(BUILD, extra="    approve: true\n")
+    for session in ("one", "two", "three"):
+        assert project.call("run", "-p", file, "-s", session).code == 0
+    pane.run("inbox")
+    pane.until(f"{PICK} [1-3")
+    assert project.call("approve", "one").code == 0
+    assert project.call("approve", "two").code == 0
+    pane.type("1")
+    pane.until("Answered elsewhere by person: approve")
+    pane.until("ended with 0")
+    assert "Your choice:" not in pane.text
+    assert "hard work" not in pane.text
+    for session in ("one", "two"):
+        assert project.call("run", "-p", file, "-s", session, "--force").code == 0
+    pane.run("inbox")
+    pane.until(f"{PICK} [1-3")
+    for session in ("one", "two", "three"):
+        assert project.call("reject", session, "--abort").code == 23
+    pane.until("ended with 0")
+    for session in ("one", "two", "three"):
+        assert f"{session}: Answered elsewhere by person: abort" in pane.text
+
+
 def test_answer_that_comes_too_late_is_refused_and_the_run_is_continued(project: Project, pane: Pane) -> None:
     pane.run("run", "-p", project.pipeline(BUILD, extra="    approve: true\n"), "-s", "auth")
     pane.until("Your choice:")

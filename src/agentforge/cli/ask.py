@@ -4,8 +4,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from agentforge.cli.invocation import ABANDONED_SECONDS, Invocation
@@ -29,11 +29,11 @@ LOOK_SECONDS = 0.5
 
 
 class Closed(Exception):
-    """The request that the person is asked about is no longer open."""
+    """What the person is asked about is no longer open."""
 
 
 class RequestWatch:
-    """The readline library waits for input without Python: only a signal interrupts it."""
+    """Whether a request is still open while a person is asked about it."""
 
     def __init__(self, call: Invocation, one: "OpenRequest") -> None:
         self._call, self._session, self._id = call, one.session, one.request.id
@@ -43,24 +43,8 @@ class RequestWatch:
         self._seq = self._runs.info(one.session).state.seq
         self._left_at: float | None = None
 
-    @contextmanager
-    def watching(self) -> Iterator[None]:
-        """Raises Closed in the body as soon as the request is closed."""
-        before = signal.signal(signal.SIGALRM, self._look)
-        try:
-            signal.setitimer(signal.ITIMER_REAL, LOOK_SECONDS, LOOK_SECONDS)
-            yield
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, before)
-
-    def _look(self, *_: Any) -> None:
-        if self._is_closed():
-            # A second signal must not interrupt what follows.
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            raise Closed
-
-    def _is_closed(self) -> bool:
+    @property
+    def is_closed(self) -> bool:
         state = self._runs.info(self._session).state
         if all(request.id != self._id for request in state.open_requests):
             return True
@@ -78,6 +62,26 @@ class RequestWatch:
             if isinstance(event.fact, RequestAnswered) and event.fact.id == self._id:
                 return ClosedRequest(self._session, closed_text(event.fact), event.seq)
         return ClosedRequest(self._session, closed_text(None), self._seq)
+
+
+@contextmanager
+def watching(watches: Sequence[RequestWatch]) -> Iterator[None]:
+    """Raises Closed in the body as soon as all the requests are closed."""
+
+    def look(*_: Any) -> None:
+        if all(watch.is_closed for watch in watches):
+            # A second signal must not interrupt what follows.
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            raise Closed
+
+    # The readline library waits for input without Python: only a signal interrupts it.
+    before = signal.signal(signal.SIGALRM, look)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, LOOK_SECONDS, LOOK_SECONDS)
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def can_ask(call: Invocation) -> bool:
@@ -103,7 +107,10 @@ def ask_in_place(
 
 def ask(call: Invocation, one: "OpenRequest") -> TargetAnswer | ClosedRequest | None:
     """Show the request and ask for an answer, until it was given here or elsewhere; None: later."""
-    subject, watch = RequestSubject(call, one), RequestWatch(call, one)
+    watch = RequestWatch(call, one)
+    if watch.is_closed:
+        return watch.closed()
+    subject = RequestSubject(call, one)
     echo("")
     show_request(call, subject)
     try:
@@ -164,10 +171,10 @@ def _is_sure(request: Request, answer: str, watch: RequestWatch) -> bool:
     return read_line("End the run? It can't be resumed. [y/N]: ", watch).lower() in ("y", "yes")
 
 
-def read_line(prompt: str, watch: RequestWatch | None = None) -> str:
-    """A line that was typed. Raises EOFError if the terminal is closed, and Closed if the request is."""
+def read_line(prompt: str, *watches: RequestWatch) -> str:
+    """A line that was typed. Raises EOFError if the terminal is closed, and Closed if the requests are."""
     with suppress(ImportError):
         import readline  # noqa: F401 - for editing the line
     sys.stdout.flush()
-    with watch.watching() if watch else nullcontext():
+    with watching(watches):
         return input(prompt).strip()

@@ -26,6 +26,7 @@ from agentforge.views.text import counted
 
 if TYPE_CHECKING:
     from agentforge import OpenRequest
+    from agentforge.cli.ask import RequestWatch
     from agentforge.cli.request_choice import Target
 
 
@@ -71,21 +72,32 @@ def _note_answered(call: Invocation) -> None:
 
 def _pick(call: Invocation, found: "Sequence[OpenRequest]") -> int:
     """Let the person choose a request, and answer it."""
-    from agentforge.cli.ask import ask
+    from agentforge.cli.ask import Closed, RequestWatch, ask
     from agentforge.cli.attached import show_closed
 
+    watches = [RequestWatch(call, one) for one in found]
     echo(f"{counted(len(found), 'open request')}:", "", *request_list(call, found, numbered=True), "")
-    one = _picked(found)
+    try:
+        one = _picked(found, watches)
+    except Closed:
+        echo("")
+        closed = [watch.closed() for watch in watches]
+        if len(closed) == 1:
+            return show_closed(call, closed[0])
+        echo(*(f"{one.session}: {one.text}" for one in closed))
+        _note_answered(call)
+        return 0
     reply = ask(call, one) if one else None
     if isinstance(reply, TargetAnswer):
         return answer_and_continue(call, reply, is_detached=False, trust=False)
     return show_closed(call, reply) if reply else 0
 
 
-def _picked(found: "Sequence[OpenRequest]") -> "OpenRequest | None":
+def _picked(found: "Sequence[OpenRequest]", watches: "Sequence[RequestWatch]") -> "OpenRequest | None":
     from agentforge.cli.ask import read_line
 
-    while typed := read_line(f"Which request do you want to answer? [1-{len(found)}, Enter to skip]: "):
+    question = f"Which request do you want to answer? [1-{len(found)}, Enter to skip]: "
+    while typed := read_line(question, *watches):
         if typed.isdigit() and 1 <= int(typed) <= len(found):
             return found[int(typed) - 1]
         echo("Enter a number from the list.")
