@@ -178,17 +178,13 @@ def _patterns(cli: AgentCli) -> Iterator[Problem]:
     for key in ("error_patterns", "lost_session_patterns", "failures"):
         for pattern in getattr(cli, key):
             try:
-                _compile(pattern[: MAX_PATTERN_CHARS + 1])
+                # What later versions of Python may read differently is an error, not a warning.
+                with warnings.catch_warnings():
+                    warnings.simplefilter("error", FutureWarning)
+                    re.compile(pattern[: MAX_PATTERN_CHARS + 1])
             except (re.error, RecursionError, OverflowError, FutureWarning) as error:
                 shown = pattern if len(pattern) <= 80 else f"{pattern[:80]}…"
                 yield Problem(key, f"`{key}`: invalid regular expression {shown!r}: {error}", "fix it")
             if len(pattern) > MAX_PATTERN_CHARS:
                 message = f"`{key}`: a pattern is longer than {MAX_PATTERN_CHARS} characters"
                 yield Problem(key, message, "shorten it")
-
-
-def _compile(pattern: str) -> None:
-    """A pattern that later versions of Python may read differently is an error, not a warning."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", FutureWarning)
-        re.compile(pattern)

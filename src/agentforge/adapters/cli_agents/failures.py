@@ -64,19 +64,16 @@ def limit_ends(text: str, now: datetime | None, here: tzinfo | None = None) -> d
 
 
 def _after_span(text: str, now: datetime) -> datetime | None:
-    found = _SECONDS.search(text)
-    seconds = float(found[1]) if found else _span(text)
+    if found := _SECONDS.search(text):
+        seconds = float(found[1])
+    else:
+        span = _SPAN.search(text)
+        parts = _PART.findall(span[1] if span else "")
+        try:
+            seconds = sum(float(count) * _UNITS[unit.lower()] for count, unit in parts)
+        except ValueError:
+            return None  # Such as `1.2.3 s`.
     return now + timedelta(seconds=seconds) if 0 < seconds <= _MAX_LIMIT.total_seconds() else None
-
-
-def _span(text: str) -> float:
-    span = _SPAN.search(text)
-    try:
-        return sum(
-            float(count) * _UNITS[unit.lower()] for count, unit in _PART.findall(span[1] if span else "")
-        )
-    except ValueError:
-        return 0.0
 
 
 def _by_the_clock(text: str, now: datetime, here: tzinfo | None) -> datetime | None:
@@ -137,20 +134,17 @@ def failure_of(error: ReportedError, exit: Exit, title: str, own: FailureKind | 
     """The failure, or None if neither status nor text is known. `own` is the kind by the CLI's own patterns,
     which take precedence."""
     text = error.message
-    kind = error.kind or own or _by_text(text, BEFORE_STATUS)
-    kind = kind or _by_status(error) or _by_text(text, AFTER_STATUS)
+    found = _STATUS_IN_TEXT.search(text)
+    status = error.status or (int(found[1]) if found else 0)
+    is_unknown_model = status == NOT_FOUND and "model" in text.lower()
+    by_status = K.PROVIDER_MISSING if is_unknown_model else STATUSES.get(status)
+    # The most specific source first: a status says less than a message about a quota or a model, and more than
+    # the words of other messages.
+    kind = error.kind or own or _by_text(text, BEFORE_STATUS) or by_status or _by_text(text, AFTER_STATUS)
     if kind is None:
         return None
     ends = error.resets_at or limit_ends(text, exit.ended_at) if kind in LIMITS else None
     return Failure(kind, f"{title}: {text}", exit.exit_code, ends)
-
-
-def _by_status(error: ReportedError) -> FailureKind | None:
-    found = _STATUS_IN_TEXT.search(error.message)
-    status = error.status or (int(found[1]) if found else 0)
-    if status == NOT_FOUND and "model" in error.message.lower():
-        return K.PROVIDER_MISSING
-    return STATUSES.get(status)
 
 
 def _by_text(text: str, table: FailureTable) -> FailureKind | None:

@@ -74,22 +74,18 @@ def _failure(cli: AgentCli, reading: Reading, exit: Exit) -> Failure | None:
     if not reading.finished and exit.truncated:
         # The last event is missing; only the exit status is known.
         return _crashed(cli, f"exited with status {exit_status(exit)}", exit) if exit_status(exit) else None
+    if error is None and not reading.finished:
+        how = f"the stream ended early, by signal {exit.signal}" if exit.signal else "the stream ended early"
+        last = last_line(exit.errors)
+        if not last:
+            return _crashed(cli, how, exit)
+        # What it printed last on stderr may be the reason.
+        error = ReportedError(f"{how}; last error: {last}")
     if error is not None:
         return _known(cli, error, exit) or _crashed(cli, error.message, exit)
-    if not reading.finished:
-        return _cut_short(cli, last_line(exit.errors), exit)
     if exit.exit_code is None:
         return _crashed(cli, f"ended by signal {exit.signal or 'unknown'}", exit)
     return None
-
-
-def _cut_short(cli: AgentCli, last: str, exit: Exit) -> Failure:
-    """The failure of a stream without its last event; stderr may contain the reason."""
-    how = f"the stream ended early, by signal {exit.signal}" if exit.signal else "the stream ended early"
-    if not last:
-        return _crashed(cli, how, exit)
-    why = ReportedError(f"{how}; last error: {last}")
-    return _known(cli, why, exit) or _crashed(cli, why.message, exit)
 
 
 def _known(cli: AgentCli, error: ReportedError, exit: Exit) -> Failure | None:
@@ -102,7 +98,12 @@ def _by_exit_status(cli: AgentCli, exit: Exit) -> ExecuteResult:
     failure = None
     error = _by_pattern(cli, exit.output, exit.errors)
     if status or error:
-        error = error or _plain_error(cli, exit)
+        if error is None:
+            # The last line near the end whose kind is known.
+            lines = [one_line(line) for text in (exit.errors, exit.output) for line in _tail(text)]
+            errors = zip(map(ReportedError, lines), _own_kinds(cli, lines), strict=True)
+            known = (said for said, own in errors if failure_of(said, exit, cli.shown_name, own))
+            error = next(known, None)
         last = error.message if error else last_line(exit.errors) or last_line(exit.output)
         failure = _known(cli, error, exit) if error else None
         failure = failure or Failure(
@@ -134,15 +135,11 @@ def _with_login_hint(cli: AgentCli, failure: Failure | None) -> Failure | None:
 def _by_pattern(cli: AgentCli, texts: str, errors: str) -> ReportedError | None:
     """The last line that matches the description's error patterns, or None."""
     output = COLOUR.sub("", "\n".join(text[-PATTERN_CHARS:] for text in (texts, errors)))
-    start = _last_error(cli, output) if cli.error_patterns else -1
+    if not cli.error_patterns:
+        return None
+    # Where the last match begins, or -1.
+    start = _search(cli, "error_patterns", cli.error_patterns, re.MULTILINE, [output])[0][1]
     return ReportedError(one_line(output[output.rfind("\n", 0, start) + 1 :])) if start >= 0 else None
-
-
-def _plain_error(cli: AgentCli, exit: Exit) -> ReportedError | None:
-    """The last error line of a known kind near the end, or None."""
-    lines = [one_line(line) for text in (exit.errors, exit.output) for line in _tail(text)]
-    errors = zip(map(ReportedError, lines), _own_kinds(cli, lines), strict=True)
-    return next((error for error, own in errors if failure_of(error, exit, cli.shown_name, own)), None)
 
 
 def last_line(text: str) -> str:
@@ -179,11 +176,6 @@ def _own_kinds(cli: AgentCli, messages: Sequence[str]) -> list[FailureKind | Non
     kinds = list(cli.failures.values())
     found = _search(cli, "failures", tuple(cli.failures), re.IGNORECASE, messages)
     return [kinds[first] if first >= 0 else None for first, _ in found]
-
-
-def _last_error(cli: AgentCli, output: str) -> int:
-    """Where the last match of the error patterns begins, or -1."""
-    return _search(cli, "error_patterns", cli.error_patterns, re.MULTILINE, [output])[0][1]
 
 
 def _search(

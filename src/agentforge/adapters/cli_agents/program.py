@@ -68,15 +68,13 @@ async def execute_once(provider: ProcessProvider, request: ExecuteRequest) -> Ex
             return await _in_time(provider, command, request)
         finally:
             if isinstance(provider, CleansUp):
-                await asyncio.shield(_clean_up(provider, command, request))
+                # The agent itself is gone, so a failure of its cleanup is ignored.
+                cleanup = Program(
+                    provider.cleanup(request.mark), CLEANUP_SECONDS, cwd=request.workdir, env=command.env
+                )
+                await asyncio.shield(run_async(cleanup))
     except ProviderUnusable as error:
         return ExecuteResult(failure=as_failure(error), exit_code=127)
-
-
-async def _clean_up(provider: CleansUp, command: Command, request: ExecuteRequest) -> None:
-    """Run the cleanup program; the agent itself is gone, so a failure is ignored."""
-    argv = provider.cleanup(request.mark)
-    await run_async(Program(argv, CLEANUP_SECONDS, cwd=request.workdir, env=command.env))
 
 
 async def _in_time(provider: ProcessProvider, command: Command, request: ExecuteRequest) -> ExecuteResult:
@@ -131,7 +129,11 @@ async def _to_its_end(command: Command, workdir: str, ends: tuple[int, int, int]
     try:
         return await process.wait()
     except BaseException:
-        await _end(process)
+        # With all that it started and that is still in its group.
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
         raise
 
 
@@ -152,13 +154,6 @@ async def _spawn(command: Command, workdir: str, ends: tuple[int, int, int]) -> 
             f"can't start {command.argv[0]!r} in {workdir}: {error.strerror}",
             hint="check that the program exists and is executable, and that the folder exists",
         ) from error
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    if process.returncode is None:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-    await process.wait()
 
 
 def _text(file: IO[bytes]) -> str:

@@ -75,7 +75,14 @@ class ConfigReader(Generic[Config]):
         provider's own checks raise it as well."""
         merged = {**self.defaults, **config}
         unknown = sorted(key for key in merged.keys() - self._known if not key.startswith(USER_PREFIX))
-        wrong = [*self._invalid(merged), *self._misspelled(unknown)]
+        wrong: list[ProviderUnusable] = []
+        # One by one, as a conversion ends at the first wrong key.
+        for key in sorted(merged.keys() & self._known):
+            try:
+                self._converted({key: merged[key]})
+            except ProviderUnusable as error:
+                wrong.append(error)
+        wrong += self._misspelled(unknown)
         for check in checks:
             try:
                 check(self.read(config))
@@ -87,13 +94,6 @@ class ConfigReader(Generic[Config]):
             f"provider {self._provider}: unknown config key `{key}` is ignored (known: {known})"
             for key in unknown
         ]
-
-    def _invalid(self, merged: Mapping[str, Any]) -> Iterator[ProviderUnusable]:
-        for key in sorted(merged.keys() & self._known):
-            try:
-                self._converted({key: merged[key]})
-            except ProviderUnusable as error:
-                yield error
 
     def _misspelled(self, unknown: list[str]) -> Iterator[ProviderUnusable]:
         """Ignoring a key that resembles a known one could run an agent without its limits or its sandbox."""

@@ -92,7 +92,11 @@ class ClaudeStream:
         session = next((found for event in events if (found := text_at(event, "session_id"))), "")
         usage = _usage(results, session, exit)
         if not results:
-            return Reading(texts=texts, error=_retried_error(events), usage=usage)
+            error, last = None, events[-1] if events else {}
+            if last.get("subtype") == "api_retry":
+                # It stopped while it was retrying a call of the API.
+                error = ReportedError(text_at(last, "error"), status=number_at(last, "error_status") or None)
+            return Reading(texts=texts, error=error, usage=usage)
         return Reading(
             finished=True,
             answer=text_at(results[-1], "result"),
@@ -108,8 +112,11 @@ class ClaudeStream:
             case "user":
                 failed = (item for item in objects_at(event, "message", "content") if item.get("is_error"))
                 return next((error_line(text_at(item, "content")) for item in failed), "")
-            case "system":
-                return _system_line(event)
+            case "system" if event.get("subtype") == "api_retry":
+                status = number_at(event, "error_status")
+                return retry_line(f"{text_at(event, 'error')} {status or ''}".strip())
+            case "system" if event.get("subtype") == "permission_denied":
+                return error_line(f"{text_at(event, 'tool_name')} denied: {text_at(event, 'message')}")
             case "result":
                 error = _reported_error(event, ())
                 return error_line(error.message) if error else ""
@@ -126,16 +133,6 @@ def _item_text(item: OutputLine) -> str:
     if item.get("type") == "tool_use":
         return tool_line(text_at(item, "name"), mapping_at(item, "input"))
     return one_line(text_at(item, "text"))
-
-
-def _system_line(event: OutputLine) -> str:
-    match event.get("subtype"):
-        case "api_retry":
-            status = number_at(event, "error_status")
-            return retry_line(f"{text_at(event, 'error')} {status or ''}".strip())
-        case "permission_denied":
-            return error_line(f"{text_at(event, 'tool_name')} denied: {text_at(event, 'message')}")
-    return ""
 
 
 def _reported_error(last: OutputLine, events: Sequence[OutputLine]) -> ReportedError | None:
@@ -161,14 +158,6 @@ def _denied(last: OutputLine, events: Sequence[OutputLine]) -> ReportedError | N
         return None
     message = f"permission denied for {', '.join(tools)} (permission mode {mode!r}); {ALLOW}"
     return ReportedError(message, kind=FailureKind.PERMISSION_DENIED)
-
-
-def _retried_error(events: Sequence[OutputLine]) -> ReportedError | None:
-    """The error of the API call that it was retrying when it stopped, or None."""
-    last = events[-1] if events else {}
-    if last.get("subtype") != "api_retry":
-        return None
-    return ReportedError(text_at(last, "error"), status=number_at(last, "error_status") or None)
 
 
 def _resets_at(events: Sequence[OutputLine]) -> datetime | None:

@@ -94,7 +94,9 @@ class CodexStream:
         finished = last.get("type") in ("turn.completed", "turn.failed")
         error = None
         if last.get("type") != "turn.completed":
-            error = _reported_error(text_at(last, "error", "message") or _last_error(events))
+            # An error that other events follow was recovered from.
+            said = text_at(events[-1], "message") if events[-1]["type"] == "error" else ""
+            error = _reported_error(text_at(last, "error", "message") or said)
         return Reading(
             finished=finished,
             answer=texts[-1] if texts and error is None else "",
@@ -141,28 +143,18 @@ def _bare(command: str) -> str:
     return (found[1] if found else command).strip("\"'")
 
 
-def _last_error(events: Sequence[OutputLine]) -> str:
-    """The error that it stopped with, or ""; an error followed by other events was recovered from."""
-    last = events[-1]
-    return text_at(last, "message") if last["type"] == "error" else ""
-
-
 def _reported_error(message: str) -> ReportedError | None:
     if not message:
         return None
-    found = RECONNECTING.match(message)
-    return ReportedError(_plain(found[1] if found else message), status=_status(message))
+    found, answer = RECONNECTING.match(message), json_line(message)
+    status = number_at(answer, "error", "code") or number_at(answer, "status") or None
+    return ReportedError(_plain(found[1] if found else message), status=status)
 
 
 def _plain(message: str) -> str:
     """The server's message, if the message is a complete API response."""
     answer = json_line(message)
     return text_at(answer, "error", "message") or message
-
-
-def _status(message: str) -> int | None:
-    answer = json_line(message)
-    return number_at(answer, "error", "code") or number_at(answer, "status") or None
 
 
 def _usage(events: Sequence[OutputLine], last: OutputLine, exit: Exit) -> Usage | None:

@@ -107,7 +107,10 @@ def _reported_error(last: OutputLine, events: Sequence[OutputLine], exit: Exit) 
     message = text_at(last, "error", "message")
     if message:
         status = number_at(json_line(_inner(message)), "error", "code")
-        return ReportedError(_plain(message), status=status or _status_of(exit))
+        # Its exit status is the HTTP status modulo 256.
+        rest = exit.exit_code or 0
+        by_exit = next((status for status in STATUSES if rest > 1 and status % 256 == rest), None)
+        return ReportedError(_plain(message), status=status or by_exit)
     said = (text_at(event, "message") for event in reversed(events) if event["type"] == "error")
     message = next(said, "no reason given" if last else "")
     return ReportedError(message) if message else None
@@ -124,16 +127,12 @@ def _inner(message: str) -> str:
     return f"{inside} {advice.strip()}".strip() if closed else message
 
 
-def _status_of(exit: Exit) -> int | None:
-    """The HTTP status that equals the exit status modulo 256, or None."""
-    rest = exit.exit_code or 0
-    return next((status for status in STATUSES if rest > 1 and status % 256 == rest), None)
-
-
 def _usage(events: Sequence[OutputLine], last: OutputLine, exit: Exit) -> Usage | None:
     first = next((event for event in events if event["type"] == "init"), {})
     stats = mapping_at(last, "stats")
-    session = text_at(first, "session_id") if _is_kept(events, stats) else ""
+    # Without a first answer, the CLI has not stored the session: there is nothing to resume.
+    used = any(event["type"] == "tool_use" for event in events) or number_at(stats, "total_tokens")
+    session = text_at(first, "session_id") if used or not stats else ""
     model = text_at(first, "model") or exit.model or None
     if not stats:
         return Usage(model=model, agent_session=session) if session else None
@@ -144,9 +143,3 @@ def _usage(events: Sequence[OutputLine], last: OutputLine, exit: Exit) -> Usage 
         model=model,
         agent_session=session or None,
     )
-
-
-def _is_kept(events: Sequence[OutputLine], stats: OutputLine) -> bool:
-    """Whether the CLI stored the session: without a first answer, there is nothing to resume."""
-    used = any(event["type"] == "tool_use" for event in events) or number_at(stats, "total_tokens")
-    return bool(used) or not stats

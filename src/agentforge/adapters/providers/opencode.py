@@ -91,17 +91,13 @@ class OpencodeStream:
             case "text":
                 return one_line(text_at(event, "part", "text"))
             case "tool_use":
-                return _tool(mapping_at(event, "part"))
+                tool, state = text_at(event, "part", "tool"), mapping_at(event, "part", "state")
+                if state.get("status") == "error":
+                    return error_line(f"{tool}: {text_at(state, 'error')}")
+                return tool_line(tool, mapping_at(state, "input"))
             case "error":
                 return error_line(_reported_error(event).message)
         return ""
-
-
-def _tool(part: OutputLine) -> str:
-    state = mapping_at(part, "state")
-    if state.get("status") == "error":
-        return error_line(f"{text_at(part, 'tool')}: {text_at(state, 'error')}")
-    return tool_line(text_at(part, "tool"), mapping_at(state, "input"))
 
 
 def _reported_error(event: OutputLine) -> ReportedError:
