@@ -1,6 +1,5 @@
 """The provider api: its command, the interpretation of its exit, and the provider contract."""
 
-import json
 import os
 import subprocess
 import sys
@@ -216,10 +215,9 @@ def test_named_key_is_a_secret_whatever_its_name(tmp_path: Path) -> None:
 
 
 def test_files_of_the_run_are_protected_apart_from_what_the_agent_shares(tmp_path: Path) -> None:
-    asked = request(tmp_path)
-    here = Path(asked.result_path).parent
     progress = tmp_path / ".claude/pipeline-runs/s/progress-s.md"
-    (here / "context.json").write_text(json.dumps({"paths": {"progress": str(progress)}}))
+    asked = request(tmp_path, progress_path=str(progress))
+    here = Path(asked.result_path).parent
     files = task_of(ApiProvider(ENVIRON).command(asked)).files
     assert files.writable == (str(here), str(progress))
     assert {asked.result_path, asked.status_path, str(here / "attempt-2")} <= set(files.protected)

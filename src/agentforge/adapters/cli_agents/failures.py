@@ -138,8 +138,8 @@ def failure_of(error: ReportedError, exit: Exit, title: str, own: FailureKind | 
     status = error.status or (int(found[1]) if found else 0)
     is_unknown_model = status == NOT_FOUND and "model" in text.lower()
     by_status = K.PROVIDER_MISSING if is_unknown_model else STATUSES.get(status)
-    # The most specific source first: a status says less than a message about a quota or a model, and more than
-    # the words of other messages.
+    # The most specific source first: a status says less than a message about a quota or a model, and more
+    # than the words of other messages.
     kind = error.kind or own or _by_text(text, BEFORE_STATUS) or by_status or _by_text(text, AFTER_STATUS)
     if kind is None:
         return None

@@ -21,7 +21,6 @@ from agentforge.model.result import Usage
 from agentforge.model.secrets import KEY_HOSTS_HINT, Redactor, host_problem
 from agentforge.ports.provider import Capabilities, Command, ExecuteRequest, ExecuteResult, Exit
 from agentforge.ports.sources import MAX_SOURCE_BYTES
-from agentforge.system import files
 from agentforge.system.named_files import read_project_file
 from agentforge.tool_loop.task import (
     ADDRESSES,
@@ -112,30 +111,22 @@ class ApiProvider(ProgramProvider):
             self._config.read({})
 
     def validate_settings(self, model: str, config: Mapping[str, Any]) -> list[str]:
-        def check_endpoint(settings: ApiConfig) -> None:
-            # A missing key is only a warning: the next provider of a chain may have one.
+        def with_any_key(settings: ApiConfig) -> Endpoint:
             keys = dict.fromkeys([*KEYS.values(), settings.api_key_env], "any")
-            self._endpoint(settings, model, {**self._declared(settings), **keys})
+            return self._endpoint(settings, model, {**self._declared(settings), **keys})
 
-        warnings = self._config.validate(config, lambda _: _refuse_path(config.get("schema")), check_endpoint)
+        warnings = self._config.validate(config, lambda _: _refuse_path(config.get("schema")), with_any_key)
         settings = self._config.read(config)
-        return [*warnings, *self._model_doubt(settings, model), *self._missing_key(settings, model)]
-
-    def _model_doubt(self, settings: ApiConfig, model: str) -> list[str]:
-        keys = dict.fromkeys([*KEYS.values(), settings.api_key_env], "any")
-        endpoint = self._endpoint(settings, model, {**self._declared(settings), **keys})
-        if not endpoint.priced or endpoint.base_url:
-            return []  # A server of its own models.
-        known = known_models.ANTHROPIC if endpoint.api == "anthropic" else known_models.OPENAI
-        doubt = known_models.model_doubt(self.name, endpoint.model, known)
-        return [doubt] if doubt else []
-
-    def _missing_key(self, settings: ApiConfig, model: str) -> list[str]:
+        endpoint = with_any_key(settings)
+        if endpoint.priced and not endpoint.base_url:  # Else it is a server of its own models.
+            known = known_models.ANTHROPIC if endpoint.api == "anthropic" else known_models.OPENAI
+            warnings += filter(None, [known_models.model_doubt(self.name, endpoint.model, known)])
         try:
             self._endpoint(settings, model, self._declared(settings))
         except MissingKey as error:
-            return [f"{error.message}: {error.hint}"]
-        return []
+            # Only a warning: the next provider of a chain may have one.
+            warnings.append(f"{error.message}: {error.hint}")
+        return warnings
 
     def command(self, request: ExecuteRequest) -> Command:
         config = self._config.read(request.config)
@@ -205,8 +196,12 @@ class ApiProvider(ProgramProvider):
         ended = next((event for event in reversed(events) if isinstance(event, LoopEnded)), None)
         status = exit_status(exit)
         if ended is None:
+            # An unfinished agent: what it said so far, for people.
             usage = Usage(model=begun.model, agent_session=begun.session) if begun else None
-            return ExecuteResult(_plain(exit.output), status, exit.duration_ms, usage)
+            lines = (
+                describe(event) if (event := decode(line)) else line for line in exit.output.splitlines()
+            )
+            return ExecuteResult("\n".join(filter(None, lines)), status, exit.duration_ms, usage)
         if ended.failure is not None:
             return ExecuteResult(ended.text, status or 1, exit.duration_ms, ended.usage, ended.failure)
         return ExecuteResult(ended.text, status, exit.duration_ms, ended.usage)
@@ -232,17 +227,8 @@ def _files(request: ExecuteRequest, config: ApiConfig) -> Files:
             request.status_path,
             *own,
         ),
-        writable=(here, *_progress_file(here)),
+        writable=(here, request.progress_path) if request.progress_path else (here,),
     )
-
-
-def _progress_file(iteration: str) -> tuple[str, ...]:
-    """The progress file that a stage's agents share, from the iteration's context."""
-    try:
-        content = files.read_existing(os.path.join(iteration, "context.json"))
-        return (str(msgspec.json.decode(content)["paths"]["progress"]),)
-    except (StorageFailed, KeyError, TypeError, *NOT_JSON):
-        return ()
 
 
 def _endpoint(config: ApiConfig, model: str, environ: Mapping[str, str]) -> Endpoint:
@@ -273,9 +259,3 @@ def _refuse_path(schema: Any) -> None:
             f"provider api: the schema {schema} is missing or not a JSON object",
             hint="fix `schema` in the provider's config: it is read when the run starts",
         )
-
-
-def _plain(output: str) -> str:
-    """The output of an unfinished agent as human-readable text."""
-    lines = (describe(event) if (event := decode(line)) else line for line in output.splitlines())
-    return "\n".join(line for line in lines if line)

@@ -59,13 +59,25 @@ def mock_response(iteration: int, config: MockConfig = _PLAIN) -> str:
 def write_mock_status(path: str, iteration: int, config: MockConfig = _PLAIN) -> None:
     """Write the status fixture unchanged, or a default that continues."""
     fixture = _status(config, iteration)
-    files.replace(path, (_default_status(iteration) if fixture is None else fixture).encode())
+    if fixture is None:
+        status = {
+            "decision": "continue",
+            "reason": _NOTES,
+            "summary": f"Mock iteration {iteration} completed",
+            "work": {"items_completed": [], "files_touched": []},
+            "errors": [],
+        }
+        fixture = msgspec.json.encode(status).decode() + "\n"
+    files.replace(path, fixture.encode())
 
 
 def write_mock_result(path: str, iteration: int, config: MockConfig = _PLAIN) -> None:
     """Write the result fixture unchanged, or a default without work."""
     fixture = _result(config, iteration)
-    files.replace(path, (_default_result(iteration) if fixture is None else fixture).encode())
+    if fixture is None:
+        result = Result(summary=f"Mock iteration {iteration} completed", signals=Signals(notes=_NOTES))
+        fixture = msgspec.json.encode(result).decode() + "\n"
+    files.replace(path, fixture.encode())
 
 
 def write_mock_outcome(
@@ -98,22 +110,6 @@ def _first(config: MockConfig, *names: str) -> str | None:
             if (found := files.read_named(os.path.join(folder, name))) is not None:
                 return found.decode("utf-8", "replace")
     return None
-
-
-def _default_result(iteration: int) -> str:
-    result = Result(summary=f"Mock iteration {iteration} completed", signals=Signals(notes=_NOTES))
-    return msgspec.json.encode(result).decode() + "\n"
-
-
-def _default_status(iteration: int) -> str:
-    status = {
-        "decision": "continue",
-        "reason": _NOTES,
-        "summary": f"Mock iteration {iteration} completed",
-        "work": {"items_completed": [], "files_touched": []},
-        "errors": [],
-    }
-    return msgspec.json.encode(status).decode() + "\n"
 
 
 class MockProvider:

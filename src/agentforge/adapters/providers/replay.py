@@ -85,7 +85,11 @@ class ReplayProvider(ProgramProvider):
     def command(self, request: ExecuteRequest) -> Command:
         config = self._config.read({} if self._for_all else request.config)
         cassette = _cassette_path(config, request.workdir)
-        _refuse_commands(load_cassette(cassette), cassette, config)
+        if (commands := load_cassette(cassette).commands) and not config.allow_commands:
+            raise ProviderUnusable(
+                f"{cassette} runs commands, such as `{shlex.join(commands[0])}`",
+                hint="read them, then set `allow_commands: true` in the provider's config",
+            )
         environment = agent_environment(self._environ, request)
         return Command(
             argv=(
@@ -122,14 +126,6 @@ def _cassette_path(config: ReplayConfig, workdir: str) -> str:
             hint="set `cassette: path/to/session.jsonl` below `provider:`",
         )
     return str((Path(workdir) / Path(config.cassette).expanduser()).absolute())
-
-
-def _refuse_commands(cassette: Cassette, path: str, config: ReplayConfig) -> None:
-    if cassette.commands and not config.allow_commands:
-        raise ProviderUnusable(
-            f"{path} runs commands, such as `{shlex.join(cassette.commands[0])}`",
-            hint="read them, then set `allow_commands: true` in the provider's config",
-        )
 
 
 def _recorded_failure(exit: Exit) -> Failure | None:
