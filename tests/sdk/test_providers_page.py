@@ -12,9 +12,10 @@ import pytest
 from tests.adapters.fake_clis import STREAMS, put_cli, speaking
 from tests.code_blocks import code_blocks
 
+from agentforge.adapters.cli_agents.command_line import CliConfig
 from agentforge.adapters.cli_agents.description import AgentCli, OutputFields
 from agentforge.adapters.providers.claude import CLAUDE
-from agentforge.adapters.providers.cli import CliAgent, CliConfig
+from agentforge.adapters.providers.cli import CliAgent
 from agentforge.adapters.providers.codex import CODEX
 from agentforge.adapters.providers.gemini import GEMINI
 from agentforge.adapters.providers.opencode import OPENCODE

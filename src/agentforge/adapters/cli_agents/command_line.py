@@ -2,12 +2,13 @@
 
 import re
 import warnings
-from collections.abc import Collection, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from agentforge.adapters.cli_agents.description import JSON_LINES, AgentCli, Words
+from agentforge.adapters.environment import SettingValue, as_text
 from agentforge.adapters.known_models import model_doubt
 from agentforge.model.diagnostic import did_you_mean, is_misspelled
 from agentforge.model.errors import ProviderUnusable
@@ -23,6 +24,42 @@ TEMPLATES = {
     "retry_arguments": {"retries", "model_provider"},
 }
 """The placeholders that each template accepts."""
+
+
+class CliConfig(Struct, frozen=True):
+    """The settings of a CLI in a stage."""
+
+    command: str = ""
+    """Overrides the program: a name, or a path relative to the working folder."""
+    timeout: float | None = None
+    """Seconds for one attempt; 0 means no limit."""
+    idle_timeout: float | None = None
+    """Seconds without any output; 0 means no limit."""
+    env: dict[str, SettingValue] = field(default_factory=dict)
+    pass_env: tuple[str, ...] = ()
+    """Names or patterns of additional inherited variables to pass to the agent."""
+    retries: int | None = None
+    """How often the CLI may retry by itself."""
+    arguments: tuple[SettingValue, ...] = ()
+    """Additional command-line arguments."""
+    permissions: tuple[SettingValue, ...] | None = None
+    """Overrides the arguments that grant all permissions."""
+    effort: str = ""
+    model_provider: str = ""
+    """For codex: the provider to use, from codex's own config."""
+
+
+def texts(values: Iterable[Any]) -> tuple[Any, ...]:
+    """Convert YAML numbers and booleans to command-line arguments."""
+    return tuple(as_text(value) if isinstance(value, SettingValue) else value for value in values)
+
+
+def permissions_of(cli: AgentCli, config: CliConfig) -> Words:
+    return cli.permission_arguments if config.permissions is None else texts(config.permissions)
+
+
+def retries_of(cli: AgentCli, config: CliConfig) -> int | None:
+    return cli.retries if config.retries is None else config.retries
 
 
 class ModelChoice(Struct, frozen=True):
@@ -72,33 +109,23 @@ def _effort(cli: AgentCli, requested: str, environment: Mapping[str, str]) -> st
     )
 
 
-class Extras(Struct, frozen=True):
-    """Settings of the stage that affect the command line."""
-
-    arguments: Words = ()
-    permissions: Words | None = None
-    """Overrides the CLI's default."""
-    retries: int | None = None
-    model_provider: str = ""
-
-
-def build_arguments(cli: AgentCli, request: ExecuteRequest, chosen: ModelChoice, extras: Extras) -> Words:
+def build_arguments(cli: AgentCli, config: CliConfig, request: ExecuteRequest, chosen: ModelChoice) -> Words:
     """All arguments after the program."""
-    permissions = cli.permission_arguments if extras.permissions is None else extras.permissions
+    retries = retries_of(cli, config)
     values = {
         "model": chosen.model,
         "effort": chosen.effort,
         "session": request.resume,
-        "retries": "" if extras.retries is None else str(extras.retries),
-        "model_provider": extras.model_provider,
+        "retries": "" if retries is None else str(retries),
+        "model_provider": config.model_provider,
     }
     return (
         *cli.arguments,
-        *permissions,
+        *permissions_of(cli, config),
         *_filled(cli.model_arguments, values),
         *_filled(cli.effort_arguments, values),
         *_filled(cli.retry_arguments, values),
-        *extras.arguments,
+        *texts(config.arguments),
         *_filled(cli.resume_arguments, values),
         *_prompt_words(cli, request),
     )

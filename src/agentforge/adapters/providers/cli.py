@@ -4,21 +4,23 @@ import logging
 import math
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import Struct, field
 from msgspec.structs import replace
 
 from agentforge.adapters.cli_agents.command_line import (
-    Extras,
+    CliConfig,
     build_arguments,
     choose_model,
     model_warning,
+    permissions_of,
+    retries_of,
     split_model,
+    texts,
     validate_cli,
 )
 from agentforge.adapters.cli_agents.description import JSON_LINES, TEXT, AgentCli, Words
@@ -26,7 +28,7 @@ from agentforge.adapters.cli_agents.outcome import interpret_exit
 from agentforge.adapters.cli_agents.program import ProgramProvider, check_arguments, find_program
 from agentforge.adapters.cli_agents.settings import ConfigReader, describe_error
 from agentforge.adapters.cli_agents.stream import JsonLinesStream, StreamReader, json_line, one_line
-from agentforge.adapters.environment import SettingValue, agent_environment, as_text, secrets_in
+from agentforge.adapters.environment import agent_environment, as_text, secrets_in
 from agentforge.adapters.providers.claude import ClaudeStream
 from agentforge.adapters.providers.codex import CodexStream
 from agentforge.adapters.providers.gemini import GeminiStream
@@ -58,29 +60,6 @@ def reader_of(cli: AgentCli) -> StreamReader | None:
     if cli.output == JSON_LINES:
         return JsonLinesStream(cli.fields)
     return STREAMS[cli.output]
-
-
-class CliConfig(Struct, frozen=True):
-    """The settings of a CLI in a stage."""
-
-    command: str = ""
-    """Overrides the program: a name, or a path relative to the working folder."""
-    timeout: float | None = None
-    """Seconds for one attempt; 0 means no limit."""
-    idle_timeout: float | None = None
-    """Seconds without any output; 0 means no limit."""
-    env: dict[str, SettingValue] = field(default_factory=dict)
-    pass_env: tuple[str, ...] = ()
-    """Names or patterns of additional inherited variables to pass to the agent."""
-    retries: int | None = None
-    """How often the CLI may retry by itself."""
-    arguments: tuple[SettingValue, ...] = ()
-    """Additional command-line arguments."""
-    permissions: tuple[SettingValue, ...] | None = None
-    """Overrides the arguments that grant all permissions."""
-    effort: str = ""
-    model_provider: str = ""
-    """For codex: the provider to use, from codex's own config."""
 
 
 class CliAgent(ProgramProvider):
@@ -138,18 +117,16 @@ def command_of(
     # Whether it refuses to write below `.claude`, where the result belongs.
     is_guarded = _lacks(cli, config, cli.guarded_unless)
     if is_guarded and request.outbox:
-        request = _with_outbox(request)
+        # Its paths are those in the outbox, also in the prompt.
+        paths, prompt = request.outbox_paths, request.prompt
+        for path, other in paths.items():
+            prompt = prompt.replace(path, other)
+        result, status = paths[request.result_path], paths[request.status_path]
+        request = replace(request, prompt=prompt, result_path=result, status_path=status)
     environment = _environment(cli, config, request, inherited)
     program = _program(cli, config, request.workdir, environment)
     chosen = choose_model(cli, request.model, config.effort, environment)
-    retries = cli.retries if config.retries is None else config.retries
-    extras = Extras(
-        arguments=_texts(config.arguments),
-        permissions=None if config.permissions is None else _texts(config.permissions),
-        retries=retries,
-        model_provider=config.model_provider,
-    )
-    argv = (program, *build_arguments(cli, request, chosen, extras))
+    argv = (program, *build_arguments(cli, config, request, chosen))
     check_arguments(cli.name, argv)
     return Command(
         argv=argv,
@@ -167,63 +144,47 @@ def command_of(
 
 def _lacks(cli: AgentCli, config: CliConfig, words: Words) -> bool:
     """Whether none of the words is among the arguments that it is started with; False if there are none."""
-    permissions = cli.permission_arguments if config.permissions is None else _texts(config.permissions)
-    given = {*permissions, *_texts(config.arguments)}
+    given = {*permissions_of(cli, config), *texts(config.arguments)}
     return bool(words) and not any(word in argument for argument in given for word in words)
-
-
-def _with_outbox(request: ExecuteRequest) -> ExecuteRequest:
-    """The request with the paths of the outbox, also in its prompt."""
-    paths, prompt = request.outbox_paths, request.prompt
-    for path, other in paths.items():
-        prompt = prompt.replace(path, other)
-    result, status = paths[request.result_path], paths[request.status_path]
-    return replace(request, prompt=prompt, result_path=result, status_path=status)
-
-
-def config_checks(
-    cli: AgentCli, model: str, inherited: Mapping[str, str]
-) -> tuple[Callable[[CliConfig], object], ...]:
-    """Each raises ProviderUnusable for settings that are invalid for any request."""
-
-    def environment(config: CliConfig) -> dict[str, str]:
-        return {**inherited, **{name: as_text(value) for name, value in config.env.items()}}
-
-    def check_root(config: CliConfig) -> None:
-        if not _lacks(cli, config, cli.guarded_unless):
-            refuse_as_root(cli, environment(config), os.geteuid())
-
-    return (
-        lambda config: choose_model(cli, model, config.effort, environment(config)),
-        lambda config: _check_addresses(cli, config, inherited),
-        lambda config: _timeout(cli, config, environment(config)),
-        lambda config: _idle_timeout(cli, config),
-        check_root,
-    )
 
 
 def _validated(
     reader: ConfigReader[CliConfig],
     cli: AgentCli,
     model: str,
-    config: Mapping[str, Any],
+    settings: Mapping[str, Any],
     environ: Mapping[str, str],
 ) -> list[str]:
     """Warnings. Raises ProviderUnusable with everything that is wrong; it has those about the model, too."""
+
+    def environment(config: CliConfig) -> dict[str, str]:
+        return {**environ, **{name: as_text(value) for name, value in config.env.items()}}
+
+    def check_root(config: CliConfig) -> None:
+        if not _lacks(cli, config, cli.guarded_unless):
+            refuse_as_root(cli, environment(config), os.geteuid())
+
+    def model_doubts() -> tuple[str, ...]:
+        # A provider from the CLI's own configuration has its own models.
+        config = reader.read(settings)
+        doubt = "" if config.model_provider else model_warning(cli, model, environment(config))
+        return (doubt,) if doubt else ()
+
+    # What is invalid for any request.
+    checks: tuple[Callable[[CliConfig], object], ...] = (
+        lambda config: choose_model(cli, model, config.effort, environment(config)),
+        lambda config: _check_addresses(cli, config, environ),
+        lambda config: _timeout(cli, config, environment(config)),
+        lambda config: _idle_timeout(cli, config),
+        check_root,
+    )
     try:
-        warnings = reader.validate(config, *config_checks(cli, model, environ))
+        warnings = reader.validate(settings, *checks)
     except ProviderUnusable as error:
         with suppress(ProviderUnusable):
-            error.doubts = tuple(_model_warnings(cli, model, reader.read(config), environ))
+            error.doubts = model_doubts()
         raise
-    return [*warnings, *_model_warnings(cli, model, reader.read(config), environ)]
-
-
-def _model_warnings(cli: AgentCli, model: str, config: CliConfig, inherited: Mapping[str, str]) -> list[str]:
-    environment = {**inherited, **{name: as_text(value) for name, value in config.env.items()}}
-    # A provider from the CLI's own configuration has its own models.
-    warning = "" if config.model_provider else model_warning(cli, model, environment)
-    return [warning] if warning else []
+    return [*warnings, *model_doubts()]
 
 
 def refuse_as_root(cli: AgentCli, environment: Mapping[str, str], uid: int) -> None:
@@ -245,17 +206,12 @@ def _check_addresses(cli: AgentCli, config: CliConfig, inherited: Mapping[str, s
             raise ProviderUnusable(f"provider {cli.name}: `{name}`: {problem}", hint=KEY_HOSTS_HINT)
 
 
-def _texts(values: Iterable[Any]) -> tuple[Any, ...]:
-    """Convert YAML numbers and booleans to command-line arguments."""
-    return tuple(as_text(value) if isinstance(value, SettingValue) else value for value in values)
-
-
 def _environment(
     cli: AgentCli, config: CliConfig, request: ExecuteRequest, inherited: Mapping[str, str]
 ) -> dict[str, str]:
     passes = (*cli.passes, *config.pass_env)
     found = agent_environment(inherited, request, config.env, passes=passes)
-    retries = cli.retries if config.retries is None else config.retries
+    retries = retries_of(cli, config)
     bounds = {} if retries is None else dict.fromkeys(cli.retry_variables, str(retries))
     if config.retries is not None:
         found.update(bounds)
@@ -363,7 +319,7 @@ def cli_from_config(config: Mapping[str, Any]) -> AgentCli:
         raise ProviderUnusable(
             "provider cli: `program` is missing", hint="set it: `provider: {type: cli, program: my-agent}`"
         )
-    lists = {key: _texts(value) for key, value in found.items() if isinstance(value, list | tuple)}
+    lists = {key: texts(value) for key, value in found.items() if isinstance(value, list | tuple)}
     try:
         cli = msgspec.convert({**found, **lists, "name": found["program"]}, AgentCli, str_keys=True)
     except msgspec.ValidationError as error:
