@@ -212,7 +212,7 @@ _HOME = {
     "definition.resolve": ("Available",),
     "definition.yaml.parser": ("SourceText",),
     "legacy.migration": ("Finding", "Migration"),
-    "engine.rehearsal.course": ("Difference", "Rehearsal"),
+    "engine.rehearsal.rehearse": ("Difference", "Rehearsal"),
     "model.course": ("CourseStep",),
     "model": ("cassette", "check", "condition", "facts", "hook", "plan", "request", "state", "status"),
     "model.cassette": ("Cassette",),
