@@ -231,7 +231,6 @@ _HOME = {
     "model.run_options": ("ResumeOptions", "RunOptions", "StartOptions"),
     "model.state": ("RunState", "Spending", "Waiver"),
     "model.status": ("RunStatus",),
-    "ports.clock": ("Clock",),
     "ports.event_log": (
         "BufferHealth",
         "Damage",
@@ -242,6 +241,7 @@ _HOME = {
         "ShellLines",
         "TornTail",
     ),
+    "ports.host": ("Clock",),
     "ports.provider": ("Capabilities", "Provider"),
     "runtime.supervision": ("SupervisorLimits",),
     "sdk.engine": ("Engine",),
