@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from agentforge.app.results import OpenRequest as OpenRequest
     from agentforge.app.results import Probe as Probe
     from agentforge.app.results import RunRow as RunRow
-    from agentforge.app.runs.assembly import EngineOptions as EngineOptions
     from agentforge.app.runs.caller import refuse_agent as refuse_agent
+    from agentforge.app.runs.context import EngineOptions as EngineOptions
     from agentforge.app.runs.lookup import Runs as Runs
     from agentforge.app.runs.lookup import Tail as Tail
     from agentforge.app.runs.overview import Overview as Overview
@@ -205,7 +205,7 @@ _HOME = {
     "app.runs.lookup": ("Runs", "Tail"),
     "app.runs.overview": ("Overview",),
     "app.runs.removal": ("OutdatedRuns",),
-    "app.runs.assembly": ("EngineOptions",),
+    "app.runs.context": ("EngineOptions",),
     "app.runs.work": ("RunChange", "RunWork"),
     "app.starter": ("ProjectSurvey", "StarterFiles", "examine_project", "init_project"),
     "definition.compiler": ("Compiled", "PipelineSource"),

@@ -60,7 +60,7 @@ def test_third_engine_reattaches_to_the_agent_again(project: Path) -> None:
         async with engine(project) as sdk:
             recovering = asyncio.create_task(sdk.recover("s"))
             await soon(lambda: len(facts(project, "attempt_reattached")) == 1)
-            driver = sdk._runner._drivers["s"]
+            driver = sdk._context.drivers["s"]
             assert driver is not None
             # As if it were killed: nothing more is recorded, and the agent is left alone.
             for task in asyncio.all_tasks():

@@ -176,7 +176,7 @@ def test_subscriber_that_leaves_early_is_forgotten(tmp_path: Path) -> None:
             events = sdk.subscribe("s")
             assert (await anext(events)).fact.TYPE == "session_start"
             await events.aclose()  # type: ignore[attr-defined]
-            assert not sdk._runner.follower._waiting
+            assert not sdk._context.follower._waiting
 
     run(main())
 

@@ -10,9 +10,7 @@ from agentforge.adapters.log.jsonl_log import JsonlLog, buffer_settings
 
 if TYPE_CHECKING:
     from agentforge.model.layout import RunLayout
-    from agentforge.model.plan import Plan
-    from agentforge.model.secrets import Redactor
-    from agentforge.ports.host import Clock, Processes, Trees, Workspace
+    from agentforge.ports.host import Clock, Processes
     from agentforge.ports.sandbox import Sandbox
     from agentforge.ports.sources import Sources
 
@@ -45,31 +43,6 @@ def sandboxes(environ: Mapping[str, str], project: str) -> Mapping[str, Sandbox]
 
     available: tuple[Sandbox, ...] = (BwrapSandbox(environ, project), DockerSandbox(environ, project))
     return {sandbox.name: sandbox for sandbox in available}
-
-
-def workspace_of(project: str, environ: Mapping[str, str]) -> Workspace:
-    from agentforge.adapters.host.project_files import WorkspaceFiles
-
-    return WorkspaceFiles(project, environ)
-
-
-def trees_of(
-    project: str, layout: RunLayout, plan: Plan, environ: Mapping[str, str], redactor: Redactor
-) -> Trees:
-    from agentforge.adapters.host.git_trees import GitTrees
-    from agentforge.runtime.state_folder import StateFolder
-
-    known = StateFolder(layout.root, environ).of_project("files")
-    return GitTrees(project, layout.trees, environ, redactor, without=plan.check_reports, known=known)
-
-
-def checked_trees(project: str, layout: RunLayout, plan: Plan, trees: Trees, redactor: Redactor) -> Trees:
-    """The trees for checks, which also exist without git."""
-    from agentforge.adapters.host.tree_scan import FolderTrees
-
-    if trees.is_possible():
-        return trees
-    return FolderTrees(project, layout.trees, redactor, without=plan.check_reports)
 
 
 def known_providers(project: str, environ: Mapping[str, str]) -> list[str] | None:

@@ -19,17 +19,14 @@ from agentforge.app.recording import Recording, Replay, is_cassette_file
 from agentforge.app.results import OpenRequest, RunRow
 from agentforge.app.runs import controls
 from agentforge.app.runs.answers import Response, open_requests, respond
-from agentforge.app.runs.assembly import STOP_GRACE, EngineOptions, EngineParts
-from agentforge.app.runs.context import RunContext
-from agentforge.app.runs.leases import Leases
-from agentforge.app.runs.lookup import Runs, Tail
+from agentforge.app.runs.context import STOP_GRACE, EngineOptions, RunContext
+from agentforge.app.runs.lookup import Tail
 from agentforge.app.runs.recompile import recompiled
 from agentforge.app.runs.removal import OutdatedRuns, outdated_runs, remove_run
 from agentforge.app.runs.replay import CourseComparison, compare_course, compiled_for_replay
 from agentforge.app.runs.resume import recover_run, resume_run, validate_resume
-from agentforge.app.runs.runner import Runner
+from agentforge.app.runs.runner import readiness_of
 from agentforge.app.runs.start import run_settings, start_run, validate_start
-from agentforge.app.runs.trust import Trust
 from agentforge.app.runs.work import RunWork
 from agentforge.definition.compiler import Compiled, PipelineSource, compile_pipeline, compile_stage
 from agentforge.definition.settings_check import SettingsCheck
@@ -59,17 +56,10 @@ class Engine(HookDecorators):
     def __init__(self, workdir: str | os.PathLike[str] = ".", **options: Unpack[EngineOptions]) -> None:
         """`workdir` is the project's folder."""
         options = completed(EngineOptions, options)
-        environ = options["environ"]
-        self.environ = dict(os.environ if environ is None else environ)
-        self.runs = runs = Runs(workdir, self.environ)
-        self.project = runs.project
+        self._context = context = RunContext(workdir, options)
+        self.runs, self.project, self.environ = context.runs, context.project, context.environ
         self.definitions = Definitions(self.project, self.environ)
-        self._parts = parts = EngineParts(runs, options)
-        self._registry, self._hooks, self._clock = parts.registry, parts.hooks, parts.clock
-        trust = Trust(runs)
-        leases = Leases(runs, parts.processes, parts.clock, trust)
-        self._runner = Runner(parts, leases)
-        self._context = RunContext(runs, leases, trust, self._runner, parts.processes, parts.clock)
+        self._registry, self._hooks, self._clock = context.registry, context.hooks, context.clock
 
     async def __aenter__(self) -> "Engine":
         return self
@@ -118,7 +108,7 @@ class Engine(HookDecorators):
             overrides = replace(overrides, max_iterations=max_iterations)
         sources = self._context.sources
         known: Any = {
-            "known_providers": self._runner.known_providers,
+            "known_providers": self._context.known_providers,
             "check_settings": self._check_settings,
         }
         if stage is not None:
@@ -127,7 +117,7 @@ class Engine(HookDecorators):
             assert pipeline is not None
             compiled = compile_pipeline(sources, pipeline, session, overrides, passes=passes, **known)
         described = [name for name in compiled.plan.descriptions if not self._registry.is_registered(name)]
-        if not self._parts.is_mock:
+        if not self._context.is_mock:
             refuse_untrusted(described, self.project, self.environ)
         return replace(compiled, plan=self._hooks.pinned(compiled.plan))
 
@@ -244,7 +234,7 @@ class Engine(HookDecorators):
         `drive`: False only records the answer, and `recover` continues the run. Returns None if another
         process drives the run or a person paused it. Raises AlreadyAnswered if another answer was first."""
         response = Response(answer, request, text, by, as_agent)
-        return await respond(self._context, session, response, drive=drive)
+        return await respond(self._context, session, response, then_drive=drive)
 
     async def steer(self, session: str, text: str, *, by: str = "person") -> None:
         """Add a note to the context of all later iterations, from the next one on."""
@@ -278,7 +268,9 @@ class Engine(HookDecorators):
     def interrupt(self, reason: str = "signal_interrupt", *, now: bool = False) -> bool:
         """Stop every run that this engine drives: agents get the stop grace, or are stopped immediately with
         `now`. Returns whether it drives any run."""
-        return self._runner.interrupt(reason, now=now)
+        for driver in self._context.drivers.values():
+            driver.ask_to_pause(reason, grace=self._context.options["stop_grace"], now=now)
+        return bool(self._context.drivers)
 
     # -- recordings
 
@@ -335,7 +327,7 @@ class Engine(HookDecorators):
     async def lint(self, name: str, kind: DefinitionKind) -> LintResult:
         """All that a run of a stage or pipeline would be refused for here, and more: what is wrong with its
         files (`definitions.lint`), and what it lacks on this machine."""
-        known, check = self._runner.known_providers, self._check_settings
+        known, check = self._context.known_providers, self._check_settings
         found = self.definitions._lint(name, kind, known, check)
         if found.plan is None or not found.passed:
             return found
@@ -353,7 +345,7 @@ class Engine(HookDecorators):
         return await self._readiness(compiled.plan)
 
     async def _readiness(self, plan: Plan) -> Readiness:
-        return await self._runner.examine(plan, run_settings(self.environ), is_new=True)
+        return await readiness_of(self._context, plan, run_settings(self.environ), is_new=True)
 
     async def dry_run(self, compiled: Compiled) -> Sequence[str]:
         """What a run would do, and what prevents it here, as lines of text."""
@@ -389,7 +381,7 @@ class Engine(HookDecorators):
 
     def subscribe(self, session: str | None = None) -> AsyncIterator[Event]:
         """Events as they become durable: of one run until it stops, or of all runs of this engine."""
-        return self._runner.follower.follow(session)
+        return self._context.follower.follow(session)
 
     # -- providers
 
@@ -408,15 +400,15 @@ class Engine(HookDecorators):
 
     async def close(self) -> None:
         """End the subscriptions, shut down the providers, and wait for notifications that are being sent."""
-        self._runner.follower.close()
+        self._context.follower.close()
         await self._registry.close()
-        await self._runner.close()
+        await self._context.sender.close()
 
     # -- details
 
     @property
     def _check_settings(self) -> SettingsCheck | None:
-        return None if self._parts.is_mock else settings_check(self._registry.known)
+        return None if self._context.is_mock else settings_check(self._registry.known)
 
     def _permissions(self, plan: Plan) -> dict[str, tuple[str, ...]]:
         providers = RunProviders(self._registry, plan, self.environ)

@@ -7,7 +7,7 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, cast
 
 from agentforge.app.definitions import Definitions
-from agentforge.app.runs.assembly import EngineOptions
+from agentforge.app.runs.context import EngineOptions
 from agentforge.app.runs.lookup import Runs
 from agentforge.model.event import Event
 from agentforge.sdk.engine import Engine

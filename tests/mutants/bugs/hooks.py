@@ -43,8 +43,8 @@ BUGS = (
     Bug(
         RUNNER,
         "a run continues without its hooks",
-        "Runner.make_ready",
-        "self.hooks.refuse_missing(plan, settings)",
+        "make_ready",
+        "context.hooks.refuse_missing(plan, settings)",
         "pass",
         MISSING,
     ),

@@ -10,9 +10,10 @@ from msgspec import Struct
 
 from agentforge.app.redaction import references_of_answers
 from agentforge.app.results import OpenRequest
-from agentforge.app.runs.context import RunContext, recovered, reopen
+from agentforge.app.runs.context import RunContext
 from agentforge.app.runs.lookup import Runs, is_answered
 from agentforge.app.runs.resume import reopen_to_work
+from agentforge.app.runs.runner import drive, recovered, reopen
 from agentforge.model import facts as f
 from agentforge.model.errors import (
     AgentForgeError,
@@ -59,7 +60,7 @@ class Response(Struct, frozen=True):
 
 
 async def respond(
-    context: RunContext, session: str, response: Response, *, drive: bool = True
+    context: RunContext, session: str, response: Response, *, then_drive: bool
 ) -> RunResult | None:
     info = context.runs.info(session)
     state = info.state
@@ -71,13 +72,13 @@ async def respond(
     await _make_way(context, session, state.run_id, request)
     if (first := give_answer(layout, given)) is not None:
         _refuse_answered(session, request.id, first.by, first.answer, first.at, pending=True)
-    context.runner.wake(session)
-    if context.runner.hooks.missing(info.plan, state.settings):
+    context.wake(session)
+    if context.hooks.missing(info.plan, state.settings):
         # The program that has its hooks continues the run; until then, the log shows the answer.
         open_requests(context, session)
         return None
-    journal = await _open_waiting(context, session, request.id) if drive else None
-    return await context.runner.drive(journal) if journal else None
+    journal = await _open_waiting(context, session, request.id) if then_drive else None
+    return await drive(context, journal) if journal else None
 
 
 def _answer(context: RunContext, state: RunState, request: Request, response: Response) -> Answer:
@@ -94,7 +95,7 @@ def _answer(context: RunContext, state: RunState, request: Request, response: Re
         max(context.clock.now(), request.opened_at),
         response.text,
     )
-    given = hidden(given, references_of_answers(context.runs.environ))
+    given = hidden(given, references_of_answers(context.environ))
     if not request.accepts(response.answer):
         raise InvalidAnswer(
             f"{response.answer!r} is not an option of request {request.id!r}",
@@ -195,7 +196,7 @@ async def _make_way(context: RunContext, session: str, run_id: str, request: Req
             with context.leases.released_on_error(journal):
                 take_answers(journal, layout, (request,))
             context.leases.release(journal)
-        context.runner.wake(session)
+        context.wake(session)
         await asyncio.sleep(0.02)
 
 
@@ -255,9 +256,9 @@ def _record_due(context: RunContext, session: str) -> None:
         if journal.writer.damage:
             return  # A person decides about the damage first.
         layout = context.runs.layout(session)
-        keeper = HeadKeeper(layout.root, context.runs.environ)
+        keeper = HeadKeeper(layout.root, context.environ)
         keeper.check_head(journal.state.run_id, context.runs.log_file(session))
-        record_due(journal, layout, references_of_answers(context.runs.environ))
+        record_due(journal, layout, references_of_answers(context.environ))
         journal.wait_for_disk()
         StateWriter(layout, journal, keeper).put()
     finally:

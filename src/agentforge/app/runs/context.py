@@ -1,86 +1,92 @@
-"""What all operations on runs share: their dependencies, and reopening an existing run."""
+"""What all runs of an engine share, and every operation on them is given."""
 
+import asyncio
 import os
-import socket
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Collection, Mapping
+from functools import partial
+from typing import Annotated, TypedDict
 
-from msgspec import Struct
-
+from agentforge.adapters.host.machine import SystemClock
+from agentforge.adapters.providers.mock import is_mock_mode
+from agentforge.app.hooks import HookRegistry
+from agentforge.app.providers.offers import find_offers
+from agentforge.app.providers.registry import Registry
 from agentforge.app.runs.caller import Caller
+from agentforge.app.runs.follower import Follower
 from agentforge.app.runs.leases import Leases
 from agentforge.app.runs.lookup import Runs
-from agentforge.app.runs.runner import Runner
 from agentforge.app.runs.trust import Trust
-from agentforge.app.wiring import sources_of
-from agentforge.model import facts as f
-from agentforge.model.errors import LogCorrupt
-from agentforge.model.names import session_argument
-from agentforge.ports.event_log import Damage
-from agentforge.ports.host import Clock, Processes
+from agentforge.app.wiring import local_processes, sandboxes, sources_of
+from agentforge.model.hook import OnFailure
+from agentforge.model.run_options import Argument
+from agentforge.ports.host import Clock
+from agentforge.ports.provider import Provider
 from agentforge.ports.sources import Sources
-from agentforge.runtime.journal import Journal
-from agentforge.runtime.state_folder import HeadKeeper
+from agentforge.runtime.confinement import Placeholders
+from agentforge.runtime.driver import Driver
+from agentforge.runtime.notifier import Sender
+from agentforge.runtime.supervision import SupervisorLimits
+
+STOP_GRACE = 30.0
 
 
-class RunContext(Struct, frozen=True):
-    runs: Runs
-    leases: Leases
-    trust: Trust
-    runner: Runner
-    processes: Processes
-    clock: Clock
+class EngineOptions(TypedDict, total=False):
+    """Of `Engine` and `SyncEngine`."""
+
+    providers: Annotated[Mapping[str, Provider] | None, Argument(None)]
+    environ: Annotated[Mapping[str, str] | None, Argument(None)]
+    limits: Annotated[SupervisorLimits, Argument(SupervisorLimits())]
+    stop_grace: Annotated[float, Argument(STOP_GRACE)]
+    """Seconds for an agent to finish its iteration when the run is stopped."""
+    clock: Annotated[Clock, Argument(SystemClock())]
+    sandboxed: Annotated[bool, Argument(False)]
+    """The whole process is isolated, so providers that require a sandbox can run without one."""
+    hook_errors: Annotated[OnFailure, Argument("continue")]
+    """What a run does after an exception in a hook of this program."""
+
+
+# An engine is this object. What the functions of this package do with runs, they do with what is in it, so
+# that several engines of one process share nothing.
+class RunContext:
+    def __init__(self, workdir: str | os.PathLike[str], options: EngineOptions) -> None:
+        environ = options["environ"]
+        # A copy: what the program sets later must not change what its agents get in the middle of a run.
+        self.environ = dict(os.environ if environ is None else environ)
+        self.options = options
+        self.clock = options["clock"]
+        self.runs = runs = Runs(workdir, self.environ)
+        self.project = runs.project
+        self.processes = local_processes()
+        self.registry = Registry(partial(find_offers, self.project, self.environ), options["providers"])
+        self.hooks = HookRegistry(options["hook_errors"])
+        self.sandboxes = sandboxes(self.environ, self.project)
+        self.placeholders = Placeholders(self.project)
+        self.trust = Trust(runs)
+        self.leases = Leases(runs, self.processes, self.clock, self.trust)
+        self.follower = Follower(runs)
+        self.sender = Sender()
+        self.drivers: dict[str, Driver] = {}
+        """Of the runs that this engine drives, by session."""
+        self.released: dict[str, asyncio.Event] = {}
+        """Set when such a run was released."""
+
+    @property
+    def is_mock(self) -> bool:
+        return is_mock_mode(self.environ)
+
+    @property
+    def known_providers(self) -> Collection[str] | None:
+        """The provider names that a pipeline may use, or None in mock mode, where every name is accepted."""
+        return None if self.is_mock else self.registry.names
 
     @property
     def sources(self) -> Sources:
-        return sources_of(self.runs.project, self.runs.environ, self.clock)
+        return sources_of(self.project, self.environ, self.clock)
 
     @property
     def caller(self) -> Caller:
-        return Caller(self.runs.environ, self.processes)
+        return Caller(self.environ, self.processes)
 
-
-def recovered(
-    by: Literal["recovery", "person"],
-    context: str | None = None,
-    *,
-    record: bool = False,
-    approve: bool = False,
-    secrets: tuple[str, ...] = (),
-) -> f.SessionRecovered:
-    return f.SessionRecovered(os.getpid(), socket.gethostname(), by, context, record, approve, secrets)
-
-
-async def reopen(context: RunContext, session: str, *, accept_damage: bool, to_work: bool = True) -> Journal:
-    """Open an existing run. Raises LogCorrupt for damage that isn't accepted. `to_work`: make ready what its
-    plan needs."""
-    journal = context.leases.open(session)
-    with context.leases.released_on_error(journal):
-        if to_work:
-            await context.runner.make_ready(journal.plan, journal.state.settings)
-        damage = [d for d in journal.writer.damage if d.line not in journal.state.accepted_damage]
-        if not accept_damage:
-            _refuse_damage(session, damage)
-            keeper = HeadKeeper(context.runs.layout(session).root, context.runs.environ)
-            # A log that was cut at the end of a line is not damaged: its chain holds. Only what was
-            # remembered outside of the project tells that events are missing, such as the start of an agent
-            # that would be started again.
-            keeper.check_head(journal.state.run_id, context.runs.log_file(session))
-        # What was repaired is recorded, as the log must explain itself, also why a line of it is in another
-        # file.
-        if journal.writer.repaired is not None:
-            torn = journal.writer.repaired
-            journal.record(f.LogRepaired(torn.bytes, torn.kept), journal.state.cursor)
-        if damage:
-            lines = tuple(d.line for d in damage)
-            journal.record(f.DamageAccepted(lines), journal.state.cursor)
-    return journal
-
-
-def _refuse_damage(session: str, damage: Sequence[Damage]) -> None:
-    for first in damage:
-        see = f"see `agentforge log verify {session_argument(session)}`"
-        raise LogCorrupt(
-            f"the log of session {session!r} is damaged: line {first.line}: {first.reason}",
-            hint=f"{see}; --accept-damage continues without those lines",
-        )
+    def wake(self, session: str) -> None:
+        if driver := self.drivers.get(session):
+            driver.wake()

@@ -6,8 +6,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from agentforge.app.redaction import references, stored_text
-from agentforge.app.runs.context import RunContext, reopen
+from agentforge.app.runs.context import RunContext
 from agentforge.app.runs.resume import refuse_long_note, resume_run
+from agentforge.app.runs.runner import drive, reopen, wait_until_released
 from agentforge.engine.legal import refuse_cancel, refuse_note, refuse_pause, refuse_restart
 from agentforge.model.errors import InvalidRequest, RunActive
 from agentforge.model.run_options import ResumeOptions, completed
@@ -28,12 +29,12 @@ async def cancel(context: RunContext, session: str, reason: str) -> RunResult | 
     refuse_cancel(state)
     context.trust.refuse_untrusted(session)
     _send(context, session, "cancel", reason, now=True)
-    await context.runner.wait_until_released(session)
+    await wait_until_released(context, session)
     try:
         journal = await reopen(context, session, accept_damage=True, to_work=False)
     except RunActive:
         return None
-    return await context.runner.drive(journal)
+    return await drive(context, journal)
 
 
 def steer(context: RunContext, session: str, text: str, *, by: str) -> None:
@@ -43,7 +44,7 @@ def steer(context: RunContext, session: str, text: str, *, by: str) -> None:
     context.trust.refuse_untrusted(session)
     if not text.strip():
         raise InvalidRequest("the text is empty", hint="pass a text for the next iterations")
-    said = references(context.runs.environ, "the text")
+    said = references(context.environ, "the text")
     hidden = said.hide(text)
     refuse_long_note(hidden.text, "the text")
     control = Control("steer", hidden.text, by=by, id=_new_id(context))
@@ -59,7 +60,7 @@ async def restart_stage(
     if info.status == "running":
         _send_restart(context, session, reason, provider=provider, by=by)
         return None
-    hidden = stored_text(reason, context.runs.environ, "the reason")
+    hidden = stored_text(reason, context.environ, "the reason")
     how = completed(ResumeOptions, ResumeOptions(restart_stage=True, provider=provider, by=by))
     try:
         return await resume_run(context, session, how, reason=hidden)
@@ -80,7 +81,7 @@ def _send_restart(context: RunContext, session: str, reason: str, *, provider: s
 
 def _send(context: RunContext, session: str, action: ControlAction, reason: str, **more: Any) -> None:
     """`more`: other fields of the control."""
-    hidden = stored_text(reason, context.runs.environ, "the reason")
+    hidden = stored_text(reason, context.environ, "the reason")
     _hand_over(context, session, Control(action, hidden, id=_new_id(context), **more))
 
 
@@ -90,4 +91,4 @@ def _new_id(context: RunContext) -> str:
 
 def _hand_over(context: RunContext, session: str, control: Control) -> None:
     send_control(context.runs.layout(session), control)
-    context.runner.wake(session)
+    context.wake(session)

@@ -122,10 +122,6 @@ class Leases:
         finally:
             self._open.discard(journal.session)
 
-    def prove_origin(self, journal: Journal) -> None:
-        """Record that the log at the run's path is this engine's own, although it is a new file."""
-        self._trust.started(journal.session, journal.state.run_id)
-
     @contextmanager
     def released_on_error(self, journal: Journal) -> Iterator[None]:
         """Keep the lease unless the block fails."""

@@ -55,7 +55,7 @@ def remove_run(context: RunContext, session: str, ended_before: datetime | None 
     """Delete a run that isn't running. Raises RunActive if it is, or if its agent still is. `ended_before`:
     only if it ended before that time; otherwise returns False."""
     context.caller.refuse_agent(remove=True)
-    project, session = context.runs.project, session_name(session)
+    project, session = context.project, session_name(session)
     remove_leftovers(context)
     log = context.runs.log_file(session)
     if not log.exists() and reason_of(project, session) is not None:
@@ -82,7 +82,7 @@ def _held(context: RunContext, session: str, log: EventLog) -> Iterator[None]:
 
 
 def _remove(context: RunContext, session: str, log: EventLog) -> None:
-    project, root = context.runs.project, context.runs.layout(session).root
+    project, root = context.project, context.runs.layout(session).root
     run_id = _run_id(log)
     aside = os.path.join(runs_dir(project), f"{PREFIX}{session}.{secrets.token_hex(4)}")
     files.move(root, aside)
@@ -96,13 +96,13 @@ def _remove(context: RunContext, session: str, log: EventLog) -> None:
 
 def remove_leftovers(context: RunContext) -> None:
     """Complete deletions that were interrupted."""
-    folder = runs_dir(context.runs.project)
+    folder = runs_dir(context.project)
     for name in files.subfolders(folder):
         session = name.removeprefix(PREFIX).rpartition(".")[0]
         if not name.startswith(PREFIX) or not session:
             continue
         aside = os.path.join(folder, name)
-        log = log_of(RunLayout(aside, session), context.runs.environ)
+        log = log_of(RunLayout(aside, session), context.environ)
         # Held: another process is deleting it. What can't be deleted stays hidden.
         with suppress(RunActive, StorageFailed):
             if not log.exists():
@@ -116,7 +116,7 @@ def remove_leftovers(context: RunContext) -> None:
 
 def _forget(context: RunContext, aside: str, run_id: str, root: str) -> None:
     """Remove what is kept of a run outside its folder."""
-    project, environ = context.runs.project, context.runs.environ
+    project, environ = context.project, context.environ
     if RunProof(aside, environ).forget(run_id, root):
         # References that can't be removed are harmless: they only keep the content of trees.
         drop_references(project, run_id, environ)
@@ -146,7 +146,7 @@ def _refuse_living_program(context: RunContext, session: str) -> None:
 
 
 def _active(context: RunContext, session: str) -> RunActive:
-    lock = read_lock(context.runs.project, session)
+    lock = read_lock(context.project, session)
     by = f" (PID {lock.pid})" if lock else ""
     return RunActive(
         f"session {session!r} is running{by}",

@@ -16,7 +16,6 @@ from agentforge.app.recording import Recording, Replay, is_cassette_file
 from agentforge.app.redaction import environment_redactor
 from agentforge.app.runs.lookup import Runs
 from agentforge.app.runs.recompile import recompiled
-from agentforge.app.wiring import workspace_of
 from agentforge.definition.compiler import Compiled, PipelineSource
 from agentforge.definition.yaml.parser import SourceText
 from agentforge.engine.legal import refuse_shell_run
@@ -31,7 +30,7 @@ from agentforge.model.facts import SessionStarted
 from agentforge.model.layout import RunLayout
 from agentforge.model.names import session_name
 from agentforge.model.plan import Plan, PlanSession
-from agentforge.model.state import RunSettings, Waiver
+from agentforge.model.state import RunSettings
 from agentforge.ports.event_log import Damage
 from agentforge.ports.provider import Provider
 from agentforge.runtime.driver import PlayedAnswers
@@ -64,17 +63,17 @@ def compiled_for_replay(
     return Compiled(replace(plan, session=named), (), SourceText(plan.source.path, text))
 
 
-def recorder_of(
-    journal: Journal, layout: RunLayout, runs: Runs, environ: Mapping[str, str]
-) -> Recorder | None:
+def recorder_of(journal: Journal, layout: RunLayout, runs: Runs) -> Recorder | None:
     """The recorder of a run, which starts or continues its cassette, or None if the run isn't recorded."""
-    settings, plan, project = journal.state.settings, journal.plan, runs.project
+    settings, plan, project, environ = journal.state.settings, journal.plan, runs.project, runs.environ
     if not settings.record:
         return None
     # Also what was recorded since the log was opened, such as the answers of a resume.
     journal.wait_for_disk()
     past = tuple(event for event in runs.events(plan.session.name) if isinstance(event.fact, HEARD))
     redactor = environment_redactor(environ)
+    # The checks that were skipped from the start.
+    skipped = next((event.fact.waivers for event in past if isinstance(event.fact, SessionStarted)), ())
     header = Header(
         FORMAT,
         VERSION,
@@ -83,21 +82,15 @@ def recorder_of(
         engine=__version__,
         pipeline=redactor.text(files.read_text(f"{layout.root}/pipeline.yaml") or ""),
         plateau_test=settings.plateau_test,
-        waivers=tuple(replace(each, reason=redactor.text(each.reason)) for each in _first_waivers(past)),
+        waivers=tuple(replace(each, reason=redactor.text(each.reason)) for each in skipped),
     )
-    recorder = Recorder(
-        project, layout, plan, workspace_of(project, environ), redactor=redactor, header=header
-    )
+    workspace = WorkspaceFiles(project, environ)
+    recorder = Recorder(project, layout, plan, workspace, redactor=redactor, header=header)
     recorder.begin()
     for event in past:
         recorder.hear(event)
     journal.listen(recorder.hear)
     return recorder
-
-
-def _first_waivers(past: Sequence[Event]) -> tuple[Waiver, ...]:
-    """The checks that were skipped from the start."""
-    return next((event.fact.waivers for event in past if isinstance(event.fact, SessionStarted)), ())
 
 
 def played_provider(settings: RunSettings, layout: RunLayout, environ: Mapping[str, str]) -> Provider | None:

@@ -11,9 +11,10 @@ from typing import Literal
 from msgspec.structs import replace
 
 from agentforge.app.redaction import references_of_answers, stored
-from agentforge.app.runs.context import RunContext, recovered, reopen
+from agentforge.app.runs.context import RunContext
 from agentforge.app.runs.leases import active, stop_owner
 from agentforge.app.runs.lookup import is_answered, is_recoverable
+from agentforge.app.runs.runner import drive, make_ready, recovered, reopen
 from agentforge.app.runs.start import run_settings, waivers, without_secrets, write_definition
 from agentforge.definition.compiler import INLINE, Compiled
 from agentforge.definition.pins import pinned_text
@@ -58,7 +59,7 @@ async def resume_run(
     context.caller.refuse_agent(steer=text)
     context.caller.refuse_decisions(how)
     context.trust.refuse_untrusted(session)
-    environ = context.runs.environ
+    environ = context.environ
     resumed = _resumed(how, text, environ)
     restart = f.RestartRequested(reason, how["by"], how["provider"]) if how["restart_stage"] else None
     context.leases.refuse_other_engine(session, force=how["force"])
@@ -67,7 +68,7 @@ async def resume_run(
     if compiled is not None:
         info = context.runs.info(session)
         before, settings = info.plan, info.state.settings
-        plan = await context.runner.make_ready(compiled.plan, settings, is_new=True)
+        plan = await make_ready(context, compiled.plan, settings, is_new=True)
         compiled = without_secrets(replace(compiled, plan=plan), environ, before.pipeline.secrets)
     if how["force"]:
         await stop_owner(context.runs, session, context.processes)
@@ -92,7 +93,7 @@ async def resume_run(
         # An answer counts as soon as its file exists; what it is based on must not be lost then.
         await journal.sync()
         record_resume(journal, layout, resumed, restart, references_of_answers(environ))
-    return await context.runner.drive(journal)
+    return await drive(context, journal)
 
 
 def _resumed(how: ResumeOptions, text: str | None, environ: Mapping[str, str]) -> f.SessionResumed:
@@ -141,7 +142,7 @@ def validate_resume(
         waivers(context, compiled.plan, how["skip_checks"])
         return
     waivers(context, info.plan, how["skip_checks"])
-    context.runner.hooks.refuse_missing(info.plan, info.state.settings)
+    context.hooks.refuse_missing(info.plan, info.state.settings)
     if not is_answered(info.plan, info.state, context.runs.layout(session), context.clock.now()):
         _refuse_unanswered(info.state, how)
 
@@ -164,7 +165,7 @@ async def recover_run(context: RunContext, session: str, *, accept_damage: bool)
     elif not is_answered(journal.plan, journal.state, layout, now):
         context.leases.release(journal)
         return None
-    return await context.runner.drive(journal)
+    return await drive(context, journal)
 
 
 async def reopen_to_work(
@@ -191,8 +192,8 @@ def _import_shell_run(context: RunContext, session: str) -> None:
     refuse_resume(info.state, info.plan)
     journal = context.leases.open(session)
     try:
-        settings = run_settings(context.runs.environ)
-        layout, known = context.runs.layout(session), context.runner.known_providers
+        settings = run_settings(context.environ)
+        layout, known = context.runs.layout(session), context.known_providers
         import_run(journal, layout, context.sources, settings, known)
         context.trust.started(session, journal.state.run_id)
     finally:

@@ -13,9 +13,10 @@ from msgspec.structs import replace
 from agentforge.adapters.providers.mock import is_mock_mode, mock_delay
 from agentforge.app.recording import Replay
 from agentforge.app.redaction import environment_redactor, stored, stored_text
-from agentforge.app.runs.context import RunContext, reopen
+from agentforge.app.runs.context import RunContext
 from agentforge.app.runs.leases import stop_owner
 from agentforge.app.runs.replay import refuse_unsafe_replay
+from agentforge.app.runs.runner import drive, make_ready, reopen
 from agentforge.definition.compiler import Compiled
 from agentforge.definition.yaml.parser import SourceText
 from agentforge.legacy.shell_run import is_shell_run
@@ -46,14 +47,14 @@ async def start_run(
 ) -> RunResult:
     _refuse_agent(context, how, replay)
     session, leases = compiled.plan.session.name, context.leases
-    environ = context.runs.environ
+    environ = context.environ
     compiled = without_secrets(compiled, environ)
     settings = run_settings(environ, how, replay)
     if replay is not None:
-        refuse_unsafe_replay(replay, compiled.plan, context.runs.project, environ)
+        refuse_unsafe_replay(replay, compiled.plan, context.project, environ)
     if environ.get("AGENT_PIPELINES_LEGACY") == "1":
         log.warning("AGENT_PIPELINES_LEGACY has no effect: every run has a log")
-    plan = await context.runner.make_ready(compiled.plan, settings, is_new=True)
+    plan = await make_ready(context, compiled.plan, settings, is_new=True)
     compiled = replace(compiled, plan=plan)
     if replay is None:
         waived = waivers(context, plan, how["skip_checks"])
@@ -78,7 +79,7 @@ async def start_run(
         journal.record(started, Cursor("0", 0, 0))
         for note in how["notes"]:
             journal.record(note, journal.state.cursor)
-    return await context.runner.drive(journal)
+    return await drive(context, journal)
 
 
 def without_secrets(compiled: Compiled, environ: Mapping[str, str], before: Collection[str] = ()) -> Compiled:
@@ -101,9 +102,9 @@ async def validate_start(
     _refuse_agent(context, how, replay)
     session = compiled.plan.session.name
     if replay is not None:
-        refuse_unsafe_replay(replay, compiled.plan, context.runs.project, context.runs.environ)
-    settings = run_settings(context.runs.environ, how, replay)
-    await context.runner.make_ready(compiled.plan, settings, is_new=True)
+        refuse_unsafe_replay(replay, compiled.plan, context.project, context.environ)
+    settings = run_settings(context.environ, how, replay)
+    await make_ready(context, compiled.plan, settings, is_new=True)
     waivers(context, compiled.plan, how["skip_checks"])
     context.leases.warn_about_others(session)
     if not how["force"]:
@@ -132,7 +133,7 @@ def waivers(context: RunContext, plan: Plan, skipped: Mapping[str, str]) -> tupl
     except KeyError:
         user = "person"
     return tuple(
-        Waiver(name, stored_text(reason.strip(), context.runs.environ, "the reason"), user)
+        Waiver(name, stored_text(reason.strip(), context.environ, "the reason"), user)
         for name, reason in skipped.items()
     )
 
@@ -232,7 +233,7 @@ async def _cancel_interrupted(context: RunContext, session: str) -> None:
     journal = await reopen(context, session, accept_damage=True, to_work=False)
     with context.leases.released_on_error(journal):
         journal.record(f.CancelRequested("superseded by a new run"), journal.state.cursor)
-    await context.runner.drive(journal)
+    await drive(context, journal)
 
 
 def _session_started(
