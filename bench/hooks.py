@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from agentforge.app.hook_context import HookContext
+from agentforge.app.hooks import HookContext
 from agentforge.model.layout import RunLayout
 from agentforge.sdk.engine import Engine
 from bench import floors

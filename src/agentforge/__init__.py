@@ -24,25 +24,25 @@ if TYPE_CHECKING:
     from agentforge.app.definitions import LintResult as LintResult
     from agentforge.app.definitions import provider_settings as provider_settings
     from agentforge.app.definitions import schema as schema
+    from agentforge.app.definitions import write_graph as write_graph
     from agentforge.app.doctor import doctor as doctor
-    from agentforge.app.graph_file import write_graph as write_graph
-    from agentforge.app.hook_context import HookContext as HookContext
+    from agentforge.app.hooks import HookContext as HookContext
+    from agentforge.app.probes import Probe as Probe
     from agentforge.app.providers.logins import AgentLogin as AgentLogin
     from agentforge.app.providers.readiness import ProviderInfo as ProviderInfo
     from agentforge.app.providers.readiness import Readiness as Readiness
     from agentforge.app.recording import Recording as Recording
     from agentforge.app.recording import Replay as Replay
     from agentforge.app.redaction import RedactingFilter as RedactingFilter
-    from agentforge.app.results import OpenRequest as OpenRequest
-    from agentforge.app.results import Probe as Probe
-    from agentforge.app.results import RunRow as RunRow
+    from agentforge.app.runs.answers import OpenRequest as OpenRequest
     from agentforge.app.runs.caller import refuse_agent as refuse_agent
     from agentforge.app.runs.context import EngineOptions as EngineOptions
+    from agentforge.app.runs.lookup import RunRow as RunRow
     from agentforge.app.runs.lookup import Runs as Runs
-    from agentforge.app.runs.lookup import Tail as Tail
-    from agentforge.app.runs.overview import Overview as Overview
     from agentforge.app.runs.removal import OutdatedRuns as OutdatedRuns
     from agentforge.app.runs.replay import CourseComparison as CourseComparison
+    from agentforge.app.runs.updates import Overview as Overview
+    from agentforge.app.runs.updates import Tail as Tail
     from agentforge.app.runs.work import RunChange as RunChange
     from agentforge.app.runs.work import RunWork as RunWork
     from agentforge.app.starter import ProjectSurvey as ProjectSurvey
@@ -191,19 +191,26 @@ _HOME = {
     "adapters.log.jsonl_log": ("LogReport",),
     "app.agent_output": ("AgentAttempt", "AgentLine", "AgentOutput", "OutputTail"),
     "app.background": ("Background", "BackgroundRun"),
-    "app.definitions": ("DefinitionKind", "Definitions", "LintResult", "provider_settings", "schema"),
+    "app.definitions": (
+        "DefinitionKind",
+        "Definitions",
+        "LintResult",
+        "provider_settings",
+        "schema",
+        "write_graph",
+    ),
     "app.doctor": ("doctor",),
-    "app.graph_file": ("write_graph",),
-    "app.hook_context": ("HookContext",),
+    "app.hooks": ("HookContext",),
     "app.providers.logins": ("AgentLogin",),
     "app.providers.readiness": ("ProviderInfo", "Readiness"),
     "app.recording": ("Recording", "Replay"),
     "app.runs.caller": ("refuse_agent",),
     "app.runs.replay": ("CourseComparison",),
     "app.redaction": ("RedactingFilter",),
-    "app.results": ("OpenRequest", "Probe", "RunRow"),
-    "app.runs.lookup": ("Runs", "Tail"),
-    "app.runs.overview": ("Overview",),
+    "app.probes": ("Probe",),
+    "app.runs.answers": ("OpenRequest",),
+    "app.runs.lookup": ("RunRow", "Runs"),
+    "app.runs.updates": ("Overview", "Tail"),
     "app.runs.removal": ("OutdatedRuns",),
     "app.runs.context": ("EngineOptions",),
     "app.runs.work": ("RunChange", "RunWork"),

@@ -7,7 +7,8 @@ from msgspec.structs import replace
 from tests.views.samples import plan
 
 from agentforge import SyncEngine
-from agentforge.app.hook_probes import HookNeed, hook_needs, hook_probes, hook_warnings
+from agentforge.app.doctor import hook_probes
+from agentforge.app.hook_needs import HookNeed, hook_needs, hook_warnings
 from agentforge.model.hook import Hook, Notification
 from agentforge.model.plan import NestedNode, Plan
 

@@ -9,7 +9,8 @@ from tests.sdk.projects import Gate, engine, eventually, node, pipeline, run, ru
 
 from agentforge.adapters.host.machine import SystemClock
 from agentforge.adapters.log.jsonl_log import JsonlLog
-from agentforge.app.runs.lookup import Runs, Tail
+from agentforge.app.runs.lookup import Runs
+from agentforge.app.runs.updates import Tail
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event

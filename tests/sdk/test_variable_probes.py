@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agentforge.adapters.providers.codex import CODEX
-from agentforge.app.variable_probes import QUIET, variable_probes
+from agentforge.app.probes import QUIET, variable_probes
 from agentforge.cli.commands.doctor import NO_AGENT
 from agentforge.model.variables import EFFORTS, VARIABLES, Variable
 

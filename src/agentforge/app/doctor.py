@@ -13,12 +13,13 @@ from agentforge.adapters.host import probe as host_probe
 from agentforge.adapters.host.probe import model_server
 from agentforge.adapters.log.lease import why_not_local
 from agentforge.adapters.providers.mock import is_mock_mode
-from agentforge.app.hook_probes import hook_probes
+from agentforge.app.hook_needs import hook_needs
+from agentforge.app.probes import GROUPS, Probe, variable_probes
 from agentforge.app.providers.logins import agent_login
 from agentforge.app.providers.offers import BASES, BUILTIN, Offer, find_offers
-from agentforge.app.results import GROUPS, Probe
-from agentforge.app.variable_probes import variable_probes
-from agentforge.app.wiring import sandboxes
+from agentforge.app.wiring import known_providers, sandboxes, sources_of
+from agentforge.definition.compiler import compile_pipeline
+from agentforge.definition.resolve import available_pipelines
 from agentforge.model.errors import AgentForgeError
 from agentforge.model.plan import SandboxChoice
 from agentforge.model.secrets import is_secret_name
@@ -210,6 +211,23 @@ def _offer(offer: Offer) -> Probe:
     if offer.shadows:
         return Probe("providers", offer.name, "note", f"{where}; overrides the built-in one")
     return Probe("providers", offer.name, "ok", where)
+
+
+def hook_probes(project: str, environ: Mapping[str, str]) -> list[Probe]:
+    """For the hooks and notifications of each pipeline in the project folder that compiles."""
+    sources, known = sources_of(project, environ), known_providers(project, environ)
+    found = []
+    for pipeline in available_pipelines(sources):
+        if pipeline.path.startswith(("/", "../")):
+            continue
+        try:
+            plan = compile_pipeline(sources, pipeline.name, "doctor", known_providers=known).plan
+        except AgentForgeError:
+            continue  # `lint` reports why.
+        for need in hook_needs(plan, environ, project):
+            text = f"{need.owner}: {need.found}"
+            found.append(Probe("hooks", pipeline.name, "warning" if need.fix else "ok", text, need.fix))
+    return found
 
 
 def _sandbox(sandbox: Sandbox) -> list[Probe]:

@@ -7,32 +7,67 @@ from collections.abc import Awaitable, Callable
 from inspect import isawaitable, iscoroutinefunction, signature
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.adapters.httpx_webhooks import HttpxWebhooks
-from agentforge.app.hook_context import HookContexts
 from agentforge.definition.compiler import INLINE
 from agentforge.model.cassette import Cassette
+from agentforge.model.cursor import Cursor
 from agentforge.model.errors import HookMissing, InvalidRequest
 from agentforge.model.hook import CALL_POINTS, POINTS, Hook, HookPoint, HookResult, OnFailure, OnLost
+from agentforge.model.layout import RunLayout
 from agentforge.model.names import session_argument
+from agentforge.model.place import folder_of
 from agentforge.model.plan import Plan
 from agentforge.model.plan_limits import MAX_HOOKS, MAX_SECONDS, MAX_YAML_HOOKS
-from agentforge.model.state import RunSettings
+from agentforge.model.request import Request
+from agentforge.model.result import Result
+from agentforge.model.state import RunSettings, RunState
 from agentforge.model.task import HookTask
 from agentforge.ports.host import Clock
 from agentforge.runtime.hook_answer import PlayedHooks
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.tasks.call import Calls, TaskContext
 from agentforge.runtime.tasks.hook import HookCalls, HookPerformer
+from agentforge.system import files
 from agentforge.system.work_limit import call_within
 
 OF_STAGES = frozenset(POINTS) - {"session_start", "session_end", *CALL_POINTS}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,99}")
 
+MAX_PROGRESS = 64 * 1024
+"""How much of the end of a progress file a hook is given."""
+
 HookFunction = Callable[..., Any]
 """Takes a HookContext, and at `resume` also the person's text. Returns a HookResult or None; a coroutine
 function is awaited."""
+
+
+class HookContext(Struct, frozen=True, kw_only=True):
+    """What a hook is told about the run."""
+
+    session: str
+    point: HookPoint
+    state: RunState
+    """The state of the run when the hook is called."""
+    stage: str = ""
+    """The id of the stage or block; empty at the points of the run as a whole."""
+    iteration: int = 0
+    provider: str = ""
+    """That of the stage; inside a parallel block, the branch."""
+    place: Cursor | None = None
+    result: Result | None = None
+    """Of the latest iteration of the stage or branch."""
+    context: str = ""
+    """The notes that people and hooks have added so far."""
+    progress: str = ""
+    """The end of the stage's progress file."""
+    request: Request | None = None
+    """At `request`: what is asked."""
+    delivery: str = ""
+    """Identifies the call: the same if it is repeated after a crash."""
+    attempt: int = 1
 
 
 class HookRegistry:
@@ -139,8 +174,8 @@ class HookRegistry:
         """Calls the hooks of a run. `load`: the cassette of a replay."""
         calls: HookCalls = {}
         if self._functions and journal.plan.program_hooks:
-            contexts = HookContexts(journal, context.layout)
-            calls = {id: _call(function, contexts) for id, function in self._functions.items()}
+            layout = context.layout
+            calls = {id: _call(function, journal, layout) for id, function in self._functions.items()}
         return HookPerformer(
             context,
             journal.model.history,
@@ -180,9 +215,49 @@ def _check_arguments(id: str, function: HookFunction, count: int) -> None:
 # -- calls
 
 
-def _call(function: HookFunction, contexts: HookContexts) -> Callable[[HookTask], Awaitable[HookResult]]:
+def _context(task: HookTask, journal: Journal, layout: RunLayout) -> HookContext:
+    at, history = task.at, journal.model.history
+    # At its start, a branch has no result of its own: the latest one is of an earlier visit of the block.
+    has_result = at is not None and task.hook.point != "parallel_provider_start"
+    path = _progress_file(at, journal, layout)
+    progress = files.read_part(path, -MAX_PROGRESS, MAX_PROGRESS)[0] if path else b""
+    return HookContext(
+        session=journal.session,
+        point=task.hook.point,
+        state=journal.state,
+        stage=task.name,
+        iteration=task.iteration,
+        provider=task.provider,
+        place=at,
+        result=history.result(at) if at and has_result else None,
+        context="\n".join(task.notes),
+        progress=progress.decode("utf-8", "replace"),
+        request=task.request,
+        delivery=task.delivery,
+        attempt=task.attempt,
+    )
+
+
+def _progress_file(at: Cursor | None, journal: Journal, layout: RunLayout) -> str | None:
+    plan, state = journal.plan, journal.state
+    if plan.mode == "loop":
+        return layout.session_progress
+    if at is None:
+        return None
+    if at.provider is not None and state.block is not None:
+        scope = f"{folder_of(plan, state.block)}/providers/{at.provider}"
+        return layout.progress(plan.mode, "", scope)
+    stage = state.node
+    is_here = stage is not None and (stage.path, stage.run) == (at.node_path, at.node_run)
+    return layout.progress(plan.mode, folder_of(plan, stage)) if stage and is_here else None
+
+
+def _call(
+    function: HookFunction, journal: Journal, layout: RunLayout
+) -> Callable[[HookTask], Awaitable[HookResult]]:
     async def call(task: HookTask) -> HookResult:
-        arguments = (contexts.of(task), task.text) if task.hook.point == "resume" else (contexts.of(task),)
+        told = _context(task, journal, layout)
+        arguments = (told, task.text) if task.hook.point == "resume" else (told,)
         if iscoroutinefunction(function):
             found = await _awaited(function(*arguments))
         else:

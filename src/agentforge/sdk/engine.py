@@ -16,17 +16,17 @@ from agentforge.app.providers.offers import refuse_untrusted
 from agentforge.app.providers.readiness import ProviderInfo, Readiness, probe_providers, settings_check
 from agentforge.app.providers.registry import RunProviders
 from agentforge.app.recording import Recording, Replay, is_cassette_file
-from agentforge.app.results import OpenRequest, RunRow
 from agentforge.app.runs import controls
-from agentforge.app.runs.answers import Response, open_requests, respond
+from agentforge.app.runs.answers import OpenRequest, Response, open_requests, respond
 from agentforge.app.runs.context import STOP_GRACE, EngineOptions, RunContext
-from agentforge.app.runs.lookup import Tail
+from agentforge.app.runs.lookup import RunRow
 from agentforge.app.runs.recompile import recompiled
 from agentforge.app.runs.removal import OutdatedRuns, outdated_runs, remove_run
 from agentforge.app.runs.replay import CourseComparison, compare_course, compiled_for_replay
 from agentforge.app.runs.resume import recover_run, resume_run, validate_resume
 from agentforge.app.runs.runner import readiness_of
 from agentforge.app.runs.start import run_settings, start_run, validate_start
+from agentforge.app.runs.updates import Tail
 from agentforge.app.runs.work import RunWork
 from agentforge.definition.compiler import Compiled, PipelineSource, compile_pipeline, compile_stage
 from agentforge.definition.settings_check import SettingsCheck

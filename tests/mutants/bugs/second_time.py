@@ -305,7 +305,7 @@ BUGS = (
         ("tests/sdk/test_recompiling.py",),
     ),
     Bug(
-        "agentforge.app.runs.lookup",
+        "agentforge.app.runs.updates",
         "a run that was resumed is over because it had stopped before",
         "Tail._read",
         "isinstance(event.fact, RunStop)",

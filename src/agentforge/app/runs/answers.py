@@ -9,7 +9,6 @@ from typing import NoReturn
 from msgspec import Struct
 
 from agentforge.app.redaction import references_of_answers
-from agentforge.app.results import OpenRequest
 from agentforge.app.runs.context import RunContext
 from agentforge.app.runs.lookup import Runs, is_answered
 from agentforge.app.runs.resume import reopen_to_work
@@ -43,9 +42,24 @@ from agentforge.runtime.answers import (
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.state_folder import HeadKeeper
 from agentforge.runtime.view_files import StateWriter
-from agentforge.views.results import RunResult
+from agentforge.views.results import RunResult, ShownStatus
 
 RELEASE_SECONDS = 10.0
+
+
+class OpenRequest(Struct, frozen=True):
+    """A request of a run that is not answered yet."""
+
+    session: str
+    status: ShownStatus
+    """Of the run."""
+    request: Request
+    stage: str
+    """The stage or block that asked; empty if the whole run did."""
+    branch: str | None = None
+    """The provider whose branch asked, inside a parallel block."""
+    is_own: bool = True
+    """Whether the run was started here; others are answered only after they are trusted."""
 
 
 class Response(Struct, frozen=True):

@@ -5,7 +5,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
 
-from agentforge.app.runs.lookup import Runs, Tail
+from agentforge.app.runs.lookup import Runs
+from agentforge.app.runs.updates import Tail
 from agentforge.model.event import Event
 from agentforge.ports.event_log import Head
 

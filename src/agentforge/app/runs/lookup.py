@@ -5,10 +5,12 @@ import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from typing import Literal
+
+from msgspec import Struct
 
 from agentforge.adapters.log.jsonl_log import LogReport, verify
 from agentforge.app.recording import Recording, is_cassette_file, read_recording
-from agentforge.app.results import RunRow
 from agentforge.app.runs.lock_folder import locked_sessions, read_lock, reason_of, stopped_sessions
 from agentforge.app.runs.snapshot import read_model, read_snapshot, refuse_damage
 from agentforge.app.wiring import log_of
@@ -16,25 +18,44 @@ from agentforge.legacy.shell_run import is_driven_by_shell_engine, is_shell_run,
 from agentforge.model.errors import (
     AgentForgeError,
     InvalidRequest,
-    LogConflict,
     LogCorrupt,
     UnknownRun,
 )
 from agentforge.model.event import Event
-from agentforge.model.facts.run import RunStop
 from agentforge.model.failure import StopReason
 from agentforge.model.layout import RunLayout, runs_dir
 from agentforge.model.names import name_problem, session_argument, session_name
 from agentforge.model.plan import Plan
+from agentforge.model.request import Request
 from agentforge.model.state import RunState
 from agentforge.model.status import RunStatus
-from agentforge.ports.event_log import EventLog, Head, LogReader
+from agentforge.ports.event_log import EventLog
 from agentforge.system import files
 from agentforge.views.results import RunInfo, ShownStatus
 from agentforge.views.stage_progress import current_step
-from agentforge.views.status import running_check, waiting
+from agentforge.views.status import RunningCheck, WaitStatus, running_check, waiting
 
-__all__ = ["LogReport", "Runs", "Tail", "shown_status"]
+
+class RunRow(Struct, frozen=True):
+    """A run in a list."""
+
+    session: str
+    status: ShownStatus | Literal["unknown"]
+    """`unknown`: this version can't read its log."""
+    updated_at: datetime
+    stage: str
+    iterations: int
+    pipeline: str
+    archived_from: str | None = None
+    """The name of this run before it was archived, or None."""
+    requests: tuple[Request, ...] = ()
+    """The open ones."""
+    waiting: tuple[WaitStatus, ...] = ()
+    """The stages of a running run that wait for a retry or for a limit to reset."""
+    check: RunningCheck | None = None
+    """The check that a running run is running."""
+    answered: bool = False
+    """Whether the run waits although a request was answered, or its time is over: `recover` continues it."""
 
 
 def existing_project(folder: str | os.PathLike[str]) -> str:
@@ -327,38 +348,3 @@ def shown_status(state: RunState, *, held: bool) -> ShownStatus:
     if state.status is RunStatus.RUNNING and not held:
         return "interrupted"
     return state.status.value
-
-
-class Tail:
-    def __init__(self, runs: Runs, session: str, after: Head | None = None) -> None:
-        self._log = runs.log(session)
-        self._head = after
-        self._stopped = False
-
-    def news(self) -> Iterator[Event]:
-        """Events since the last call."""
-        reader = self._log.reader()
-        try:
-            yield from self._read(reader)
-        except LogConflict:
-            if not self._log.exists():
-                return  # Its engine restores a log that was removed.
-            # The run was archived and started over under the same name: this is another log.
-            self._head = None
-            yield from self._read(reader)
-
-    def _read(self, reader: LogReader) -> Iterator[Event]:
-        for event in reader.events(after=self._head):
-            self._stopped = isinstance(event.fact, RunStop)
-            yield event
-        self._head = reader.head
-
-    @property
-    def is_driven(self) -> bool:
-        """Whether an engine drives the run now."""
-        return self._log.is_held()
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the run has stopped and no engine continues it."""
-        return self._stopped and not self.is_driven

@@ -10,9 +10,9 @@ from datetime import datetime
 from msgspec import Struct
 
 from agentforge.adapters.host.git_references import drop_references
-from agentforge.app.results import RunRow
 from agentforge.app.runs.context import RunContext
 from agentforge.app.runs.lock_folder import drop_reason, read_lock, reason_of, remove_lock
+from agentforge.app.runs.lookup import RunRow
 from agentforge.app.wiring import log_of
 from agentforge.model.errors import AgentForgeError, LogCorrupt, RunActive, StorageFailed, UnknownRun
 from agentforge.model.layout import RunLayout, runs_dir

@@ -10,7 +10,7 @@ from typing import Literal
 from msgspec.structs import replace
 
 from agentforge.adapters.beads import Beads
-from agentforge.app.hook_probes import hook_warnings
+from agentforge.app.hook_needs import hook_warnings
 from agentforge.app.notifications import notifier_of
 from agentforge.app.providers.readiness import Readiness, examine, examine_mock, examine_replay
 from agentforge.app.providers.registry import RunProviders

@@ -7,11 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from agentforge.adapters.cli_agents.program import find_program
-from agentforge.app.results import Probe
-from agentforge.app.wiring import known_providers, sources_of
-from agentforge.definition.compiler import compile_pipeline
-from agentforge.definition.resolve import available_pipelines
-from agentforge.model.errors import AgentForgeError
 from agentforge.model.hook import Notification
 from agentforge.model.plan import Plan
 from agentforge.system import files
@@ -46,23 +41,6 @@ def hook_warnings(plan: Plan, environ: Mapping[str, str], project: str) -> tuple
     """What is missing, and will fail when it is the hook's turn."""
     needs = hook_needs(plan, environ, project)
     return tuple(f"{need.owner}: {need.found}" for need in needs if need.fix)
-
-
-def hook_probes(project: str, environ: Mapping[str, str]) -> list[Probe]:
-    """For the hooks and notifications of each pipeline in the project folder that compiles."""
-    sources, known = sources_of(project, environ), known_providers(project, environ)
-    found = []
-    for pipeline in available_pipelines(sources):
-        if pipeline.path.startswith(("/", "../")):
-            continue
-        try:
-            plan = compile_pipeline(sources, pipeline.name, "doctor", known_providers=known).plan
-        except AgentForgeError:
-            continue  # `lint` reports why.
-        for need in hook_needs(plan, environ, project):
-            text = f"{need.owner}: {need.found}"
-            found.append(Probe("hooks", pipeline.name, "warning" if need.fix else "ok", text, need.fix))
-    return found
 
 
 def hook_needs(plan: Plan, environ: Mapping[str, str], project: str) -> Iterator[HookNeed]:

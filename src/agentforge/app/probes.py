@@ -1,19 +1,21 @@
-"""Checks the values of the environment variables that are set, as those who read them would."""
+"""What `doctor` finds, and its probes of the environment variables that are set: their values are checked as
+those who read them would."""
 
 import os
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import partial
+from typing import Literal, get_args
 
 import msgspec
+from msgspec import Struct
 
 from agentforge.adapters.log.jsonl_log import BUFFER_VARIABLE, FLUSH_VARIABLE, buffer_settings
 from agentforge.adapters.providers.cli import parse_seconds
 from agentforge.adapters.providers.mock import mock_delay
-from agentforge.app.hook_probes import notification_needs
+from agentforge.app.hook_needs import notification_needs
 from agentforge.app.notifications import VARIABLE as NOTIFY
 from agentforge.app.notifications import user_notifications
-from agentforge.app.results import Probe, ProbeLevel
 from agentforge.app.wiring import known_providers, sources_of
 from agentforge.definition.precedence import canonical, gather
 from agentforge.definition.read.provider_settings import settings_from_environment
@@ -24,6 +26,33 @@ from agentforge.model.plan import Overrides
 from agentforge.model.plan_limits import MAX_PORT, is_address, wrong_port
 from agentforge.model.secrets import is_secret_name
 from agentforge.model.variables import VARIABLES, Variable
+
+ProbeLevel = Literal["ok", "note", "warning", "broken"]
+Group = Literal[
+    "machine",
+    "project",
+    "tools",
+    "agents",
+    "environment",
+    "models",
+    "sandboxes",
+    "providers",
+    "hooks",
+    "settings",
+]
+"""In the order in which they are shown."""
+GROUPS = get_args(Group)
+
+
+class Probe(Struct, frozen=True):
+    """One finding about this machine, project or environment, with the exact fix."""
+
+    group: Group
+    name: str
+    level: ProbeLevel
+    found: str
+    fix: str = ""
+
 
 MAX_SHOWN = 80
 QUIET = frozenset({"TERM", "XDG_STATE_HOME", "XDG_CONFIG_HOME"})
