@@ -7,10 +7,10 @@ import inspect
 import logging
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
@@ -79,19 +79,11 @@ def find_offers(project: str, environ: Mapping[str, str]) -> dict[str, Offer]:
     """By name. Providers of the project override those of packages, and both override built-in ones."""
     here = f"agentforge {__version__}"
     found = {name: Offer(name, "built in", here, partial(make, environ)) for name, make in BUILTIN.items()}
-    for name, offered in offered_providers().items():
-        load = partial(offered.load, environ)
-        found[name] = Offer(name, "entry point", offered.place, load, shadows=name in BUILTIN)
+    found |= {offer.name: offer for offer in _offers_of_packages(environ)}
     for name, file in find_described(project).items():
-        described: Callable[[], Provider] = partial(described_provider, project, name, file, environ)
-        if name in BUILTIN and not is_trusted(project, environ):
-            described = partial(_raise, untrusted(name, file))
+        described = partial(_trusted_provider, project, name, file, environ)
         found[name] = Offer(name, "project", file, described, shadows=name in BUILTIN)
     return found
-
-
-def _raise(error: ProviderUnusable) -> NoReturn:
-    raise error
 
 
 def refuse_untrusted(names: Iterable[str], project: str, environ: Mapping[str, str]) -> None:
@@ -126,34 +118,43 @@ def find_described(project: str) -> dict[str, str]:
     return {name: os.path.join(PROVIDERS, file) for name, file in named if _NAME.fullmatch(name)}
 
 
+def _trusted_provider(project: str, name: str, file: str, environ: Mapping[str, str]) -> Provider:
+    if name in BUILTIN and not is_trusted(project, environ):
+        raise untrusted(name, file)
+    return described_provider(project, name, file, environ)
+
+
 def described_provider(project: str, name: str, file: str, environ: Mapping[str, str]) -> Provider:
     """Create a described provider. Raises InvalidSettings with the position of the first error."""
     report = Report()
-    source = _source(project, file, report)
-    if source is None:
-        raise _invalid(report, file)
-    return provider_from(source, name, environ)
+    return _created(read_description(project, name, file, report), report, file, environ)
 
 
 def provider_from(source: SourceText, name: str, environ: Mapping[str, str]) -> CliAgent:
     """Create the provider that a text describes. Raises InvalidSettings with the position of the first
     error."""
     report = Report()
-    cli = _description(source, name, report)
+    return _created(_description(source, name, report), report, source.file, environ)
+
+
+def _created(cli: AgentCli | None, report: Report, file: str, environ: Mapping[str, str]) -> CliAgent:
     if cli is None or report.has_errors:
-        raise _invalid(report, source.file)
+        first = next(found for found in report.diagnostics if found.is_error)
+        raise InvalidSettings(f"{first.place.text}: {first.message}", hint=first.hint or f"correct {file}")
     return CliAgent(cli, environ)
-
-
-def _invalid(report: Report, file: str) -> InvalidSettings:
-    first = next(found for found in report.diagnostics if found.is_error)
-    return InvalidSettings(f"{first.place.text}: {first.message}", hint=first.hint or f"correct {file}")
 
 
 def read_description(project: str, name: str, file: str, report: Report) -> AgentCli | None:
     """The description, or None; errors are added to the report."""
-    source = _source(project, file, report)
-    return _description(source, name, report) if source else None
+    try:
+        content = read_project_file(project, file, MAX_SOURCE_BYTES)
+        problem = "it is missing"
+    except StorageFailed as error:
+        content, problem = None, error.message
+    if content is None:
+        report.error("unreadable", SourcePlace(file, 1, 1), f"cannot read the file: {problem}")
+        return None
+    return _description(SourceText(file, content.decode("utf-8", "surrogateescape")), name, report)
 
 
 def _description(source: SourceText, name: str, report: Report) -> AgentCli | None:
@@ -162,9 +163,14 @@ def _description(source: SourceText, name: str, report: Report) -> AgentCli | No
         return None
     entries = {entry.key.text: entry for entry in keyed.entries}
     given = _values(entries, name, report)
-    base = _base(entries.pop(LIKE, None), report)
+    like = entries.pop(LIKE, None)
+    named = as_text(like.value, f"`{LIKE}`", report) if like else None
+    if named and named.value not in BASES:
+        hint = choice(named.value, "described CLIs", sorted(BASES))
+        report.error("bad-value", named.at, f"`{LIKE}`: unknown CLI {named.value!r}", hint)
     if report.has_errors:
         return None
+    base = BASES[named.value] if named else None
     if base:
         given.setdefault("program", base.program_name)
     cli = msgspec.structs.replace(base or AgentCli(name=name), **{**given, "name": name})
@@ -172,18 +178,6 @@ def _description(source: SourceText, name: str, report: Report) -> AgentCli | No
         at = entries[problem.key].key.at if problem.key in entries else keyed.at
         report.error("bad-value", at, problem.message, problem.hint)
     return cli
-
-
-def _source(project: str, file: str, report: Report) -> SourceText | None:
-    try:
-        content = read_project_file(project, file, MAX_SOURCE_BYTES)
-    except StorageFailed as error:
-        report.error("unreadable", SourcePlace(file, 1, 1), f"cannot read the file: {error.message}")
-        return None
-    if content is None:
-        report.error("unreadable", SourcePlace(file, 1, 1), "cannot read the file: it is missing")
-        return None
-    return SourceText(file, content.decode("utf-8", "surrogateescape"))
 
 
 def _values(entries: Mapping[str, Entry], name: str, report: Report) -> dict[str, Any]:
@@ -227,92 +221,68 @@ def _place(tree: Tree, path: str) -> SourcePlace:
     return tree.at
 
 
-def _base(like: Entry | None, report: Report) -> AgentCli | None:
-    if like is None:
-        return None
-    named = as_text(like.value, f"`{LIKE}`", report)
-    if named and named.value not in BASES:
-        hint = choice(named.value, "described CLIs", sorted(BASES))
-        report.error("bad-value", named.at, f"`{LIKE}`: unknown CLI {named.value!r}", hint)
-    return BASES.get(named.value) if named else None
-
-
 # -- packages
 
 
-class Offered(Struct, frozen=True):
-    """A provider of installed packages: found by their metadata, loaded only when it is used."""
-
-    name: str
-    entries: tuple[EntryPoint, ...]
-    """More than one only if several packages use the name."""
-
-    @property
-    def place(self) -> str:
-        return " and ".join(dict.fromkeys(_distribution(entry) for entry in self.entries))
-
-    def load(self, environ: Mapping[str, str]) -> Provider:
-        """Raises ProviderUnusable with the package and the cause for any error in its code."""
-        if len(self.entries) > 1:
-            raise ProviderUnusable(
-                f"provider {self.name!r} is offered by several packages: {self.place}",
-                hint="uninstall all but one of them",
-            )
-        entry = self.entries[0]
-        try:
-            return _made(entry, environ)
-        except AgentForgeError as error:
-            raise _unusable(entry, error.message, error.hint) from error
-        except (Exception, SystemExit) as error:
-            raise _unusable(entry, f"{type(error).__name__}: {error}") from error
-
-
-def offered_providers() -> dict[str, Offered]:
-    """By name; the packages themselves are not imported."""
+def _offers_of_packages(environ: Mapping[str, str]) -> Iterator[Offer]:
+    """Found by the metadata of the packages, which are imported only when their provider is used."""
     found: dict[str, dict[tuple[str, str], EntryPoint]] = {}
     for entry in entry_points(group=GROUP):
         # A package may be on the path twice.
-        found.setdefault(entry.name, {}).setdefault((_project(entry), entry.value), entry)
-    return {name: Offered(name, tuple(entries.values())) for name, entries in found.items()}
+        package = entry.dist.name if entry.dist else ""
+        found.setdefault(entry.name, {}).setdefault((package, entry.value), entry)
+    for name, entries in found.items():
+        place = " and ".join(dict.fromkeys(map(_distribution, entries.values())))
+        load = partial(_loaded, tuple(entries.values()), place, environ)
+        yield Offer(name, "entry point", place, load, shadows=name in BUILTIN)
+
+
+def _loaded(entries: Sequence[EntryPoint], place: str, environ: Mapping[str, str]) -> Provider:
+    """Raises ProviderUnusable with the package and the cause for any error in its code."""
+    entry = entries[0]
+    if len(entries) > 1:
+        raise ProviderUnusable(
+            f"provider {entry.name!r} is offered by several packages: {place}",
+            hint="uninstall all but one of them",
+        )
+    try:
+        return _made(entry, environ)
+    except (Exception, SystemExit) as error:
+        cause, hint = f"{type(error).__name__}: {error}", ""
+        if isinstance(error, AgentForgeError):
+            cause, hint = error.message, error.hint
+        package = entry.dist.name if entry.dist else "the package"
+        raise ProviderUnusable(
+            f"provider {entry.name!r} of {place} can't be loaded: {cause}",
+            hint=hint or f"repair or uninstall {package} (entry point `{entry.value}`)",
+        ) from error
 
 
 def _made(entry: EntryPoint, environ: Mapping[str, str]) -> Provider:
     make = entry.load()
     if not callable(make):
         raise ProviderUnusable(f"`{entry.value}` must be a class or a function that returns a provider")
-    provider = make(environ=dict(environ)) if _takes_environ(make) else make()
+    try:
+        takes_environ = "environ" in inspect.signature(make).parameters
+    except (TypeError, ValueError):
+        takes_environ = False  # A builtin without a signature.
+    provider: Provider = make(environ=dict(environ)) if takes_environ else make()
     missing = [member for member in ("name", *METHODS) if not hasattr(provider, member)]
     if missing:
         lacking = ", ".join(f"`{member}`" for member in missing)
         raise ProviderUnusable(f"`{entry.value}` doesn't return a provider: it has no {lacking}")
-    made: Provider = provider
-    return made
-
-
-def _takes_environ(make: Callable[..., Any]) -> bool:
-    try:
-        return "environ" in inspect.signature(make).parameters
-    except (TypeError, ValueError):
-        # A builtin without a signature.
-        return False
-
-
-def _project(entry: EntryPoint) -> str:
-    return entry.dist.name if entry.dist else ""
+    return provider
 
 
 def _distribution(entry: EntryPoint) -> str:
     return f"{entry.dist.name} {entry.dist.version}" if entry.dist else "an unnamed package"
 
 
-def _unusable(entry: EntryPoint, cause: str, hint: str = "") -> ProviderUnusable:
-    return ProviderUnusable(
-        f"provider {entry.name!r} of {_distribution(entry)} can't be loaded: {cause}",
-        hint=hint or f"repair or uninstall {_project(entry) or 'the package'} (entry point `{entry.value}`)",
-    )
-
-
 # -- trust
+
+# A repository may bring a description of `claude` that runs something else. A provider with a name of its
+# own is used by the pipelines that name it, but built-in names also stand in pipelines that the user wrote.
+# So the consent is kept outside of the project.
 
 TRUST_VARIABLE = "AGENTFORGE_TRUST_PROJECT"
 TRUST_FILE = os.path.join("agentforge", "trusted-projects")

@@ -95,7 +95,11 @@ async def examine(
     invalid, doubts = _validate_settings(plan, stages, registry, broken)
     unusable_sandboxes = await _unusable_sandboxes(stages, sandboxes)
     problems = [
-        *_unusable_chains(stages, broken),
+        *(
+            (stage.provider.type, broken[stage.provider.type])
+            for stage in stages
+            if all(choice.type in broken for choice in stage.chain)
+        ),
         *invalid,
         *(("", error) for error in unusable_sandboxes),
         *_unconfined(plan, stages, registry, sandboxed=sandboxed),
@@ -150,14 +154,6 @@ def _stages(plan: Plan) -> list[StageNode]:
     return list({id(stage): stage for step in plan.steps for stage in step.stages}.values())
 
 
-def _unusable_chains(
-    stages: Iterable[StageNode], broken: Mapping[str, AgentForgeError]
-) -> Iterator[ProviderProblem]:
-    for stage in stages:
-        if all(choice.type in broken for choice in stage.chain):
-            yield stage.provider.type, broken[stage.provider.type]
-
-
 def _validate_settings(
     plan: Plan, stages: Iterable[StageNode], registry: RunProviders, broken: Mapping[str, AgentForgeError]
 ) -> tuple[list[ProviderProblem], list[ProviderWarning]]:
@@ -208,68 +204,65 @@ async def _unusable_sandboxes(
 def _unconfined(
     plan: Plan, stages: Iterable[StageNode], registry: RunProviders, *, sandboxed: bool
 ) -> Iterator[ProviderProblem]:
-    # Also of providers that failed to initialize: another run may initialize them while this one is running.
+    """Providers that can't run in the stage's sandbox, or must not run without one."""
     for stage in stages:
+        confined = _is_confined(stage)
         for choice in stage.chain:
-            if (provider := registry.known(choice.type)) is not None:
-                for problem in _confinement_problems(stage, provider, sandboxed=sandboxed):
-                    yield choice.type, problem
-        judge = registry.known(plan.judge_of(stage).type) if isinstance(stage.termination, Judgment) else None
-        if judge is not None and not sandboxed:
-            yield from ((plan.judge_of(stage).type, problem) for problem in _judge_problems(stage, judge))
-
-
-def _confinement_problems(
-    stage: StageNode, provider: Provider, *, sandboxed: bool
-) -> Iterator[AgentForgeError]:
-    if _is_confined(stage) and not is_program(provider):
-        yield ProviderUnusable(
-            f"stage {stage.id!r} requires a sandbox, but provider {provider.name!r} runs inside the engine, "
-            "which cannot be sandboxed",
-            hint="remove `sandbox` from the stage, or choose a provider that runs a program",
-        )
-    if provider.capabilities().requires_sandbox and not _is_confined(stage) and not sandboxed:
-        yield ProviderUnusable(
-            f"provider {provider.name!r} must run in a sandbox, and stage {stage.id!r} has none",
-            hint="add `sandbox: bwrap` to the stage, or use Engine(sandboxed=True) if the whole process is "
-            "isolated",
-        )
+            # Also if it failed to initialize: another run may initialize it while this one is running.
+            provider = registry.known(choice.type)
+            if provider is None:
+                continue
+            if confined and not is_program(provider):
+                problem = ProviderUnusable(
+                    f"stage {stage.id!r} requires a sandbox, but provider {provider.name!r} runs inside the "
+                    "engine, which cannot be sandboxed",
+                    hint="remove `sandbox` from the stage, or choose a provider that runs a program",
+                )
+                yield choice.type, problem
+            if provider.capabilities().requires_sandbox and not confined and not sandboxed:
+                problem = ProviderUnusable(
+                    f"provider {provider.name!r} must run in a sandbox, and stage {stage.id!r} has none",
+                    hint="add `sandbox: bwrap` to the stage, or use Engine(sandboxed=True) if the whole "
+                    "process is isolated",
+                )
+                yield choice.type, problem
+        # The judge runs in the sandbox of the stage that it judges.
+        if confined or sandboxed or not isinstance(stage.termination, Judgment):
+            continue
+        choice = plan.judge_of(stage)
+        judge = registry.known(choice.type)
+        if judge is not None and judge.capabilities().requires_sandbox:
+            problem = ProviderUnusable(
+                f"provider {judge.name!r} must run in a sandbox, and stage {stage.id!r}, which it judges, "
+                "has none",
+                hint="add `sandbox: bwrap` to the stage, or choose another judge with JUDGE_PROVIDER",
+            )
+            yield choice.type, problem
 
 
 def _nested_sandboxes(
     stages: Iterable[StageNode], registry: RunProviders, sandboxes: Mapping[str, Sandbox]
 ) -> Iterator[ProviderProblem]:
-    for stage in stages:
-        for choice in stage.chain:
-            if (provider := registry.known(choice.type)) is not None:
-                for problem in _nesting_problems(stage, provider, choice, sandboxes):
-                    yield choice.type, problem
-
-
-def _nesting_problems(
-    stage: StageNode, provider: Provider, choice: ProviderChoice, sandboxes: Mapping[str, Sandbox]
-) -> Iterator[AgentForgeError]:
     """A sandbox of the agent's own that can't be built fails each of its commands."""
-    if stage.sandbox is None or not _is_confined(stage) or not isinstance(provider, BuildsSandbox):
-        return
-    problem = sandboxes[stage.sandbox.type].nesting_problem
-    instead = provider.builds_sandbox(choice.config) if problem else ""
-    if instead:
-        yield ProviderUnusable(
-            f"stage {stage.id!r}: with these permissions, {provider.name} creates its own sandbox, which "
-            f"does not work inside {stage.sandbox.type} here: {problem}",
-            hint=f"set {instead}, since {stage.sandbox.type} confines it already; or use `sandbox: none`",
-        )
-
-
-def _judge_problems(stage: StageNode, judge: Provider) -> Iterator[AgentForgeError]:
-    """The judge runs in the sandbox of the stage that it judges."""
-    if judge.capabilities().requires_sandbox and not _is_confined(stage):
-        yield ProviderUnusable(
-            f"provider {judge.name!r} must run in a sandbox, and stage {stage.id!r}, which it judges, "
-            "has none",
-            hint="add `sandbox: bwrap` to the stage, or choose another judge with JUDGE_PROVIDER",
-        )
+    for stage in stages:
+        if stage.sandbox is None or not _is_confined(stage):
+            continue
+        for choice in stage.chain:
+            provider = registry.known(choice.type)
+            if not isinstance(provider, BuildsSandbox):
+                continue
+            problem = sandboxes[stage.sandbox.type].nesting_problem
+            instead = provider.builds_sandbox(choice.config) if problem else ""
+            if instead:
+                yield (
+                    choice.type,
+                    ProviderUnusable(
+                        f"stage {stage.id!r}: with these permissions, {provider.name} creates its own "
+                        f"sandbox, which does not work inside {stage.sandbox.type} here: {problem}",
+                        hint=f"set {instead}, since {stage.sandbox.type} confines it already; or use "
+                        "`sandbox: none`",
+                    ),
+                )
 
 
 def _unreadable_queue(stages: Iterable[StageNode], queue: Failure | None) -> Iterator[AgentForgeError]:
@@ -356,7 +349,8 @@ def usable_judges(
         if not isinstance(stage.termination, Judgment) or judge.type not in broken:
             return stage
         why = broken[judge.type]
-        own = _own_judge(stage, registry, broken) if chooses else None
+        usable = (one for one in stage.chain if chooses and one.type not in broken)
+        own = next((one for one in usable if registry[one.type].capabilities().can_judge), None)
         if own is None:
             problems.append((judge.type, _without_judge(stage, judge, why)))
             return stage
@@ -366,13 +360,6 @@ def usable_judges(
         return replace(stage, judge=own)
 
     return plan.with_stages(judged), problems, notes
-
-
-def _own_judge(
-    stage: StageNode, registry: RunProviders, broken: Mapping[str, AgentForgeError]
-) -> ProviderChoice | None:
-    usable = (choice for choice in stage.chain if choice.type not in broken)
-    return next((choice for choice in usable if registry[choice.type].capabilities().can_judge), None)
 
 
 def _without_judge(stage: StageNode, judge: ProviderChoice, why: AgentForgeError) -> ProviderUnusable:

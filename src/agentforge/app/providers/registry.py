@@ -128,8 +128,15 @@ class Registry:
             # Otherwise concurrent runs would initialize the same provider twice.
             for name in requested:
                 self._broken.pop(name, None)
-                if name not in self._ready:
-                    await self._bring_up(name, seconds)
+                if name in self._ready:
+                    continue
+                try:
+                    provider = self._provider(name)
+                    if not self._is_up(provider):
+                        await set_up(name, provider, seconds)
+                    self._admit(name, provider)
+                except AgentForgeError as error:
+                    self._broken[name] = error
         return {name: self._broken[name] for name in requested if name in self._broken}
 
     def hold(self, session: str, names: Iterable[str]) -> None:
@@ -141,7 +148,14 @@ class Registry:
 
     async def close(self) -> None:
         """Shut down all providers, even if the caller is cancelled meanwhile."""
-        closing = asyncio.ensure_future(self._close())
+
+        async def shut_all() -> None:
+            async with self._setting_up:
+                up = {id(provider): (name, provider) for name, provider in self._ready.items()}
+                self._ready.clear()
+                await asyncio.gather(*(shut_down(name, provider) for name, provider in up.values()))
+
+        closing = asyncio.ensure_future(shut_all())
         try:
             await asyncio.shield(closing)
         except asyncio.CancelledError:
@@ -161,15 +175,6 @@ class Registry:
             self._made[name] = _complete(name, self.offer(name).make())
         return self._made[name]
 
-    async def _bring_up(self, name: str, seconds: float) -> None:
-        try:
-            provider = self._provider(name)
-            if not self._is_up(provider):
-                await set_up(name, provider, seconds)
-            self._admit(name, provider)
-        except AgentForgeError as error:
-            self._broken[name] = error
-
     def _is_up(self, provider: Provider) -> bool:
         return any(one is provider for one in self._ready.values())
 
@@ -185,12 +190,6 @@ class Registry:
         self._broken.pop(name, None)
         if provider is not None and not self._is_up(provider):
             await shut_down(name, provider)
-
-    async def _close(self) -> None:
-        async with self._setting_up:
-            up = {id(provider): (name, provider) for name, provider in self._ready.items()}
-            self._ready.clear()
-            await asyncio.gather(*(shut_down(name, provider) for name, provider in up.values()))
 
     def _refuse_in_use(self, name: str, verb: str) -> None:
         users = sorted(session for session, names in self._used_by.items() if name in names)
