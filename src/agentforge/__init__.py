@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from agentforge.app.runs.context import EngineOptions as EngineOptions
     from agentforge.app.runs.lookup import RunRow as RunRow
     from agentforge.app.runs.lookup import Runs as Runs
+    from agentforge.app.runs.recompile import CourseComparison as CourseComparison
     from agentforge.app.runs.removal import OutdatedRuns as OutdatedRuns
-    from agentforge.app.runs.replay import CourseComparison as CourseComparison
     from agentforge.app.runs.updates import Overview as Overview
     from agentforge.app.runs.updates import Tail as Tail
     from agentforge.app.runs.work import RunChange as RunChange
@@ -205,7 +205,7 @@ _HOME = {
     "app.providers.readiness": ("ProviderInfo", "Readiness"),
     "app.recording": ("Recording", "Replay"),
     "app.runs.caller": ("refuse_agent",),
-    "app.runs.replay": ("CourseComparison",),
+    "app.runs.recompile": ("CourseComparison",),
     "app.redaction": ("RedactingFilter",),
     "app.probes": ("Probe",),
     "app.runs.answers": ("OpenRequest",),

@@ -20,9 +20,13 @@ from agentforge.app.runs import controls
 from agentforge.app.runs.answers import OpenRequest, Response, open_requests, respond
 from agentforge.app.runs.context import STOP_GRACE, EngineOptions, RunContext
 from agentforge.app.runs.lookup import RunRow
-from agentforge.app.runs.recompile import recompiled
+from agentforge.app.runs.recompile import (
+    CourseComparison,
+    compare_course,
+    compiled_for_replay,
+    recompiled,
+)
 from agentforge.app.runs.removal import OutdatedRuns, outdated_runs, remove_run
-from agentforge.app.runs.replay import CourseComparison, compare_course, compiled_for_replay
 from agentforge.app.runs.resume import recover_run, resume_run, validate_resume
 from agentforge.app.runs.runner import readiness_of
 from agentforge.app.runs.start import run_settings, start_run, validate_start

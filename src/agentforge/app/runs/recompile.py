@@ -1,11 +1,26 @@
-"""Compiles the current definition of a run, with the overrides that it was started with."""
+"""Compiles the definition of a past run: as it is now, to continue the run or to compare its course,
+or as it was recorded, to replay it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
+from msgspec import Struct
+from msgspec.structs import replace
+
+from agentforge.app.recording import Recording, is_cassette_file
+from agentforge.app.runs.lookup import Runs
 from agentforge.definition.compiler import INLINE, Compiled, PipelineSource
 from agentforge.definition.read.provider_settings import merge_settings
+from agentforge.definition.yaml.parser import SourceText
+from agentforge.engine.legal import refuse_shell_run
 from agentforge.model.errors import InvalidRequest
-from agentforge.model.plan import Overrides, Plan
+from agentforge.model.event import Event
+from agentforge.model.names import session_name
+from agentforge.model.plan import Overrides, Plan, PlanSession
+from agentforge.ports.event_log import Damage
+
+if TYPE_CHECKING:
+    from agentforge.engine.rehearsal.rehearse import Rehearsal
 
 
 def recompiled(
@@ -20,18 +35,13 @@ def recompiled(
     session, effective = plan.session.name, merged(plan.pipeline.overrides, overrides or Overrides())
     if pipeline is None and plan.mode == "loop":
         return compile(stage=plan.only_stage.stage, session=session, overrides=effective)
-    source = source_to_compile(plan) if pipeline is None else pipeline
-    return compile(source, session=session, overrides=effective, passes=passes or plan.passes)
-
-
-def source_to_compile(plan: Plan) -> str:
-    """The path of the run's pipeline, for recompiling it."""
-    if plan.source.path == INLINE:
+    if pipeline is None and plan.source.path == INLINE:
         raise InvalidRequest(
-            f"the pipeline of session {plan.session.name!r} was given as text: no file to recompile",
+            f"the pipeline of session {session!r} was given as text: no file to recompile",
             hint="give a file, resume without recompiling, or start over",
         )
-    return plan.source.path
+    source = plan.source.path if pipeline is None else pipeline
+    return compile(source, session=session, overrides=effective, passes=passes or plan.passes)
 
 
 def merged(before: Overrides, now: Overrides) -> Overrides:
@@ -44,4 +54,92 @@ def merged(before: Overrides, now: Overrides) -> Overrides:
         commands={**before.commands, **now.commands},
         max_iterations=now.max_iterations or before.max_iterations,
         config=merge_settings({} if now.provider else before.config, now.config),
+    )
+
+
+def compiled_for_replay(
+    compile: Callable[..., Compiled],
+    recording: Recording,
+    pipeline: PipelineSource | None,
+    session: str | None,
+) -> Compiled:
+    """The recorded plan, or another pipeline, with a new session name. `compile` is the engine's."""
+    name = session_name(session or f"{recording.name[:56]}-replay")
+    plan, text = recording.cassette.header.plan, recording.cassette.header.pipeline
+    if pipeline is not None:
+        if plan is None:
+            return compile(pipeline, session=name)
+        overrides = plan.pipeline.overrides
+        return _with_functions(compile(pipeline, session=name, overrides=overrides, passes=plan.passes), plan)
+    if plan is None:
+        raise InvalidRequest(
+            f"{recording.path} has no plan: the pipeline that it was recorded with is unknown",
+            hint="give the pipeline with -p FILE",
+        )
+    named = PlanSession(name, plan.session.created_at, plan.session.inputs)
+    return Compiled(replace(plan, session=named), (), SourceText(plan.source.path, text))
+
+
+class CourseComparison(Struct, frozen=True):
+    """A past run compared with the current pipeline."""
+
+    session: str
+    pipeline: str
+    """The file of the pipeline or stage that was rehearsed."""
+    rehearsal: "Rehearsal"
+    damage: tuple[Damage, ...] = ()
+    """Lines of the log that were skipped."""
+
+    @property
+    def is_same(self) -> bool:
+        return self.rehearsal.is_same
+
+
+def compare_course(
+    compile: Callable[..., Compiled], runs: Runs, source: str, pipeline: PipelineSource | None = None
+) -> CourseComparison:
+    """Rehearse a run, given as a session or a cassette, with its current definition or with another pipeline.
+    `compile` is the engine's."""
+    from agentforge.engine.rehearsal.rehearse import rehearse  # Runs don't need it.
+
+    damage: tuple[Damage, ...] = ()
+    if is_cassette_file(source):
+        plan, events = _enacted(runs.recording(source))
+    else:
+        info = runs.info(source, cached=False)
+        refuse_shell_run(info.state)
+        plan, events, damage = info.plan, tuple(runs.events(source)), info.damage
+    compiled = _with_functions(recompiled(compile, plan, pipeline), plan)
+    rehearsal = rehearse(compiled.plan, events)
+    return CourseComparison(plan.session.name, compiled.plan.source.path, rehearsal, damage)
+
+
+def _enacted(recording: Recording) -> tuple[Plan, Sequence[Event]]:
+    """The plan of a cassette, and the events of a run that would have made it."""
+    from agentforge.engine.rehearsal.rehearsed_run import enact
+
+    cassette = recording.cassette
+    header, plan = cassette.header, cassette.header.plan
+    if plan is None:
+        raise InvalidRequest(
+            f"{recording.path} was written by hand: it has no plan to compare with",
+            hint="give a session, or a cassette that `--record` made",
+        )
+    try:
+        events = enact(plan, cassette.exchanges, plateau_test=header.plateau_test, waivers=header.waivers)
+    except ValueError as error:
+        raise InvalidRequest(
+            f"cannot compare {recording.path}: {error}", hint="give the session instead of the cassette"
+        ) from error
+    return plan, events
+
+
+def _with_functions(compiled: Compiled, before: Plan) -> Compiled:
+    """With the hooks of the program that ran it, unless this program has its own: no file names them."""
+    info = compiled.plan.pipeline
+    if compiled.plan.program_hooks:
+        return compiled
+    functions = (hook for hook in before.pipeline.hooks if hook.action == "call")
+    return replace(
+        compiled, plan=replace(compiled.plan, pipeline=replace(info, hooks=(*info.hooks, *functions)))
     )

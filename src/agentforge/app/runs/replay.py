@@ -1,66 +1,30 @@
-"""Recorded runs: recording and replaying them, what a replay does only if the user allows it, and comparing
-their course with that of the current pipeline."""
+"""Recording and replaying runs, and what a replay does only if the user allows it."""
 
 import hashlib
 import os
 import shlex
 from base64 import b64decode
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.adapters.host.project_files import WorkspaceFiles, committed_files
 from agentforge.adapters.providers.replay import ReplayProvider, load_cassette
-from agentforge.app.recording import Recording, Replay, is_cassette_file
+from agentforge.app.recording import Replay
 from agentforge.app.redaction import environment_redactor
 from agentforge.app.runs.lookup import Runs
-from agentforge.app.runs.recompile import recompiled
-from agentforge.definition.compiler import Compiled, PipelineSource
-from agentforge.definition.yaml.parser import SourceText
-from agentforge.engine.legal import refuse_shell_run
-from agentforge.engine.nodes import NodeKeys
-from agentforge.engine.rehearsal.outcomes import Answers
-from agentforge.engine.rehearsal.rehearse import Rehearsal, rehearse
-from agentforge.engine.rehearsal.rehearsed_run import enact, reply_of
 from agentforge.model.cassette import FORMAT, VERSION, Cassette, Header, WriteFile
 from agentforge.model.errors import InvalidRequest
-from agentforge.model.event import Event
 from agentforge.model.facts import SessionStarted
 from agentforge.model.layout import RunLayout
-from agentforge.model.names import session_name
-from agentforge.model.plan import Plan, PlanSession
+from agentforge.model.plan import Plan
 from agentforge.model.state import RunSettings
-from agentforge.ports.event_log import Damage
 from agentforge.ports.provider import Provider
 from agentforge.runtime.driver import PlayedAnswers
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.recorder import HEARD, Recorder
 from agentforge.system import files
 from agentforge.version import __version__
-
-
-def compiled_for_replay(
-    compile: Callable[..., Compiled],
-    recording: Recording,
-    pipeline: PipelineSource | None,
-    session: str | None,
-) -> Compiled:
-    """The recorded plan, or another pipeline, with a new session name. `compile` is the engine's."""
-    name = session_name(session or f"{recording.name[:56]}-replay")
-    plan, text = recording.cassette.header.plan, recording.cassette.header.pipeline
-    if pipeline is not None:
-        if plan is None:
-            return compile(pipeline, session=name)
-        overrides = plan.pipeline.overrides
-        return _with_functions(compile(pipeline, session=name, overrides=overrides, passes=plan.passes), plan)
-    if plan is None:
-        raise InvalidRequest(
-            f"{recording.path} has no plan: the pipeline that it was recorded with is unknown",
-            hint="give the pipeline with -p FILE",
-        )
-    named = PlanSession(name, plan.session.created_at, plan.session.inputs)
-    return Compiled(replace(plan, session=named), (), SourceText(plan.source.path, text))
 
 
 def recorder_of(journal: Journal, layout: RunLayout, runs: Runs) -> Recorder | None:
@@ -109,80 +73,15 @@ def played_answers(journal: Journal, layout: RunLayout) -> PlayedAnswers | None:
     """What a replay answers to its requests, or None for another run."""
     if journal.state.settings.replay is None:
         return None
+    from agentforge.engine.nodes import NodeKeys
+    from agentforge.engine.rehearsal.outcomes import Answers
+    from agentforge.engine.rehearsal.rehearsed_run import reply_of
+
     keys, answers = NodeKeys(journal.plan), Answers()
     for exchange in load_cassette(layout.replayed).exchanges:
         if exchange.answer is not None:
             answers.add_reply(*reply_of(exchange, exchange.answer))
     return lambda request: answers.reply(request, keys.at(request.at))
-
-
-class CourseComparison(Struct, frozen=True):
-    """A past run compared with the current pipeline."""
-
-    session: str
-    pipeline: str
-    """The file of the pipeline or stage that was rehearsed."""
-    rehearsal: Rehearsal
-    damage: tuple[Damage, ...] = ()
-    """Lines of the log that were skipped."""
-
-    @property
-    def is_same(self) -> bool:
-        return self.rehearsal.is_same
-
-
-def compare_course(
-    compile: Callable[..., Compiled], runs: Runs, source: str, pipeline: PipelineSource | None = None
-) -> CourseComparison:
-    """Rehearse a run, given as a session or a cassette, with its current definition or with another pipeline.
-    `compile` is the engine's."""
-    damage: tuple[Damage, ...] = ()
-    if is_cassette_file(source):
-        recording = runs.recording(source)
-        plan, events = _plan_of(recording), _enacted(recording)
-    else:
-        info = runs.info(source, cached=False)
-        refuse_shell_run(info.state)
-        plan, events, damage = info.plan, tuple(runs.events(source)), info.damage
-    compiled = _with_functions(recompiled(compile, plan, pipeline), plan)
-    rehearsal = rehearse(compiled.plan, events)
-    return CourseComparison(plan.session.name, compiled.plan.source.path, rehearsal, damage)
-
-
-def _with_functions(compiled: Compiled, before: Plan) -> Compiled:
-    """With the hooks of the program that ran it, unless this program has its own: no file names them."""
-    info = compiled.plan.pipeline
-    if compiled.plan.program_hooks:
-        return compiled
-    functions = (hook for hook in before.pipeline.hooks if hook.action == "call")
-    return replace(
-        compiled, plan=replace(compiled.plan, pipeline=replace(info, hooks=(*info.hooks, *functions)))
-    )
-
-
-def _plan_of(recording: Recording) -> Plan:
-    plan = recording.cassette.header.plan
-    if plan is None:
-        raise InvalidRequest(
-            f"{recording.path} was written by hand: it has no plan to compare with",
-            hint="give a session, or a cassette that `--record` made",
-        )
-    return plan
-
-
-def _enacted(recording: Recording) -> Sequence[Event]:
-    header = recording.cassette.header
-    try:
-        return enact(
-            _plan_of(recording),
-            recording.cassette.exchanges,
-            plateau_test=header.plateau_test,
-            waivers=header.waivers,
-        )
-    except ValueError as error:
-        raise InvalidRequest(
-            f"cannot compare {recording.path}: {error}", hint="give the session instead of the cassette"
-        ) from error
 
 
 MAX_FILE = 64 * 1024 * 1024
@@ -197,7 +96,13 @@ def refuse_unsafe_replay(replay: Replay, plan: Plan, project: str, environ: Mapp
             f"{path} runs commands: {_shown(commands)}",
             hint="read them, then allow them with --allow-commands (in Python: allow_commands=True)",
         )
-    if not replay.overwrite and (changed := uncommitted(_written(cassette), project, environ)):
+    # The files that a replay changes, each with all contents that the recording gives it. The engine itself
+    # replaces no one's file at an `output_path`.
+    written = {
+        path: {_content(step) for step in steps if isinstance(step, WriteFile)}
+        for path, steps in cassette.file_steps.items()
+    }
+    if not replay.overwrite and (changed := uncommitted(written, project, environ)):
         raise InvalidRequest(
             f"the replay would overwrite work that is not committed: {_shown(changed)}",
             hint="use a clean checkout (`git worktree add`), commit or move the files, or allow it with "
@@ -211,13 +116,6 @@ def _commands(cassette: Cassette, plan: Plan) -> list[str]:
     steps = plan.steps if own is not None and own.source == plan.source else ()
     checks = (check.run for step in steps for stage in step.stages for check in stage.checks)
     return list(dict.fromkeys((*map(shlex.join, cassette.commands), *checks)))
-
-
-def _written(cassette: Cassette) -> dict[str, set[bytes | None]]:
-    """The files that a replay changes, each with all contents that the recording gives it. The engine itself
-    replaces no one's file at an `output_path`."""
-    steps = cassette.file_steps.items()
-    return {path: {_content(step) for step in given if isinstance(step, WriteFile)} for path, given in steps}
 
 
 def uncommitted(
