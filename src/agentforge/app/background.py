@@ -84,7 +84,10 @@ class Background:
             if not self._tmux.is_running(place):
                 if self._is_driven(session) or self._log_mark(session) != before:
                     break
-                raise self._not_started(session)
+                why = reason_of(self._runs.project, session)
+                detail = f": {why.message}" if why else ""
+                hint = why.hint if why else "run it with --foreground to see why"
+                raise AgentForgeError(f"Session {session!r} failed to start{detail}", hint=hint)
             await asyncio.sleep(POLL_SECONDS)
         return BackgroundRun(session, name, self._tmux.is_inside)
 
@@ -96,14 +99,6 @@ class Background:
         now = datetime.now(UTC)
         reason = StopReason(session, now, error.code, redact(str(error)[:MAX_MESSAGE]), redact(error.hint))
         leave_reason(self._runs.project, reason)
-
-    def _not_started(self, session: str) -> AgentForgeError:
-        found = reason_of(self._runs.project, session)
-        if found is None:
-            return AgentForgeError(
-                f"Session {session!r} failed to start", hint="run it with --foreground to see why"
-            )
-        return AgentForgeError(f"Session {session!r} failed to start: {found.message}", hint=found.hint)
 
     def _clean(self, found: TmuxSession, session: str, *, stale: bool) -> TmuxSessionCleaned | None:
         lock = read_lock(self._runs.project, session)

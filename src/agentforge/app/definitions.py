@@ -3,7 +3,7 @@
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
@@ -26,11 +26,13 @@ from agentforge.definition.resolve import (
 from agentforge.definition.root_files import RootFiles, root_files
 from agentforge.definition.settings_check import SettingsCheck
 from agentforge.definition.yaml.parser import relative
-from agentforge.legacy.migration import Migration, examine_migration
 from agentforge.model.diagnostic import Diagnostic, Severity, SourcePlace
 from agentforge.model.errors import InvalidRequest, StorageFailed
 from agentforge.model.plan import Plan
 from agentforge.system import files
+
+if TYPE_CHECKING:
+    from agentforge.legacy.migration import Migration
 
 DefinitionKind = Literal["pipeline", "stage"]
 LintKind = Literal["pipeline", "stage", "provider"]
@@ -139,8 +141,10 @@ class Definitions:
         ours = {name: offer for name, offer in offers.items() if offer.origin != "entry point"}
         return settings_check(Registry(lambda: ours).known)
 
-    def migration(self) -> Migration:
+    def migration(self) -> "Migration":
         """Differences from the shell engine in all definitions and runs of the project."""
+        from agentforge.legacy.migration import examine_migration
+
         environ = dict(self._environ)
         if self._sources.is_dir(os.path.join(self._project, "scripts", "stages")):
             environ.setdefault("AGENT_PIPELINES_ROOT", self._project)

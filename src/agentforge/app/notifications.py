@@ -115,11 +115,13 @@ class NotificationSender:
         self._sandboxes = sandboxes
 
     def send_to(self, receiver: Receiver) -> Send:
-        send = {"desktop": self._show, "command": self._run, "webhook": self._post}[receiver.kind]
-        return lambda notice: send(receiver, notice)
-
-    def _show(self, _: Receiver, notice: Notice) -> None:
-        notify(notice.title, notice.text, self._environ, self._project)
+        match receiver.kind:
+            case "desktop":
+                return lambda notice: notify(notice.title, notice.text, self._environ, self._project)
+            case "command":
+                return lambda notice: self._run(receiver, notice)
+            case _:
+                return lambda notice: self._post(receiver, notice)
 
     # -- commands
 
@@ -152,12 +154,15 @@ class NotificationSender:
     # -- webhooks
 
     def _post(self, receiver: Receiver, notice: Notice) -> None:
+        secret = self._environ.get(receiver.secret, "") if receiver.secret is not None else ""
+        if receiver.secret is not None and not secret:
+            raise RuntimeError(f"{receiver.secret}, which holds the secret, is not set")
         message = WebhookMessage(
             receiver.address if receiver.is_users else self._resolved(receiver.address),
             msgspec.json.encode(notice),
             notice.notification,
             int(time.time()),
-            self._secret(receiver.secret),
+            secret,
         )
         # In a loop of its own: to import httpx and to load certificates takes long.
         match asyncio.run(HttpxWebhooks().post(message, SECONDS)):
@@ -167,14 +172,6 @@ class NotificationSender:
                 raise TimeoutError
             case refused:
                 raise RuntimeError(refused.message)
-
-    def _secret(self, name: str | None) -> str:
-        if name is None:
-            return ""
-        value = self._environ.get(name)
-        if not value:
-            raise RuntimeError(f"{name}, which holds the secret, is not set")
-        return value
 
     def _resolved(self, url: str) -> str:
         """With the values of secrets that the definition had in it."""

@@ -57,6 +57,8 @@ class Probe(Struct, frozen=True):
 MAX_SHOWN = 80
 QUIET = frozenset({"TERM", "XDG_STATE_HOME", "XDG_CONFIG_HOME"})
 """Most desktops set them, and any value will do."""
+OWN_RULES = ("IS_SANDBOX", "MOCK_MODE", "AGENT_PIPELINES_LEGACY", NOTIFY)
+"""Variables that aren't checked as their kind says."""
 CheckedValue = tuple[ProbeLevel, str, str]
 """The level, what was found, and the fix."""
 
@@ -75,27 +77,38 @@ class _Probes:
         self._environ = environ
         self._uid = uid
         self._sources = sources_of(project, environ)
-        self._special: dict[str, Callable[[str], CheckedValue | None]] = {
-            "IS_SANDBOX": self._is_sandbox,
-            "MOCK_MODE": self._mock_mode,
-            "AGENT_PIPELINES_LEGACY": self._legacy,
-            NOTIFY: self._notify,
-        }
 
     def finding(self, variable: Variable) -> CheckedValue:
         value = self._environ[variable.name].strip()
         try:
-            problem = self._problem(variable, value)
+            has_rules = variable.name in READERS or variable.name in OWN_RULES
+            problem = self._of_name(variable.name, value) if has_rules else self._of_kind(variable, value)
         except AgentForgeError as error:
             return "broken", error.message, error.hint
-        return problem or ("ok", _shown(variable.name, value), "")
+        shown = value if len(value) <= MAX_SHOWN else f"{value[: MAX_SHOWN - 1]}…"
+        return problem or ("ok", "set" if is_secret_name(variable.name) else shown, "")
 
-    def _problem(self, variable: Variable, value: str) -> CheckedValue | None:
-        if variable.name in self._special:
-            return self._special[variable.name](value)
-        if variable.name in READERS:
-            READERS[variable.name]({variable.name: value})
-            return None
+    def _of_name(self, name: str, value: str) -> CheckedValue | None:
+        match name:
+            case "IS_SANDBOX":
+                if self._uid == 0 and value != "1" and not self._environ.get("CLAUDE_CODE_BUBBLEWRAP"):
+                    found = f"{value!r}: as root, Claude Code starts only if it is 1"
+                    fix = "set IS_SANDBOX to 1, or unset it: AgentForge then sets it for Claude Code"
+                    return "broken", found, fix
+            case "MOCK_MODE" if value.lower() == "true":
+                return "note", "true: the mock replaces every agent", "unset MOCK_MODE to run real agents"
+            case "MOCK_MODE":
+                return "warning", f"{value!r} has no effect", "set it to true, or unset it"
+            case "AGENT_PIPELINES_LEGACY":
+                found = "set, but has no effect: every run has a log"
+                return "warning", found, "unset AGENT_PIPELINES_LEGACY"
+            case "AGENTFORGE_NOTIFY":
+                return self._notify(value)
+            case _ if name in READERS:
+                READERS[name]({name: value})
+        return None
+
+    def _of_kind(self, variable: Variable, value: str) -> CheckedValue | None:
         match variable.kind:
             case "folder" if not self._sources.is_dir(self._path(value)):
                 fix = f"create the folder, or unset {variable.name}"
@@ -103,7 +116,9 @@ class _Probes:
             case "file" if self._sources.read(self._path(value)) is None:
                 return "broken", f"{value} is not a file", f"create the file, or unset {variable.name}"
             case "provider":
-                return self._provider(value)
+                known = known_providers(self._project, self._environ)
+                if known is not None and canonical(value) not in known:
+                    return "broken", f"no provider named {value!r}", choice(value, "providers", known)
             case "number" if not (value.isascii() and value.isdigit()):
                 found = f"{value!r} is not a whole number; {variable.default} is used"
                 return "warning", found, "set it to a whole number, or unset it"
@@ -118,23 +133,6 @@ class _Probes:
 
     def _path(self, value: str) -> str:
         return os.path.join(self._project, value)
-
-    def _provider(self, value: str) -> CheckedValue | None:
-        known = known_providers(self._project, self._environ)
-        if known is None or canonical(value) in known:
-            return None
-        return "broken", f"no provider named {value!r}", choice(value, "providers", known)
-
-    def _is_sandbox(self, value: str) -> CheckedValue | None:
-        if self._uid != 0 or value == "1" or self._environ.get("CLAUDE_CODE_BUBBLEWRAP"):
-            return None
-        found = f"{value!r}: as root, Claude Code starts only if it is 1"
-        return "broken", found, "set IS_SANDBOX to 1, or unset it: AgentForge then sets it for Claude Code"
-
-    def _mock_mode(self, value: str) -> CheckedValue | None:
-        if value.lower() == "true":
-            return "note", "true: the mock replaces every agent", "unset MOCK_MODE to run real agents"
-        return "warning", f"{value!r} has no effect", "set it to true, or unset it"
 
     def _notify(self, value: str) -> CheckedValue | None:
         """The value is never shown: commands and URLs may contain secrets."""
@@ -151,9 +149,6 @@ class _Probes:
             if not notification.desktop:
                 return "ok", "a URL" if notification.url else "a command", ""
         return None
-
-    def _legacy(self, value: str) -> CheckedValue | None:  # noqa: ARG002 - any value
-        return "warning", "set, but has no effect: every run has a log", "unset AGENT_PIPELINES_LEGACY"
 
 
 def _raise(read: Callable[[Report], object]) -> None:
@@ -181,9 +176,3 @@ def _is_time(value: str) -> bool:
     except msgspec.ValidationError:
         return False
     return True
-
-
-def _shown(name: str, value: str) -> str:
-    if is_secret_name(name):
-        return "set"
-    return value if len(value) <= MAX_SHOWN else f"{value[: MAX_SHOWN - 1]}…"

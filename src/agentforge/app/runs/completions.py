@@ -70,7 +70,12 @@ def add_completion(project: str, completion: Completion) -> bool:
         with suppress(StorageFailed):
             _exclude(project)
         files.remove_drafts(os.path.dirname(path), os.path.basename(path))
-        known = _known(path)
+        try:
+            content = files.read_bytes(path)
+            known = msgspec.json.decode(content, type=list[Any]) if content else []
+        except (UnusableFile, *NOT_JSON):
+            files.move(path, f"{path}.unreadable")
+            known = []
         if entry in known:
             return False
         files.replace(path, files.pretty([*known, entry]))
@@ -87,12 +92,3 @@ def _exclude(project: str) -> None:
     listed = files.read_bytes(path) or b""
     if EXCLUDED not in listed.splitlines():
         files.replace(path, b"\n".join([*listed.splitlines(), EXCLUDED, b""]))
-
-
-def _known(path: str) -> list[Any]:
-    try:
-        content = files.read_bytes(path)
-        return msgspec.json.decode(content, type=list[Any]) if content else []
-    except (UnusableFile, *NOT_JSON):
-        files.move(path, f"{path}.unreadable")
-        return []

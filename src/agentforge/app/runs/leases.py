@@ -257,7 +257,10 @@ class Leases:
         for session in locked_sessions(self._runs.project):
             with suppress(AgentForgeError):
                 lock = self._stale(session)
-                if lock is not None and self._is_ours(session):
+                if lock is None:
+                    continue
+                # The locks of the shell engine are cleaned up, too, but not its runs.
+                if self._trust.is_own(session) or self._runs.is_shell_run(session):
                     await self._remove(session, lock)
                     found.add(session)
         return found
@@ -301,10 +304,6 @@ class Leases:
         if lock.process is not None:
             return None if self._processes.is_alive(lock.process) else lock
         return None if self._processes.identify(lock.pid) else lock
-
-    def _is_ours(self, session: str) -> bool:
-        # The locks of the shell engine are cleaned up, too, but not its runs.
-        return self._trust.is_own(session) or self._runs.is_shell_run(session)
 
     async def _remove(self, session: str, lock: LockFile) -> None:
         log.info("Removing stale lock: %s (PID %d)", session, lock.pid, extra={"session": session})

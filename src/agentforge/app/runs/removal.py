@@ -77,7 +77,12 @@ def _held(context: RunContext, session: str, log: EventLog) -> Iterator[None]:
         try:
             stack.enter_context(log.hold())
         except RunActive:
-            raise _active(context, session) from None
+            lock = read_lock(context.project, session)
+            by = f" (PID {lock.pid})" if lock else ""
+            raise RunActive(
+                f"session {session!r} is running{by}",
+                hint=f"stop it first: agentforge cancel {session_argument(session)}",
+            ) from None
         yield
 
 
@@ -143,12 +148,3 @@ def _refuse_living_program(context: RunContext, session: str) -> None:
             f"a program of session {session!r} is still running, without an engine{named}",
             hint=f"stop it first: {stop}",
         )
-
-
-def _active(context: RunContext, session: str) -> RunActive:
-    lock = read_lock(context.project, session)
-    by = f" (PID {lock.pid})" if lock else ""
-    return RunActive(
-        f"session {session!r} is running{by}",
-        hint=f"stop it first: agentforge cancel {session_argument(session)}",
-    )

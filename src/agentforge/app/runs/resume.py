@@ -21,7 +21,6 @@ from agentforge.definition.pins import pinned_text
 from agentforge.definition.yaml.parser import SourceText
 from agentforge.engine.legal import refuse_restart, refuse_resume
 from agentforge.engine.replan import plan_change
-from agentforge.legacy.import_run import import_run
 from agentforge.model import facts as f
 from agentforge.model.errors import IllegalMove, InvalidRequest, RunActive
 from agentforge.model.layout import RunLayout
@@ -123,7 +122,7 @@ def validate_resume(
     context: RunContext,
     session: str,
     how: ResumeOptions,
-    recompile: Callable[[], Compiled | None] = lambda: None,
+    recompile: Callable[[], Compiled | None],
 ) -> None:
     """Raise the errors of `resume` that can be found without opening the run."""
     context.caller.refuse_decisions(how)
@@ -178,9 +177,18 @@ async def reopen_to_work(
     with context.leases.released_on_error(journal):
         if journal.state.status is RunStatus.RUNNING and session not in freed:
             await context.leases.release_tasks(session)
-        _restore_plan_file(journal, context.runs.layout(session))
-        if not is_recompiled:
-            _warn_if_changed(journal.plan, context.sources)
+        # plan.json is a copy of the plan in the log, which a crash or an agent may have changed.
+        layout, content = context.runs.layout(session), files.pretty(journal.plan)
+        if files.read_usable(layout.plan, len(content)) != content:
+            files.make_dir(layout.root)
+            files.replace(layout.plan, content)
+        for path in [] if is_recompiled else changed_sources(journal.plan, context.sources):
+            log.warning(
+                "%s changed since session %r was compiled: the run keeps its plan; "
+                "use `--recompile` to compile the current file",
+                path,
+                session,
+            )
     return journal
 
 
@@ -189,6 +197,8 @@ def _import_shell_run(context: RunContext, session: str) -> None:
     if not context.runs.is_shell_run(session):
         return
     info = context.runs.info(session)
+    from agentforge.legacy.import_run import import_run
+
     refuse_resume(info.state, info.plan)
     journal = context.leases.open(session)
     try:
@@ -246,17 +256,6 @@ def _as_recovered(resumed: f.SessionResumed) -> f.SessionRecovered:
     )
 
 
-def _warn_if_changed(plan: Plan, sources: Sources) -> None:
-    """Warn about files that changed since the run's plan was compiled."""
-    for path in changed_sources(plan, sources):
-        log.warning(
-            "%s changed since session %r was compiled: the run keeps its plan; "
-            "use `--recompile` to compile the current file",
-            path,
-            plan.session.name,
-        )
-
-
 def changed_sources(plan: Plan, sources: Sources) -> list[str]:
     """Files that changed since the plan was compiled, including those of nested pipelines."""
     prompts = {stage.prompt_path: stage.prompt for step in plan.steps for stage in step.stages}
@@ -308,11 +307,3 @@ def _change_plan(journal: Journal, layout: RunLayout, compiled: Compiled) -> Non
     # Files first: after a crash they are restored from the log when the run is reopened.
     write_definition(layout, replace(compiled, plan=plan))
     journal.record(changed, journal.state.cursor)
-
-
-def _restore_plan_file(journal: Journal, layout: RunLayout) -> None:
-    """Restore plan.json, which is a copy of the plan in the log."""
-    content = files.pretty(journal.plan)
-    if files.read_usable(layout.plan, len(content)) != content:
-        files.make_dir(layout.root)
-        files.replace(layout.plan, content)

@@ -60,15 +60,12 @@ class Overview:
 
     def _entry(self, session: str) -> tuple[object, RunInfo | None]:
         try:
-            mark = self._mark(session)
+            layout = self._runs.layout(session)
+            found = files.about(layout.log)
+            written = (found.st_ino, found.st_size, found.st_mtime_ns) if found else None
+            # What is shown changes with the log, and without it when an answer is given or an engine dies.
+            mark = written, tuple(files.listing(layout.answers)), self._runs.log_file(session).is_held()
             known = self._known.get(session)
             return known if known and known[0] == mark else (mark, self._runs.info(session))
         except AgentForgeError:
             return None, None
-
-    def _mark(self, session: str) -> object:
-        """Changes with the log, with the answers, and with its owner."""
-        layout = self._runs.layout(session)
-        found = files.about(layout.log)
-        written = (found.st_ino, found.st_size, found.st_mtime_ns) if found else None
-        return written, tuple(files.listing(layout.answers)), self._runs.log_file(session).is_held()
