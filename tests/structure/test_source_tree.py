@@ -21,7 +21,6 @@ ONE_EACH = ("cli.commands", "ports", "adapters.providers", "runtime.tasks", "mod
 SMALL = {
     "adapters.cli_agents.pattern_search": "a program of its own",
     "adapters.host.tmux_child": "a program of its own",
-    "app.runs.follower": "the subscriptions of an engine",
     "cli.repaired_runs": "loaded only by commands that look at runs",
 }
 """Small files with one importer that are read on their own, with the reason."""

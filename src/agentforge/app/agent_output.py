@@ -1,6 +1,7 @@
 """Output of agents, read from their output files: it isn't part of the log."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
 from msgspec import Struct
 
@@ -79,18 +80,14 @@ class AgentOutput:
         """A line of its output as text for people; empty if it is not worth showing."""
         provider = attempt.provider
         if provider not in self._formatters:
-            self._formatters[provider] = self._formatter(provider)
+            offer = find_offers(self._project, self._environ).get(provider)
+            # A provider that can't be created here has worked elsewhere: its output is shown as it is.
+            made = None
+            with suppress(AgentForgeError):
+                made = offer.make() if offer else None
+            self._formatters[provider] = made if isinstance(made, ShowsProgress) else None
         formatter = self._formatters[provider]
         return formatter.progress(line) if formatter else line.rstrip()
-
-    def _formatter(self, provider: str) -> ShowsProgress | None:
-        """The provider if it formats its output for people, or None if the output is shown as it is."""
-        offer = find_offers(self._project, self._environ).get(provider)
-        try:
-            made = offer.make() if offer else None
-        except AgentForgeError:
-            return None
-        return made if isinstance(made, ShowsProgress) else None
 
 
 class OutputTail:

@@ -76,16 +76,15 @@ def doctor(project: str | os.PathLike[str] = ".", environ: Mapping[str, str] | N
 def _machine() -> list[Probe]:
     # An interpreter that is too old fails before this.
     python = Probe("machine", "python", "ok", f"{platform.python_version()} ({sys.executable})")
-    return [python, _platform(sys.platform, f"{platform.system()} {platform.release()}")]
-
-
-def _platform(name: str, system: str) -> Probe:
-    if name.startswith("linux"):
-        return Probe("machine", "platform", "ok", f"{system}: full guarantees")
-    if name == "darwin":
+    system = f"{platform.system()} {platform.release()}"
+    # Only on Linux do detached processes of an agent become children of its supervisor.
+    found = Probe("machine", "platform", "broken", system, "use Linux, macOS, or WSL on Windows")
+    if sys.platform.startswith("linux"):
+        found = Probe("machine", "platform", "ok", f"{system}: full guarantees")
+    elif sys.platform == "darwin":
         weaker = f"{system}: weaker guarantees: processes that an agent detaches may outlive it"
-        return Probe("machine", "platform", "warning", weaker, "use Linux if that matters")
-    return Probe("machine", "platform", "broken", system, "use Linux, macOS, or WSL on Windows")
+        found = Probe("machine", "platform", "warning", weaker, "use Linux if that matters")
+    return [python, found]
 
 
 def _project(project: str) -> list[Probe]:
@@ -176,18 +175,17 @@ def _passed_variables(environ: Mapping[str, str]) -> list[Probe]:
                 command = provider.command(ExecuteRequest("", "", config, "/", {}, "/", "/"))
             except AgentForgeError:
                 continue
-            text = _listed(set(command.env) & set(environ), environ)
+            # Secrets come first because they matter most.
+            passed = command.env.keys() & environ.keys()
+            ordered = sorted(passed, key=lambda each: (not is_secret_name(each), each))
+            named = [f"{each} (secret)" if is_secret_name(each) else each for each in ordered[:MAX_VARIABLES]]
+            more = f", and {len(passed) - MAX_VARIABLES} more" if len(passed) > MAX_VARIABLES else ""
+            amount = f"{len(passed)} of your variables"
+            if len(passed) == len(environ):
+                amount = "your whole environment"
+            text = f"gets {amount}: {', '.join(named)}{more}"
             found.append(Probe("environment", name, "ok", text))
     return found
-
-
-def _listed(names: set[str], environ: Mapping[str, str]) -> str:
-    """Secrets come first because they matter most."""
-    ordered = sorted(names, key=lambda name: (not is_secret_name(name), name))
-    shown = [f"{name} (secret)" if is_secret_name(name) else name for name in ordered[:MAX_VARIABLES]]
-    more = f", and {len(ordered) - MAX_VARIABLES} more" if len(ordered) > MAX_VARIABLES else ""
-    amount = "your whole environment" if len(names) == len(environ) else f"{len(names)} of your variables"
-    return f"gets {amount}: {', '.join(shown)}{more}"
 
 
 def provider_probes(project: str, environ: Mapping[str, str]) -> list[Probe]:

@@ -28,8 +28,7 @@ from agentforge.ports.provider import Command, ExecuteRequest
 from agentforge.ports.sandbox import Confinement, Sandbox
 from agentforge.ports.webhook import WebhookAnswer, WebhookMessage, WebhookTimedOut
 from agentforge.runtime.confinement import is_confined
-from agentforge.runtime.journal import Journal
-from agentforge.runtime.notifier import SECONDS, Channel, Notifier, Sender
+from agentforge.runtime.notifier import SECONDS, Channel
 from agentforge.system.linux import leave_session_keyring
 from agentforge.system.programs import NoExit, Program, run
 from agentforge.system.tools import tool_environment
@@ -51,19 +50,6 @@ class Receiver(Struct, frozen=True):
     in_project: bool = False
     is_users: bool = False
     """Whether it is the user's own, for all runs, and not that of a file."""
-
-
-def notifier_of(
-    journal: Journal,
-    project: str,
-    environ: Mapping[str, str],
-    sandboxes: Mapping[str, Sandbox],
-    sender: Sender,
-) -> Notifier:
-    """A replay sends none."""
-    is_replay = journal.state.settings.replay is not None
-    notified = () if is_replay else channels(journal.plan, environ, project, sandboxes)
-    return Notifier(journal, notified, sender)
 
 
 def channels(

@@ -143,9 +143,12 @@ def examine_project(
     root = os.path.realpath(project)
     environ = os.environ if environ is None else environ
     try:
-        ignores = _missing(_gitignore(root))
+        lines = _gitignore(root).decode("utf-8", "replace").splitlines()
     except StorageFailed as error:
         raise _refused(error) from error
+    # `/runs/` and `runs` ignore the same folder: a line of the user is not repeated in our words.
+    there = {_plain(line) for line in lines}
+    ignores = tuple(line for line in IGNORED if _plain(line) not in there)
     language = find_language(root)
     return ProjectSurvey(language.name, language.test, tuple(agent_logins(root, environ)), ignores)
 
@@ -163,7 +166,11 @@ def init_project(
     survey = examine_project(root, environ)
     agent = agent or next(iter(survey.usable), next(iter(BASES)))
     test = survey.test if test is None else test.strip()
-    _refuse(agent, test)
+    if agent not in BASES:
+        raise InvalidRequest(f"no agent named {agent!r}", hint=f"use one of {', '.join(BASES)}")
+    # The command becomes part of a YAML file and of a prompt.
+    if control_character(test) or len(test) > MAX_TEST:
+        raise InvalidRequest("the test command must be one short line", hint="put a longer one into a script")
     try:
         created, kept = _written(root, starter_texts(agent, test))
         _append(root, survey.ignores)
@@ -174,13 +181,6 @@ def init_project(
 
 def _refused(error: StorageFailed) -> StorageFailed:
     return type(error)(error.message, hint="correct this, then run `agentforge init` again")
-
-
-def _refuse(agent: str, test: str) -> None:
-    if agent not in BASES:
-        raise InvalidRequest(f"no agent named {agent!r}", hint=f"use one of {', '.join(BASES)}")
-    if control_character(test) or len(test) > MAX_TEST:
-        raise InvalidRequest("the test command must be one short line", hint="put a longer one into a script")
 
 
 def _written(root: str, texts: Mapping[str, str]) -> tuple[list[str], list[str]]:
@@ -202,11 +202,6 @@ def _written(root: str, texts: Mapping[str, str]) -> tuple[list[str], list[str]]
 
 def _gitignore(root: str) -> bytes:
     return files.read_bytes(os.path.join(root, ".gitignore"), MAX_GITIGNORE) or b""
-
-
-def _missing(gitignore: bytes) -> tuple[str, ...]:
-    there = {_plain(line) for line in gitignore.decode("utf-8", "replace").splitlines()}
-    return tuple(line for line in IGNORED if _plain(line) not in there)
 
 
 def _plain(line: str) -> str:

@@ -50,8 +50,14 @@ def stop_on_signals(engine: Engine, on_stop: OnStop | None = None) -> Iterator[S
         is_in_time = now - stopped.at <= SECOND_SIGNAL_SECONDS
         again = not first and is_in_time and number is not CLOSING
         stopped.signal, stopped.at = number, now
+        driving = True
         # A late second signal doesn't restart the stop grace.
-        driving = engine.interrupt(_cause(engine, number), now=again) if first or again else True
+        if first or again:
+            cause = FailureKind.SIGNAL_INTERRUPT.value
+            # It blocks the event loop while it asks, so that no attempt starts in the meantime.
+            if number is not signal.SIGINT and is_shutting_down(engine.environ, engine.project):
+                cause = MACHINE_SHUTDOWN
+            driving = engine.interrupt(cause, now=again)
         if on_stop is not None:
             on_stop(again)
         if not driving and task is not None:
@@ -68,10 +74,3 @@ def stop_on_signals(engine: Engine, on_stop: OnStop | None = None) -> Iterator[S
         stopped.is_over = True
         for number in handled:
             loop.remove_signal_handler(number)
-
-
-def _cause(engine: Engine, number: signal.Signals) -> str:
-    """Blocks the event loop while it asks, so that no attempt starts in the meantime."""
-    if number is not signal.SIGINT and is_shutting_down(engine.environ, engine.project):
-        return MACHINE_SHUTDOWN
-    return FailureKind.SIGNAL_INTERRUPT.value

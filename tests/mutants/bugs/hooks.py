@@ -33,11 +33,11 @@ BUGS = (
     ),
     Bug(NOTIFICATIONS, "a command that fails counts as sent", "_run", "done.code != 0", "False", SENT),
     Bug(
-        NOTIFICATIONS,
+        RUNNER,
         "a replay notifies",
-        "notifier_of",
-        "() if is_replay else channels(journal.plan, environ, project, sandboxes)",
-        "channels(journal.plan, environ, project, sandboxes)",
+        "_drive",
+        "() if is_replay else receivers",
+        "receivers",
         SENT,
     ),
     Bug(

@@ -2,7 +2,8 @@
 
 import asyncio
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Annotated, TypedDict
 
@@ -12,13 +13,15 @@ from agentforge.app.hooks import HookRegistry
 from agentforge.app.providers.offers import find_offers
 from agentforge.app.providers.registry import Registry
 from agentforge.app.runs.caller import Caller
-from agentforge.app.runs.follower import Follower
 from agentforge.app.runs.leases import Leases
 from agentforge.app.runs.lookup import Runs
 from agentforge.app.runs.trust import Trust
+from agentforge.app.runs.updates import Tail
 from agentforge.app.wiring import local_processes, sandboxes, sources_of
+from agentforge.model.event import Event
 from agentforge.model.hook import OnFailure
 from agentforge.model.run_options import Argument
+from agentforge.ports.event_log import Head
 from agentforge.ports.host import Clock
 from agentforge.ports.provider import Provider
 from agentforge.ports.sources import Sources
@@ -28,6 +31,7 @@ from agentforge.runtime.notifier import Sender
 from agentforge.runtime.supervision import SupervisorLimits
 
 STOP_GRACE = 30.0
+POLL_SECONDS = 0.25
 
 
 class EngineOptions(TypedDict, total=False):
@@ -43,6 +47,53 @@ class EngineOptions(TypedDict, total=False):
     """The whole process is isolated, so providers that require a sandbox can run without one."""
     hook_errors: Annotated[OnFailure, Argument("continue")]
     """What a run does after an exception in a hook of this program."""
+
+
+class Follower:
+    """The subscriptions of one engine. Each subscriber reads the log at its own pace: a slow one blocks no
+    other and misses no events. Notifications only save waiting for the next poll."""
+
+    def __init__(self, runs: Runs) -> None:
+        self._runs = runs
+        self._waiting: set[asyncio.Event] = set()
+        self._started: dict[str, Head] = {}
+        self._closed = False
+
+    def begin(self, session: str, head: Head) -> None:
+        """The engine drives the session from now on, from this head of its log."""
+        self._started[session] = head
+
+    def notify(self) -> None:
+        for news in self._waiting:
+            news.set()
+
+    def close(self) -> None:
+        self._closed = True
+        self.notify()
+
+    async def follow(self, session: str | None) -> AsyncIterator[Event]:
+        """All events of one run until it stops, or of every run of the engine until it is closed."""
+        news = asyncio.Event()
+        self._waiting.add(news)
+        tails: dict[str, Tail] = {session: Tail(self._runs, session)} if session else {}
+        try:
+            while True:
+                news.clear()
+                last = self._closed or any(tail.is_over for tail in tails.values() if session)
+                if session is None:
+                    started = {name: head for name, head in self._started.items() if name not in tails}
+                    tails |= {name: Tail(self._runs, name, head) for name, head in started.items()}
+                for tail in list(tails.values()):
+                    for event in tail.news():
+                        yield event
+                if last:
+                    return
+                # Wait for a notification, or poll for events that other processes wrote.
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(POLL_SECONDS):
+                        await news.wait()
+        finally:
+            self._waiting.discard(news)
 
 
 # An engine is this object. What the functions of this package do with runs, they do with what is in it, so

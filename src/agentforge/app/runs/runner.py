@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from agentforge.adapters.beads import Beads
 from agentforge.app.hook_needs import hook_warnings
-from agentforge.app.notifications import notifier_of
+from agentforge.app.notifications import channels
 from agentforge.app.providers.readiness import Readiness, examine, examine_mock, examine_replay
 from agentforge.app.providers.registry import RunProviders
 from agentforge.app.runs.assembly import driver_of
@@ -25,6 +25,7 @@ from agentforge.model.plan import Plan
 from agentforge.model.state import RunSettings
 from agentforge.model.status import RunStatus
 from agentforge.runtime.journal import Journal
+from agentforge.runtime.notifier import Notifier
 from agentforge.runtime.state_folder import HeadKeeper
 from agentforge.runtime.view_files import write_iteration_files
 from agentforge.system import linux
@@ -138,7 +139,9 @@ async def _drive(context: RunContext, journal: Journal) -> RunResult:
     released = context.released[session] = asyncio.Event()
     context.follower.begin(session, journal.opened_at)
     journal.observe(context.follower.notify)
-    notifier = notifier_of(journal, context.project, context.environ, context.sandboxes, context.sender)
+    is_replay = journal.state.settings.replay is not None
+    receivers = channels(journal.plan, context.environ, context.project, context.sandboxes)
+    notifier = Notifier(journal, () if is_replay else receivers, context.sender)
     task = asyncio.create_task(driver.drive())
     is_written = False
     """Whether state.json shows the end of the drive."""

@@ -81,7 +81,14 @@ class RunWork:
         visited = [work for work in named if number is None or work.visit == number]
         found = [work for work in visited if iteration is None or work.iteration == iteration]
         if not visited or not found:
-            raise _unknown_iteration(stage, iteration, visit, visited or named)
+            known = visited or named
+            visits = {work.visit for work in known}
+            if visit is not None and visit not in visits:
+                raise _unknown_visit(stage, visit, visits)
+            numbers = _listed({work.iteration for work in known})
+            raise InvalidRequest(
+                f"{_where(stage)} has no iteration {iteration}", hint=f"iterations: {numbers}"
+            )
         return found[-1]
 
     def narrowed(
@@ -231,16 +238,6 @@ def _of_stage(entries: Iterable[_Listed], stage: str | None) -> list[_Listed]:
 
 def _pair(work: IterationWork) -> tuple[str, str] | None:
     return (work.tree_before, work.tree_after) if work.tree_before and work.tree_after else None
-
-
-def _unknown_iteration(
-    stage: str | None, iteration: int | None, visit: int | None, known: Sequence[IterationWork]
-) -> InvalidRequest:
-    visits = {work.visit for work in known}
-    if visit is not None and visit not in visits:
-        return _unknown_visit(stage, visit, visits)
-    numbers, where = {work.iteration for work in known}, _where(stage)
-    return InvalidRequest(f"{where} has no iteration {iteration}", hint=f"iterations: {_listed(numbers)}")
 
 
 def _unknown_visit(stage: str | None, visit: int, known: Iterable[int | None]) -> InvalidRequest:
