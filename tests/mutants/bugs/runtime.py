@@ -165,9 +165,9 @@ BUGS = (
         ("tests/crash/test_kill_waivers.py",),
     ),
     Bug(
-        "agentforge.app.runs.answers",
+        LEASES,
         "an answer is in state.json before its record is durable",
-        "_record_due",
+        "Leases.write_state",
         "journal.wait_for_disk()",
         "pass",
         ORDER,

@@ -76,14 +76,6 @@ BUGS = (
         ("tests/sdk/test_stale_locks.py", "tests/surface/test_locks.py"),
     ),
     Bug(
-        "agentforge.app.runs.leases",
-        "state.json is repaired before the log is durable",
-        "Leases._update",
-        "journal.wait_for_disk()",
-        "pass",
-        ("tests/order/test_recorded_runs.py",),
-    ),
-    Bug(
         "agentforge.app.runs.removal",
         "a run is forgotten before its removal is durable",
         "_remove",

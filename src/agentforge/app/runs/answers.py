@@ -40,8 +40,6 @@ from agentforge.runtime.answers import (
     take_answers,
 )
 from agentforge.runtime.journal import Journal
-from agentforge.runtime.state_folder import HeadKeeper
-from agentforge.runtime.view_files import StateWriter
 from agentforge.views.results import RunResult, ShownStatus
 
 RELEASE_SECONDS = 10.0
@@ -269,12 +267,9 @@ def _record_due(context: RunContext, session: str) -> None:
     try:
         if journal.writer.damage:
             return  # A person decides about the damage first.
-        layout = context.runs.layout(session)
-        keeper = HeadKeeper(layout.root, context.environ)
-        keeper.check_head(journal.state.run_id, context.runs.log_file(session))
-        record_due(journal, layout, references_of_answers(context.environ))
-        journal.wait_for_disk()
-        StateWriter(layout, journal, keeper).put()
+        context.leases.check_head(journal)
+        record_due(journal, context.runs.layout(session), references_of_answers(context.environ))
+        context.leases.write_state(journal)
     finally:
         context.leases.release(journal)
 

@@ -113,6 +113,22 @@ class Leases:
         self._refuse_existing(session)
         raise active(self._runs, session)
 
+    def check_head(self, journal: Journal) -> None:
+        """Raise LogCorrupt if events are missing at the end of the log."""
+        # A log that was cut at the end of a line is not damaged: its chain holds. Only what was remembered
+        # outside of the project tells that something is missing, such as the start of an agent that would be
+        # started again.
+        self._keeper(journal).check_head(journal.state.run_id, self._runs.log_file(journal.session))
+
+    def write_state(self, journal: Journal) -> None:
+        """Bring state.json up to date."""
+        # Neither state.json nor the head that is kept may be ahead of the log after a power failure.
+        journal.wait_for_disk()
+        StateWriter(self._runs.layout(journal.session), journal, self._keeper(journal)).put()
+
+    def _keeper(self, journal: Journal) -> HeadKeeper:
+        return HeadKeeper(self._runs.layout(journal.session).root, self._runs.environ)
+
     def release(self, journal: Journal, *, keep_lock: bool = False) -> None:
         """Release the lease. `keep_lock` leaves the lock file, so that `repair` finds the run."""
         try:
@@ -227,15 +243,12 @@ class Leases:
             raise active(self._runs, session)
         info = self._runs.info(session)
         status, asked = info.state.status, info.state.open_requests
-        if status is RunStatus.COMPLETED:
+        if status in (RunStatus.COMPLETED, RunStatus.ABORTED):
+            is_done = status is RunStatus.COMPLETED
+            which = "finished" if is_done else "cancelled"
             raise RunExists(
-                f"Session {session!r} already completed.",
-                hint="choose another name, or use --force to start over: the finished run is archived",
-            )
-        if status is RunStatus.ABORTED:
-            raise RunExists(
-                f"Session {session!r} was cancelled.",
-                hint="choose another name, or use --force to start over: the cancelled run is archived",
+                f"Session {session!r} {'already completed' if is_done else 'was cancelled'}.",
+                hint=f"choose another name, or use --force to start over: the {which} run is archived",
             )
         if status is RunStatus.AWAITING_APPROVAL:
             commands = [] if info.answered else answer_commands(session, asked, "agentforge")
@@ -319,16 +332,18 @@ class Leases:
         try:
             if is_running or journal.writer.damage:
                 return  # Another engine has continued it in the meantime, or a person has to decide.
-            layout = self._runs.layout(journal.session)
-            keeper = HeadKeeper(layout.root, self._runs.environ)
-            keeper.check_head(journal.state.run_id, self._runs.log_file(journal.session))
-            if (torn := journal.writer.repaired) is not None:
-                journal.record(f.LogRepaired(torn.bytes, torn.kept), journal.state.cursor)
-            journal.wait_for_disk()
-            StateWriter(layout, journal, keeper).put()
+            self.check_head(journal)
+            record_repair(journal)
+            self.write_state(journal)
             record_completion(self._runs.project, journal.plan, journal.state)
         finally:
             self.release(journal, keep_lock=is_running)
+
+
+def record_repair(journal: Journal) -> None:
+    # The log must explain itself, also why a line of it is in another file.
+    if (torn := journal.writer.repaired) is not None:
+        journal.record(f.LogRepaired(torn.bytes, torn.kept), journal.state.cursor)
 
 
 def active(runs: Runs, session: str) -> RunActive:

@@ -92,8 +92,7 @@ class Runs:
         """The log of a run that exists."""
         log = self.log_file(session)
         if not log.exists():
-            self._refuse_stopped(session)
-            self._refuse_lost(session)
+            self._refuse_without_log(session)
             known = ", ".join(self.sessions()[:5])
             hint = "start one with `agentforge run -p FILE`, or give another project with -C DIR"
             raise UnknownRun(
@@ -135,18 +134,16 @@ class Runs:
         except AgentForgeError:
             return True
 
-    def _refuse_lost(self, session: str) -> None:
-        """Raise UnknownRun if the run's log is gone, but its agents are still running."""
+    def _refuse_without_log(self, session: str) -> None:
+        """Raise UnknownRun if the run was to start in the background, and failed, or if its log is gone, but
+        its agents are still running."""
+        if found := reason_of(self.project, session):
+            raise UnknownRun(f"session {session!r} did not start: {found.message}", hint=found.hint)
         if left := " ".join(self.supervisors().get(session, ())):
             raise UnknownRun(
                 f"session {session!r} has no log any more, but its agents are still running (PID {left})",
                 hint=f"end them with `kill {left}`, or start over with `agentforge run --force`",
             )
-
-    def _refuse_stopped(self, session: str) -> None:
-        """Raise UnknownRun if the run was to start in the background, and failed."""
-        if found := reason_of(self.project, session):
-            raise UnknownRun(f"session {session!r} did not start: {found.message}", hint=found.hint)
 
     def sessions(self) -> list[str]:
         """Names of all runs, latest first."""
@@ -230,8 +227,7 @@ class Runs:
         model = read_model(session, log, reader, snapshot if cached else None)
         if model.state is None or model.plan is None:
             refuse_damage(session, reader)
-            self._refuse_stopped(session)
-            self._refuse_lost(session)
+            self._refuse_without_log(session)
             raise UnknownRun(
                 f"session {session!r} has a log without events",
                 hint="it was killed before it recorded anything: start it again",

@@ -17,6 +17,7 @@ from agentforge.app.providers.registry import RunProviders
 from agentforge.app.runs.assembly import driver_of
 from agentforge.app.runs.completions import record_completion
 from agentforge.app.runs.context import RunContext
+from agentforge.app.runs.leases import record_repair
 from agentforge.definition.precedence import JUDGE_PROVIDER
 from agentforge.model import facts as f
 from agentforge.model.errors import LogConflict, LogCorrupt, StorageFailed
@@ -26,7 +27,6 @@ from agentforge.model.state import RunSettings
 from agentforge.model.status import RunStatus
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.notifier import Notifier
-from agentforge.runtime.state_folder import HeadKeeper
 from agentforge.runtime.view_files import write_iteration_files
 from agentforge.system import linux
 from agentforge.system.tools import resolve_tools
@@ -91,16 +91,8 @@ async def reopen(context: RunContext, session: str, *, accept_damage: bool, to_w
                     f"the log of session {session!r} is damaged: line {first.line}: {first.reason}",
                     hint=f"{see}; --accept-damage continues without those lines",
                 )
-            keeper = HeadKeeper(context.runs.layout(session).root, context.environ)
-            # A log that was cut at the end of a line is not damaged: its chain holds. Only what was
-            # remembered outside of the project tells that events are missing, such as the start of an agent
-            # that would be started again.
-            keeper.check_head(journal.state.run_id, context.runs.log_file(session))
-        # What was repaired is recorded, as the log must explain itself, also why a line of it is in another
-        # file.
-        if journal.writer.repaired is not None:
-            torn = journal.writer.repaired
-            journal.record(f.LogRepaired(torn.bytes, torn.kept), journal.state.cursor)
+            context.leases.check_head(journal)
+        record_repair(journal)
         if damage:
             lines = tuple(d.line for d in damage)
             journal.record(f.DamageAccepted(lines), journal.state.cursor)
