@@ -90,6 +90,9 @@ class AgentOutput:
         return formatter.progress(line) if formatter else line.rstrip()
 
 
+# The log has what came of an attempt. What the agent prints on the way is only in the file that its
+# supervisor writes, which grows while it is read. So its end is found by the events: an attempt that they end
+# is read to the end of the file, before anything that follows is shown.
 class OutputTail:
     """The output of one run's agents, each line with its attempt. Apply the events of the run from its start;
     what an attempt printed comes before the event that ends it."""

@@ -82,6 +82,7 @@ class Background:
         deadline = monotonic() + START_SECONDS
         while monotonic() < deadline and not self._is_driven(session):
             if not self._tmux.is_running(place):
+                # A short run may be over already: then its log has changed.
                 if self._is_driven(session) or self._log_mark(session) != before:
                     break
                 why = reason_of(self._runs.project, session)

@@ -138,6 +138,7 @@ class Definitions:
         if self._known_providers is None:
             return None
         offers = find_offers(self._project, self._environ)
+        # Loading a package runs its code, and this starts nothing.
         ours = {name: offer for name, offer in offers.items() if offer.origin != "entry point"}
         return settings_check(Registry(lambda: ours).known)
 

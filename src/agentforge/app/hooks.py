@@ -261,6 +261,7 @@ def _call(
         if iscoroutinefunction(function):
             found = await _awaited(function(*arguments))
         else:
+            # In a thread, as it may block, but with the context variables of the program.
             run = contextvars.copy_context().run
             found = await call_within(None, lambda: run(_contained, function, *arguments))
             if isawaitable(found):

@@ -59,6 +59,7 @@ def channels(
     sender = NotificationSender(plan, environ, project, sandboxes)
     own = tuple(user_notifications(environ.get(VARIABLE, "").strip()))
     users = {replace(receiver, is_users=True) for one in own for receiver in _receivers(one)}
+    # The user's own receivers are notified of everything, whatever a pipeline says about the same address.
     found: dict[Receiver, set[Occasion]] = {receiver: set(OCCASIONS) for receiver in users}
     known = {(receiver.kind, receiver.address) for receiver in users}
     for notification in plan.pipeline.notify or ((LOOP,) if plan.mode == "loop" and not own else ()):

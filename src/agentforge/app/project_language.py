@@ -65,6 +65,7 @@ def find_language(root: str) -> Language:
 
 
 def _python(top: TopFolder) -> str:
+    # The lock file tells which tool has installed the packages, and so which one finds them.
     runner = {"uv.lock": "uv run ", "poetry.lock": "poetry run ", "pdm.lock": "pdm run "}
     prefix = next((words for name, words in runner.items() if top.has(name)), "")
     if top.has("pytest.ini", "conftest.py") or any("pytest" in text for text in _python_settings(top)):

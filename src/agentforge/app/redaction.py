@@ -37,6 +37,7 @@ def references_of_answers(environ: Mapping[str, str]) -> SecretReferences:
     return references(environ, "the answer")
 
 
+# A filter rather than a formatter: the program that embeds the engine chooses the format of its log.
 class RedactingFilter(logging.Filter):
     """For a log handler: hides secrets in the message, fields and exception of a record."""
 

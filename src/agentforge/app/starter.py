@@ -192,6 +192,7 @@ def _written(root: str, texts: Mapping[str, str]) -> tuple[list[str], list[str]]
     kept: list[str] = []
     for path, text in texts.items():
         place = os.path.join(root, path)
+        # A link counts as there, even one that leads nowhere.
         is_new = os.path.dirname(path) not in taken and not os.path.lexists(place)
         if is_new:
             files.make_dir(os.path.dirname(place), _SHARED)

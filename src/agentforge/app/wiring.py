@@ -19,6 +19,9 @@ SUPERVISOR = os.path.join(PACKAGE, "runtime", "supervisor.py")
 BUILTIN = os.path.join(PACKAGE, "builtin")
 
 
+# Adapters are imported when they are used: `status` and `tail` need the log only.
+
+
 def log_of(layout: RunLayout, environ: Mapping[str, str]) -> JsonlLog:
     return JsonlLog(layout.log, buffer_settings(environ))
 

@@ -43,6 +43,7 @@ class SyncEngine(HookDecorators):
     """Wraps an Engine and its event loop; use it as a context manager."""
 
     def __init__(self, workdir: str | os.PathLike[str] = ".", **options: Unpack[EngineOptions]) -> None:
+        # One loop for the engine's whole life: providers keep connections that belong to it.
         self._runner = asyncio.Runner()
         self.engine = Engine(workdir, **options)
         self._hooks = self.engine._hooks

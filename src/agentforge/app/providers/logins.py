@@ -49,6 +49,7 @@ def _credentials(cli: AgentCli, environ: Mapping[str, str]) -> str:
     for variable in cli.keys:
         if environ.get(variable):
             return f"{variable} is set"
+    # Only whether the file is there: what it contains is the agent's business, and may be expired anyway.
     for login in cli.logins:
         if os.path.isfile(_expanded(login, environ)):
             return f"logged in ({login.rpartition(':')[2]})"
@@ -60,6 +61,7 @@ def _expanded(login: str, environ: Mapping[str, str]) -> str:
     variable, _, default = login.rpartition(":")
     moved = environ.get(variable.removeprefix("$")) if variable else None
     if moved:
+        # XDG variables name the parent of the folder of a program, others the folder itself.
         below = 2 if variable.startswith("$XDG") else 1
         return os.path.join(moved, *default.split("/")[-below:])
     home = environ.get("HOME") or os.path.expanduser("~")

@@ -75,6 +75,9 @@ class Readiness(Struct, frozen=True):
         return self.plan
 
 
+# A run may work for hours before it comes to a stage. So what its last stage lacks is found before the first
+# one starts, and everything at once: who installs one missing thing after the other starts the run each time.
+# What only a call of the service could tell, such as an expired login, is left to the attempts.
 async def examine(
     plan: Plan,
     registry: RunProviders,
@@ -176,7 +179,7 @@ def _validate_settings(
                     for one in (error, *error.others)
                 )
             else:
-                # The compiler has reported those about settings.
+                # The compiler has reported those about settings, with their lines.
                 own = (text for text in found or () if not named_setting(text, choice))
                 warnings += ((choice.type, f"stage {stage.id!r}: {text}") for text in own)
     return problems, warnings

@@ -82,6 +82,8 @@ async def respond(
     given = _answer(context, state, request, response)
     layout = context.runs.layout(session)
     await _make_way(context, session, state.run_id, request)
+    # The file decides which answer is the first. From now on the request is answered, whatever becomes of
+    # this process: each engine that opens the run takes the answer from there.
     if (first := give_answer(layout, given)) is not None:
         _refuse_answered(session, request.id, first.by, first.answer, first.at, pending=True)
     context.wake(session)

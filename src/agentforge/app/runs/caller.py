@@ -35,6 +35,9 @@ Answering a request is not among them: each request says who may answer it."""
 _STOPPED_BY_MACHINE = (MACHINE_SHUTDOWN, FailureKind.SIGNAL_INTERRUPT)
 
 
+# An agent has the user's permissions and can run our commands. It must not approve its own work, or skip the
+# check that it fails: then the checks and requests of a pipeline would mean nothing. This is a rule for
+# agents that follow the easiest way, not a wall: what an agent can't reach at all is decided by its sandbox.
 class Caller(Struct, frozen=True):
     environ: Mapping[str, str]
     processes: Processes
@@ -90,6 +93,8 @@ class Caller(Struct, frozen=True):
 
     def _marks(self) -> frozenset[str]:
         """The marks of agents in the environment of this process and of those that started it."""
+        # An agent may start us with a clean environment. That of the agent itself still has the mark: the
+        # system keeps the one that a process was started with.
         marks = {self.environ.get(MARK, ""), *self.processes.inherited(MARK)}
         return frozenset(marks - {""})
 

@@ -27,6 +27,9 @@ _KINDS: dict[str, ChangeKind] = {"A": "added", "D": "deleted", "R": "renamed", "
 TreePair = tuple[str, str]
 
 
+# The folder of a run may come from elsewhere, and agents can write to it. git would obey settings and follow
+# alternates that it finds beside the objects. So it runs in an empty repository of ours, which is told where
+# the objects are, with limits of time, memory and output.
 class TreeComparison:
     def __init__(self, project: str, objects: Sequence[str], environ: Mapping[str, str]) -> None:
         """`objects`: the folders of the trees and their files, that of the run last."""

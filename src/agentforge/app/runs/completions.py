@@ -76,6 +76,7 @@ def add_completion(project: str, completion: Completion) -> bool:
         except (UnusableFile, *NOT_JSON):
             files.move(path, f"{path}.unreadable")
             known = []
+        # A crash may repeat the end of a run.
         if entry in known:
             return False
         files.replace(path, files.pretty([*known, entry]))

@@ -28,6 +28,7 @@ async def cancel(context: RunContext, session: str, reason: str) -> RunResult | 
     state = context.runs.info(session).state
     refuse_cancel(state)
     context.trust.refuse_untrusted(session)
+    # The engine that drives the run takes the control. Without one, this engine does: the lease decides.
     _send(context, session, "cancel", reason, now=True)
     await wait_until_released(context, session)
     try:
@@ -57,6 +58,7 @@ async def restart_stage(
     context.caller.refuse_agent(restart_stage=True)
     info = context.runs.info(session)
     refuse_restart(info.state, provider)
+    # A running run is restarted by its engine: a second one could not get the lease.
     if info.status == "running":
         _send_restart(context, session, reason, provider=provider, by=by)
         return None

@@ -223,6 +223,7 @@ class Runs:
     def _info(self, session: str, *, cached: bool) -> RunInfo:
         layout, log = self.layout(session), self.log(session)
         reader = log.reader()
+        # Read even if it isn't used: whether it fits the log tells if an engine died before it wrote it.
         snapshot = read_snapshot(layout)
         model = read_model(session, log, reader, snapshot if cached else None)
         if model.state is None or model.plan is None:
@@ -340,6 +341,8 @@ def is_answered(plan: Plan, state: RunState, layout: RunLayout, now: datetime) -
     return any(given_answers(layout, state.run_id, state.open_requests))
 
 
+# The log of a killed engine says that the run is running, forever. Only the lease, which the kernel frees,
+# tells whether an engine is left that drives it.
 def shown_status(state: RunState, *, held: bool) -> ShownStatus:
     if state.status is RunStatus.RUNNING and not held:
         return "interrupted"

@@ -46,6 +46,7 @@ def recompiled(
 
 def merged(before: Overrides, now: Overrides) -> Overrides:
     """The overrides that the run was started with, overridden by the new ones."""
+    # A model and settings belong to a provider: those of the earlier one make no sense for another.
     return Overrides(
         provider=now.provider or before.provider,
         model=now.model or (None if now.provider else before.model),

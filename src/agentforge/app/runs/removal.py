@@ -91,11 +91,13 @@ def _remove(context: RunContext, session: str, log: EventLog) -> None:
     run_id = _run_id(log)
     aside = os.path.join(runs_dir(project), f"{PREFIX}{session}.{secrets.token_hex(4)}")
     files.move(root, aside)
+    # Durable before the proof is removed: a run that a power failure brings back would be a foreign one.
     with files.storage(aside):
         files.sync_directory(runs_dir(project))
     _forget(context, aside, run_id, root)
     remove_lock(project, session)
     drop_reason(project, session)
+    # The log goes last: it has the id of the run, which `remove_leftovers` needs.
     files.remove_tree(aside, last=LOG)
 
 

@@ -135,6 +135,7 @@ def uncommitted(
 def _is_lost(content: bytes | None, recorded: Set[bytes | None], committed: str) -> bool:
     if content is None:
         return True
+    # As git names a content, without a call of git for each file.
     algorithm = "sha256" if len(committed) == 64 else "sha1"
     blob = hashlib.new(algorithm, b"blob %d\0" % len(content) + content, usedforsecurity=False)
     return content not in recorded and blob.hexdigest() != committed

@@ -228,6 +228,7 @@ def record_resume(
 ) -> None:
     """Answer the requests that a resume answers, and record that the run continues, as recovered if its
     engine died. Other requests stay open."""
+    # A pause that was asked for before would stop the run again at once.
     drop_pauses(layout)
     run_id = journal.state.run_id
     for request in journal.state.open_requests:

@@ -183,6 +183,7 @@ async def _free_name(context: RunContext, session: str, *, force: bool) -> bool:
         return False
     _refuse_untrusted(context, session)
     aside = None
+    # Another engine may continue the run between the stop and the archive.
     while aside is None:
         await stop_owner(context.runs, session, context.processes)
         await _cancel_interrupted(context, session)

@@ -11,6 +11,10 @@ from agentforge.views.execution import executions
 log = logging.getLogger("agentforge.run")
 
 
+# A log names programs, and an engine that continues the run starts them. So a repository that brings a run
+# folder could run programs as the user who resumes it. The question is asked before anything that the log
+# names is started, and the answer is kept where neither a repository nor a confined agent can write.
+# `recover` never asks: it skips what isn't known.
 class Trust:
     def __init__(self, runs: Runs) -> None:
         self._runs = runs
@@ -29,6 +33,7 @@ class Trust:
         if self._origin(session, run_id).kind == "here":
             return
         self._trusted.add(run_id or session)
+        # A run of the shell engine gets its id, and with it a proof, when it is imported.
         if run_id:
             self._proof(session).store(run_id)
 
