@@ -48,7 +48,6 @@ from agentforge.ports.event_log import Head
 from agentforge.ports.provider import Provider
 from agentforge.runtime.view_files import light_iterations, write_iteration_files
 from agentforge.sdk.hooks import HookDecorators
-from agentforge.views.lines.dry_run import preview, readiness_lines
 from agentforge.views.lines.plan import agents_line
 from agentforge.views.results import RunInfo, RunResult
 
@@ -353,6 +352,8 @@ class Engine(HookDecorators):
 
     async def dry_run(self, compiled: Compiled) -> Sequence[str]:
         """What a run would do, and what prevents it here, as lines of text."""
+        from agentforge.views.lines.dry_run import preview, readiness_lines  # Runs don't need it.
+
         ready = await self.readiness(compiled)
         plan = ready.plan
         lines = preview(plan, self.runs.layout(plan.session.name), self._permissions(plan))

@@ -111,18 +111,14 @@ async def examine(
         *(("", error) for error in _unreadable_queue(stages, queue)),
     ]
     distinct = {problem.message: problem for _, problem in problems}
-    fallbacks = {name: broken[name] for name in broken if name in plan.providers()}
     unusable = (
         (name, f"provider {name} is not usable: {error.message}")
-        for name, error in fallbacks.items()
-        if error.message not in distinct
+        for name, error in broken.items()
+        if name in plan.providers() and error.message not in distinct
     )
+    then = "if it fails, stages run to their maximum of iterations"
     logins = (
-        (
-            name,
-            f"no login found for the judge {name}; if it fails, stages run to their maximum of iterations: "
-            f"{fix}",
-        )
+        (name, f"no login found for the judge {name}; {then}: {fix}")
         for name, fix in registry.without_login(sorted(plan.judges() - broken.keys())).items()
     )
     warnings = dict.fromkeys([*doubts, *logins, *_offline(stages, registry), *unusable, *notes])

@@ -13,6 +13,7 @@ from agentforge.definition.compiler import INLINE, Compiled, PipelineSource
 from agentforge.definition.read.provider_settings import merge_settings
 from agentforge.definition.yaml.parser import SourceText
 from agentforge.engine.legal import refuse_shell_run
+from agentforge.engine.rehearsal.rehearsed_run import enact
 from agentforge.model.errors import InvalidRequest
 from agentforge.model.event import Event
 from agentforge.model.names import session_name
@@ -117,8 +118,6 @@ def compare_course(
 
 def _enacted(recording: Recording) -> tuple[Plan, Sequence[Event]]:
     """The plan of a cassette, and the events of a run that would have made it."""
-    from agentforge.engine.rehearsal.rehearsed_run import enact
-
     cassette = recording.cassette
     header, plan = cassette.header, cassette.header.plan
     if plan is None:

@@ -13,6 +13,9 @@ from agentforge.adapters.providers.replay import ReplayProvider, load_cassette
 from agentforge.app.recording import Replay
 from agentforge.app.redaction import environment_redactor
 from agentforge.app.runs.lookup import Runs
+from agentforge.engine.nodes import NodeKeys
+from agentforge.engine.rehearsal.outcomes import Answers
+from agentforge.engine.rehearsal.rehearsed_run import reply_of
 from agentforge.model.cassette import FORMAT, VERSION, Cassette, Header, WriteFile
 from agentforge.model.errors import InvalidRequest
 from agentforge.model.facts import SessionStarted
@@ -73,10 +76,6 @@ def played_answers(journal: Journal, layout: RunLayout) -> PlayedAnswers | None:
     """What a replay answers to its requests, or None for another run."""
     if journal.state.settings.replay is None:
         return None
-    from agentforge.engine.nodes import NodeKeys
-    from agentforge.engine.rehearsal.outcomes import Answers
-    from agentforge.engine.rehearsal.rehearsed_run import reply_of
-
     keys, answers = NodeKeys(journal.plan), Answers()
     for exchange in load_cassette(layout.replayed).exchanges:
         if exchange.answer is not None:
