@@ -18,9 +18,11 @@ from tests.sdk.projects import iteration_dir, load, pipeline, run, types
 from agentforge.model import facts as f
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.layout import IterationLayout
+from agentforge.model.place import Place
 from agentforge.model.plan import ProviderChoice
 from agentforge.model.result import Decision
 from agentforge.model.secrets import Redactor
+from agentforge.model.task import AgentTask
 from agentforge.ports.provider import ExecuteResult
 from agentforge.runtime.conclusion import (
     PROMISE,
@@ -50,22 +52,12 @@ def here(tmp_path: Path) -> Path:
     return folder
 
 
-def attempted(here: Path, **changes: Any) -> Attempted:
-    given: dict[str, Any] = {
-        "redactor": Redactor([SECRET]),
-        "number": 1,
-        "project": str(here.parents[1]),
-        **changes,
-    }
-    return Attempted(
-        node=stage(),
-        by=ProviderChoice("claude", "opus"),
-        here=IterationLayout(str(here)),
-        folder="stage-00-plan/iterations/001",
-        iteration=1,
-        started_at=NOW,
-        **given,
-    )
+def attempted(here: Path, number: int = 1, **changes: Any) -> Attempted:
+    given: dict[str, Any] = {"redactor": Redactor([SECRET]), "project": str(here.parents[1]), **changes}
+    by = ProviderChoice("claude", "opus")
+    place = Place("0", 1, "stage-00-plan")
+    task = AgentTask(place, "plan", 1, number, node=stage(), by=by, started_at=NOW)
+    return Attempted(task, IterationLayout(str(here)), **given)
 
 
 def completed(about: Attempted, ended: ExecuteResult) -> f.IterationCompleted:

@@ -14,7 +14,6 @@ from agentforge.model.plan import Overrides, PipelineInfo, Plan, PlanSession, Pl
 from agentforge.ports.provider import Command
 from agentforge.ports.sandbox import Confinement
 from agentforge.runtime.confinement import Confiner
-from agentforge.runtime.tasks.call import writable_in
 
 COMMAND = Command(("agent",), {})
 STAGE = "stage-00-plan"
@@ -46,9 +45,7 @@ def confinement(
     confiner = Confiner({"noting": sandbox}, str(project), layout, PLAN)
     choice = SandboxChoice(type=NOTING, writable=writable)
     place = here.attempt(1)
-    confined = confiner.confine(
-        COMMAND, choice, place, writable_in(here, "/progress.md"), mark=MARK, scope=scope
-    )
+    confined = confiner.confine(COMMAND, choice, place, (here.root, "/progress.md"), mark=MARK, scope=scope)
     assert confined.argv == ("/usr/bin/env", "agent")
     ((within, mark),) = sandbox.confined
     assert mark == MARK

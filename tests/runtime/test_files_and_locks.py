@@ -13,6 +13,8 @@ from agentforge.app.runs.lock_folder import read_lock, remove_lock, write_lock
 from agentforge.app.wiring import local_processes
 from agentforge.model.errors import StorageFailed
 from agentforge.model.layout import AttemptLayout, RunLayout
+from agentforge.model.place import Place
+from agentforge.model.task import AgentTask
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult
 from agentforge.runtime.attempt_folder import read_claim, read_exit, take_claim
 from agentforge.runtime.conclusion import Attempted, note_attempt
@@ -151,7 +153,10 @@ def test_records_of_attempts_survive_unreadable_lines(tmp_path: Path) -> None:
     here = layout.iteration("stage-00-plan", 1)
     Path(here.root).mkdir(parents=True)
     Path(here.attempts).write_text('{"attempt": 1}\nnot json\n{"no": 1}\n[]\n{"attempt": 2}\n{"attempt": 9}')
-    note_attempt(Attempted(stage(), stage().provider, here, "", 1, 3, NOON), "lost", None, NOON)
+    node = stage()
+    place = Place("0", 1, "stage-00-plan")
+    task = AgentTask(place, node.id, 1, 3, node=node, by=node.provider, started_at=NOON)
+    note_attempt(Attempted(task, here), "lost", None, NOON)
     lines = Path(here.attempts).read_text().splitlines()
     assert lines[:2] == ['{"attempt": 1}', '{"attempt": 2}']
     assert lines[2].startswith('{"attempt":3,"status":"lost"')

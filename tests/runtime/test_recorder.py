@@ -30,7 +30,7 @@ from agentforge.model.layout import RunLayout
 from agentforge.model.place import Place, inner_place
 from agentforge.model.result import Decision, Result
 from agentforge.model.secrets import Redactor
-from agentforge.model.task import HookTask, JudgeTask, QueueTask
+from agentforge.model.task import AgentTask, HookTask, JudgeTask, QueueTask
 from agentforge.ports.provider import ExecuteResult
 from agentforge.runtime.conclusion import Attempted
 from agentforge.runtime.recorder import Recorder, exit_steps, output_steps, result_steps
@@ -65,8 +65,8 @@ class Kept:
     def about(self, iteration: int = 1, attempt: int = 1, place: Place = HERE) -> Attempted:
         node = PLAN.stage(place.path, place.branch)
         assert node is not None
-        here = self.layout.iteration(place.folder, iteration)
-        return Attempted(node, node.provider, here, "", iteration, attempt, NOON, at=place)
+        task = AgentTask(place, node.id, iteration, attempt, node=node, by=node.provider, started_at=NOON)
+        return Attempted(task, self.layout.iteration(place.folder, iteration))
 
     def keep(self, about: Attempted, said: str = "done") -> None:
         draft = self.recorder.draft(about, ExecuteResult(said))
@@ -83,7 +83,7 @@ class Kept:
 
 def completed(about: Attempted) -> f.IterationCompleted:
     return f.IterationCompleted(
-        about.node.id, about.number, Decision.CONTINUE, "", about.here.result, Result(), 10
+        about.task.name, about.task.attempt, Decision.CONTINUE, "", about.here.result, Result(), 10
     )
 
 
@@ -128,7 +128,7 @@ def test_a_draft_survives_its_engine_with_the_result_as_the_agent_wrote_it(kept:
     kept.keep(about)
     (steps,) = kept.steps()
     assert WriteResult(value={"summary": "raw"}) in steps
-    assert not Path(about.place.root, "exchange.json").exists()
+    assert not Path(about.here.attempt(1).root, "exchange.json").exists()
 
 
 @pytest.mark.parametrize("cut", range(1, 60, 7))
@@ -175,7 +175,7 @@ def test_branches_judges_and_queues_have_separate_exchanges(kept: Kept) -> None:
             ExecuteResult('{"stop": true}'),
         )
     for left in (3, 2):
-        kept.recorder.queue(QueueTask(HERE, "plan", 0), f.QueueChecked(left))
+        kept.recorder.queue(QueueTask(HERE, "plan", 0), left)
     found = [(e.kind, e.node, e.branch, e.iteration, e.remaining) for e in kept.cassette.exchanges]
     assert found == [
         ("work", "parallel-duel", "claude", 1, None),

@@ -19,14 +19,12 @@ from agentforge.engine.normalise import clean_output, normalise_result, normalis
 from agentforge.model import facts as f
 from agentforge.model.errors import StorageFailed, UnusableFile
 from agentforge.model.failure import Failure, FailureKind, short_message
-from agentforge.model.layout import AttemptLayout, IterationLayout
+from agentforge.model.layout import IterationLayout, iteration_dir
 from agentforge.model.names import protected_step
-from agentforge.model.place import Place
-from agentforge.model.plan import ProviderChoice, StageNode
 from agentforge.model.result import Decision, Result
 from agentforge.model.secrets import Redactor
+from agentforge.model.task import AgentTask
 from agentforge.ports.provider import ExecuteResult
-from agentforge.runtime.attempt_folder import outbox_of
 from agentforge.runtime.state_folder import OutputCopies
 from agentforge.system import files
 from agentforge.system.confined import ConfinedFolder
@@ -49,51 +47,33 @@ PROMISE = "<promise>COMPLETE</promise>"
 class Attempted(Struct, frozen=True):
     """The attempt that an outcome is about."""
 
-    node: StageNode
-    by: ProviderChoice
-    """The node's provider for this attempt."""
+    task: AgentTask
     here: IterationLayout
-    folder: str
-    """The iteration's folder, relative to the run directory."""
-    iteration: int
-    number: int
-    started_at: datetime
-    timeout: float | None = None
-    agent_session: str | None = None
-    """The agent session, which the next attempt may resume."""
-    started: bool = True
-    """False: the agent was never started."""
-    prompt: str = ""
-    """The rendered prompt; empty: read it from its file."""
-    light: bool = False
-    """Whether no files are written: the outcome is only in the log."""
-    is_clean: bool = False
-    """Whether the iteration's folder can't contain leftovers."""
     project: str = ""
     """The folder that the output path must stay in."""
-    mark: str = ""
-    """Identifies its processes."""
+    outbox: str = ""
+    """Where the agent may have written its result and notes instead."""
     progress: str = ""
     """The file with the notes."""
     output_path: str | None = None
     copies: OutputCopies | None = None
     """Which files at output paths the engine wrote; None: it may replace any."""
-    repeatable: bool = False
-    """Whether a later engine may repeat this: then files must be replaced atomically."""
+    redactor: Redactor = Redactor(())
+    light: bool = False
+    """Whether no files are written: the outcome is only in the log."""
     honors_promise: bool = False
     """Whether the last line of the agent's output may end the stage."""
-    redactor: Redactor = Redactor(())
-    at: Place | None = None
-    """Where in the plan."""
+    repeatable: bool = False
+    """Whether a later engine may repeat this: then files must be replaced atomically."""
+    started: bool = True
+    """False: the agent was never started."""
+    agent_session: str | None = None
+    """The agent session, which the next attempt may resume."""
 
     @property
-    def place(self) -> AttemptLayout:
-        return self.here.attempt(self.number)
-
-    @property
-    def outbox(self) -> str:
-        """Where the agent may have written its result and notes instead."""
-        return outbox_of(self.project, self.mark)
+    def folder(self) -> str:
+        """The iteration's folder, relative to the run directory."""
+        return iteration_dir(self.task.place.folder, self.task.iteration)
 
 
 def conclude(about: Attempted, ended: ExecuteResult, now: datetime) -> f.AnyFact:
@@ -117,8 +97,8 @@ def conclude(about: Attempted, ended: ExecuteResult, now: datetime) -> f.AnyFact
         return _failed(about, ended, uncopied, wrote_output, now)
     note_attempt(about, "success", None, now, OUTPUT if wrote_output else None)
     return f.IterationCompleted(
-        stage=about.node.label,
-        attempt=about.number,
+        stage=about.task.node.label,
+        attempt=about.task.attempt,
         decision=result.decision,
         reason=result.reason or result.signals.notes,
         result_file=f"{about.folder}/result.json",
@@ -143,11 +123,11 @@ def _result_of(about: Attempted, ended: ExecuteResult) -> Result | Failure:
         last = next((line for line in reversed(ended.output.splitlines()) if line.strip()), "no output")
         return Failure(
             FailureKind.PROVIDER_CRASHED,
-            f"{about.by.type} exited with status {ended.exit_code}: {last.strip()[:200]}",
+            f"{about.task.by.type} exited with status {ended.exit_code}: {last.strip()[:200]}",
             ended.exit_code,
         )
     if about.light or ended.result is not None:
-        return normalise_returned(ended.result, allowed_by(about.node))
+        return normalise_returned(ended.result, allowed_by(about.task.node))
     return _written_result(about)
 
 
@@ -157,7 +137,7 @@ def _written_result(about: Attempted) -> Result | Failure:
     try:
         text = files.read_text(result, MAX_RESULT_BYTES)
         older = files.read_text(status, MAX_RESULT_BYTES) if text is None else None
-        return normalise_result(text, older, allowed_by(about.node))
+        return normalise_result(text, older, allowed_by(about.task.node))
     except UnusableFile as error:
         found = error.message.removeprefix(f"{about.here.root}/")
         return Failure(
@@ -175,10 +155,10 @@ def _failed(
         "type": failure.kind.value,
         "message": failure.message,
         "exit_code": failure.exit_code,
-        "stage": about.node.id,
-        "iteration": about.iteration,
-        "attempt": about.number,
-        "provider": about.by.type,
+        "stage": about.task.node.id,
+        "iteration": about.task.iteration,
+        "attempt": about.task.attempt,
+        "provider": about.task.by.type,
         "timestamp": now,
         "output_path": output,
     }
@@ -187,8 +167,8 @@ def _failed(
     return f.ErrorOccurred(
         kind=failure.kind,
         message=failure.message,
-        stage=about.node.id,
-        attempt=about.number,
+        stage=about.task.node.id,
+        attempt=about.task.attempt,
         exit_code=failure.exit_code,
         duration_ms=ended.duration_ms,
         usage=ended.usage,
@@ -232,7 +212,7 @@ def _write_output(about: Attempted, raw: bytes) -> str:
     clean = clean_output(raw)
     if clean.truncated_from is not None:
         log.warning(
-            "Iteration %d output truncated from %d bytes to 1MB", about.iteration, clean.truncated_from
+            "Iteration %d output truncated from %d bytes to 1MB", about.task.iteration, clean.truncated_from
         )
     if clean.text and not about.light:
         files.write(about.here.output, clean.text.encode())
@@ -278,17 +258,17 @@ def note_attempt(
 ) -> None:
     """Write the attempt's record to attempts.jsonl, exactly once even if repeated. An iteration that succeeds
     on its first attempt needs none."""
-    if about.light or (about.number == 1 and status == "success"):
+    if about.light or (about.task.attempt == 1 and status == "success"):
         return
     record: dict[str, Any] = {
-        "attempt": about.number,
+        "attempt": about.task.attempt,
         "status": status,
         "error": error,
-        "started_at": about.started_at,
+        "started_at": about.task.started_at,
         "ended_at": now,
         "output_path": output,
     }
-    if about.number == 1:
+    if about.task.attempt == 1:
         files.write(about.here.attempts, files.compact(record))
     else:
         files.make_dir(about.here.root)
@@ -301,7 +281,7 @@ def _earlier_records(about: Attempted) -> bytes:
         try:
             record = json.loads(line)
             number = record["attempt"]
-            if isinstance(number, int) and 0 < number < about.number:
+            if isinstance(number, int) and 0 < number < about.task.attempt:
                 kept.append(_with_own_output(about, record) or line)
         except (ValueError, KeyError, TypeError, RecursionError):
             continue
@@ -318,10 +298,10 @@ def _with_own_output(about: Attempted, record: dict[str, Any]) -> bytes | None:
 
 def archive_leftovers(about: Attempted) -> None:
     """Archive the leftovers of earlier attempts, so that they can't count as this attempt's results."""
-    if about.is_clean:
+    if about.task.is_new or about.light:
         return
-    move_leftovers(about.here, about.number - 1)
-    if about.number > 1:
+    move_leftovers(about.here, about.task.attempt - 1)
+    if about.task.attempt > 1:
         records = _earlier_records(about)
         if files.read_usable(about.here.attempts, MAX_RECORDS_BYTES) not in (None, records):
             files.replace(about.here.attempts, records)

@@ -40,12 +40,19 @@ FAILURE_TYPES: Types = (
 )
 
 
+def mistaken(provider: str, problem: str) -> ExecuteResult:
+    """The failure of a provider that doesn't keep to its contract."""
+    return ExecuteResult(failure=Failure(FailureKind.PROVIDER_CRASHED, f"{provider}: {problem}"))
+
+
 def checked(returned: object, provider: str) -> ExecuteResult:
     if not isinstance(returned, ExecuteResult):
-        return _mistaken(provider, f"it returned {type(returned).__name__}, not an ExecuteResult")
-    problem = _problem(returned)
+        return mistaken(provider, f"it returned {type(returned).__name__}, not an ExecuteResult")
+    problem = _mistyped(returned, RESULT_TYPES)
+    if not problem and returned.failure is not None:
+        problem = _mistyped(returned.failure, FAILURE_TYPES, "failure.")
     if problem:
-        return _mistaken(provider, problem)
+        return mistaken(provider, problem)
     if returned.result is not None and (problem := _result_problem(returned.result)):
         invalid = Failure(FailureKind.RESULT_INVALID, f"{provider} returned {problem}")
         returned = replace(returned, result=None, failure=returned.failure or invalid)
@@ -59,15 +66,8 @@ def checked(returned: object, provider: str) -> ExecuteResult:
     return replace(returned, usage=usage, failure=failure, duration_ms=duration)
 
 
-def _problem(returned: ExecuteResult) -> str:
-    """The first field with a value of another type, or ""."""
-    problem = _mistyped(returned, RESULT_TYPES)
-    if not problem and returned.failure is not None:
-        problem = _mistyped(returned.failure, FAILURE_TYPES, "failure.")
-    return problem
-
-
 def _mistyped(value: object, expected: Types, prefix: str = "") -> str:
+    """The first field with a value of another type, or ""."""
     for name, types in expected:
         found = getattr(value, name)
         if not isinstance(found, types):
@@ -83,10 +83,6 @@ def _result_problem(result: JSONObject) -> str:
     return f"a result of {size:,} bytes; at most 1 MB is accepted" if size > MAX_RESULT_BYTES else ""
 
 
-def _mistaken(provider: str, problem: str) -> ExecuteResult:
-    return ExecuteResult(failure=Failure(FailureKind.PROVIDER_CRASHED, f"{provider}: {problem}"))
-
-
 def checked_usage(usage: Usage) -> Usage:
     """An agent chooses its session's id, which becomes an argument of the next attempt, and numbers, which
     are added up."""
@@ -99,7 +95,7 @@ def checked_usage(usage: Usage) -> Usage:
         output_tokens=_count(usage.output_tokens),
         cached_tokens=_count(usage.cached_tokens),
         cost_usd=_cost(usage.cost_usd),
-        model=_model(usage.model),
+        model=short_message(usage.model, MAX_MODEL_CHARS) if isinstance(usage.model, str) else None,
         agent_session=session,
     )
 
@@ -113,9 +109,3 @@ def _cost(given: object) -> float | None:
     if isinstance(given, bool) or not isinstance(given, int | float):
         return None
     return float(given) if 0 <= given <= MAX_COUNT and math.isfinite(given) else None
-
-
-def _model(given: object) -> str | None:
-    if not isinstance(given, str):
-        return None
-    return short_message(given, MAX_MODEL_CHARS)

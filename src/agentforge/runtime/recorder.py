@@ -45,14 +45,12 @@ from agentforge.model.cassette import (
 from agentforge.model.cursor import Cursor
 from agentforge.model.errors import NOT_JSON
 from agentforge.model.event import Event
-from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.layout import IterationLayout, RunLayout
 from agentforge.model.names import protected_step
-from agentforge.model.place import Place
 from agentforge.model.plan import Plan, ProviderChoice
 from agentforge.model.secrets import Redactor
 from agentforge.model.state import Waiver
-from agentforge.model.task import CheckTask, HookTask, JudgeTask, QueueTask, StartedTask
+from agentforge.model.task import CheckTask, HookTask, JudgeTask, QueueTask, StartedTask, Task
 from agentforge.ports.host import Stamp, Workspace
 from agentforge.ports.provider import ExecuteResult
 from agentforge.runtime.conclusion import Attempted
@@ -68,15 +66,6 @@ EXCHANGE_BYTES = 8 * 1024 * 1024
 RecordedStep = Sleep | Say | WriteFile | Delete | WriteResult | WriteStatus | Fail | End
 """The steps that a recorder writes; a cassette written by hand has others, such as commands."""
 
-HEARD = (
-    f.SessionStarted
-    | f.RequestOpened
-    | f.RequestAnswered
-    | f.CheckWaived
-    | f.SessionResumed
-    | f.SessionRecovered
-)
-"""The events that a recorder needs to know."""
 GONE = Stamp(-1, 0, 0, 0)
 
 
@@ -133,16 +122,21 @@ class Recorder:
         its outcome is not in the log either and will be recorded again."""
         self._rewrite()
         kept = files.read_usable(self._layout.recording)
-        self._stamps = self._seen() if kept is None else _decoded(kept)
         if kept is None:
+            self._stamps = self._seen()
             self._keep_stamps()
+            return
+        try:
+            self._stamps = msgspec.json.decode(kept, type=dict[str, Stamp] | None)
+        except NOT_JSON:
+            self._stamps = None
 
     # -- the work of an iteration
 
     def draft(self, about: Attempted, ended: ExecuteResult) -> ExchangeDraft | None:
         """The attempt's exchange, or None if it is stored already. Must be called before the agent's files
         are changed."""
-        key = self._work(about)
+        key = self._key("work", about.task)
         if key in self._kept:
             return None
         stash = self._stash(about)
@@ -157,7 +151,7 @@ class Recorder:
             *result_steps(about.here, ended, self._redactor),
             *exit_steps(ended, self._redactor),
         )
-        exchange = self._exchange(key, about.by.type, about.by.model, steps)
+        exchange = self._exchange(key, about.task.by, steps)
         prompt = files.read_usable(about.here.prompt)
         hashed = sha256(prompt).hexdigest() if prompt is not None else ""
         exchange = replace(exchange, prompt_sha256=hashed, notes=tuple(notes))
@@ -179,7 +173,7 @@ class Recorder:
 
     def forget(self, about: Attempted) -> None:
         """Remove a stored attempt that counts as lost: its files belong to the next one."""
-        dropped = self._rewrite(without=self._work(about))
+        dropped = self._rewrite(without=self._key("work", about.task))
         if dropped is None:
             return
         for step in dropped.steps:
@@ -196,12 +190,10 @@ class Recorder:
         answered."""
         if task.KIND not in ("judge", "hook", "check"):
             return
-        stage = task.name or self._plan.session.name
-        key = self._key(task.KIND, task.place, stage, task.iteration, task.attempt)
         by = task.by if isinstance(task, JudgeTask) else ProviderChoice("", "")
         hook = RecordedHook(task.hook.id, task.delivery) if isinstance(task, HookTask) else None
         check = task.check.name if isinstance(task, CheckTask) else ""
-        key = replace(key, about=f"{hook.id}:{hook.delivery}" if hook else check)
+        key = self._key(task.KIND, task, f"{hook.id}:{hook.delivery}" if hook else check)
         # An outcome that is stored, and is heard again, didn't reach the log: the later one counts, if any.
         self._rewrite(without=key)
         if isinstance(fact, f.TaskLost):
@@ -209,19 +201,19 @@ class Recorder:
         steps: tuple[AnyStep, ...] = ()
         if said is not None:
             steps = (*output_steps(said, self._redactor), *exit_steps(said, self._redactor))
-        exchange = self._exchange(key, by.type, by.model, steps)
+        exchange = self._exchange(key, by, steps)
         self._append(replace(exchange, hook=hook, check=check, outcome=self._outcome(fact)))
 
-    def queue(self, task: QueueTask, fact: f.QueueChecked) -> None:
+    def queue(self, task: QueueTask, remaining: int) -> None:
         """Record a queue check; the latest one counts."""
-        key = self._key("queue", task.place, task.name, task.iteration, 1)
+        key = self._key("queue", task)
         exchange = Exchange(
             key.stage,
             key.iteration,
             kind="queue",
             node=key.node,
             branch=key.branch,
-            remaining=fact.remaining,
+            remaining=remaining,
         )
         self._rewrite(without=key)
         self._append(exchange)
@@ -283,15 +275,12 @@ class Recorder:
 
     # -- details
 
-    def _work(self, about: Attempted) -> ExchangeKey:
-        assert about.at is not None
-        return self._key("work", about.at, about.node.id, about.iteration, about.number)
+    def _key(self, kind: ExchangeKind, task: Task, about: str = "") -> ExchangeKey:
+        place, stage = task.place, task.name or self._plan.session.name
+        node, branch = recorded_key(self._plan, place.path, place.run), place.branch or ""
+        return ExchangeKey(kind, node, branch, stage, task.iteration, task.attempt or 1, about)
 
-    def _key(self, kind: ExchangeKind, at: Place, stage: str, iteration: int, made: int) -> ExchangeKey:
-        key = recorded_key(self._plan, at.path, at.run)
-        return ExchangeKey(kind, key, at.branch or "", stage, iteration, made)
-
-    def _exchange(self, key: ExchangeKey, provider: str, model: str, steps: tuple[AnyStep, ...]) -> Exchange:
+    def _exchange(self, key: ExchangeKey, by: ProviderChoice, steps: tuple[AnyStep, ...]) -> Exchange:
         """Attempts are numbered as in a replay, where none is lost."""
         attempt = self._made[replace(key, made=0)] + 1
         return Exchange(
@@ -302,8 +291,8 @@ class Recorder:
             kind=key.kind,
             node=key.node,
             branch=key.branch,
-            provider=provider,
-            model=model,
+            provider=by.type,
+            model=by.model,
             made=None if key.made == attempt else key.made,
         )
 
@@ -379,7 +368,7 @@ class Recorder:
 
     def _stash(self, about: Attempted) -> str:
         """In the run's own folder, where a confined agent can't write."""
-        key = sha256(msgspec.json.encode(self._work(about))).hexdigest()[:16]
+        key = sha256(msgspec.json.encode(self._key("work", about.task))).hexdigest()[:16]
         return os.path.join(self._layout.root, f"exchange-{key}.json")
 
 
@@ -407,13 +396,6 @@ def _exchange(line: bytes) -> Exchange | None:
     return exchange if all(isinstance(step, RecordedStep) for step in exchange.steps) else None
 
 
-def _decoded(content: bytes) -> dict[str, Stamp] | None:
-    try:
-        return msgspec.json.decode(content, type=dict[str, Stamp] | None)
-    except NOT_JSON:
-        return None
-
-
 def output_steps(ended: ExecuteResult, redactor: Redactor) -> Iterator[AnyStep]:
     if ended.duration_ms > 0:
         yield Sleep(seconds=ended.duration_ms / 1000)
@@ -435,19 +417,16 @@ def result_steps(here: IterationLayout, ended: ExecuteResult, redactor: Redactor
     if ended.result is not None:
         yield WriteResult(value=redactor.data(ended.result))
         return
-    result = files.read_usable(here.result, FILE_BYTES)
-    status = files.read_usable(here.status, FILE_BYTES)
-    if result is not None:
-        value, text = _read_object(redactor.text(result.decode("utf-8", "replace")))
-        yield WriteResult(value=value, text=text)
-    if status is not None:
-        value, text = _read_object(redactor.text(status.decode("utf-8", "replace")))
-        yield WriteStatus(value=value, text=text)
-
-
-def judge_failure(message: str) -> ExecuteResult:
-    """The result of a judge that couldn't be called."""
-    return ExecuteResult(failure=Failure(FailureKind.JUDGE_FAILED, message))
+    for path, step in ((here.result, WriteResult), (here.status, WriteStatus)):
+        if (content := files.read_usable(path, FILE_BYTES)) is None:
+            continue
+        text = redactor.text(content.decode("utf-8", "replace"))
+        try:
+            value = msgspec.json.decode(text, type=dict[str, object])
+        except NOT_JSON:
+            yield step(text=text)
+        else:
+            yield step(value=value)
 
 
 def write_step(path: str, content: bytes, *, executable: bool) -> WriteFile:
@@ -465,11 +444,3 @@ def is_utf8_name(path: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _read_object(text: str) -> tuple[dict[str, object] | None, str | None]:
-    """The text as a JSON object, or else unchanged."""
-    try:
-        return msgspec.json.decode(text, type=dict[str, object]), None
-    except NOT_JSON:
-        return None, text

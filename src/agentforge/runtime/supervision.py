@@ -25,7 +25,6 @@ from agentforge.ports.host import Identity, Processes
 from agentforge.ports.provider import Command
 from agentforge.runtime.attempt_folder import (
     Claim,
-    ClaimPlace,
     ExitRecord,
     any_claim,
     folder_marks,
@@ -114,8 +113,31 @@ class Supervised:
         """Start the program in its new folder and wait for its end."""
         self._before_start()
         made = folder_place(place)
-        spec = self._spec(made, command, mark, limits, cleanup)
-        await self._processes.wait(await self._processes.start_supervisor(place.root, spec))
+        idle_timeout = limits.idle_timeout if command.idle_timeout is None else command.idle_timeout
+        term_grace = self._limits.term_grace if command.term_grace is None else command.term_grace
+        timeouts = [each for each in (limits.timeout, command.timeout) if each is not None]
+        spec = {
+            "place": msgspec.to_builtins(made),
+            "output_cap": self._limits.output_cap,
+            "argv": command.argv,
+            "env": {**command.env, **folder_marks(made, mark)},
+            "cwd": self._project,
+            "stdin": command.stdin,
+            "descriptors": command.descriptors,
+            "separate_errors": command.separate_errors,
+            "secrets": spellings({*command.secrets, *self._secrets}),
+            "cleanup": cleanup,
+            "timeout": min(timeouts, default=None),
+            "idle_timeout": idle_timeout,
+            "term_grace": term_grace,
+            "orphan_grace": self._limits.orphan_grace,
+            "lease": self._lease,
+            "mark": named(mark),
+        }
+        # The supervisor is the same Python, and importing json would delay it. A provider may have used
+        # subclasses of str and dict, which only json accepts.
+        handed_over = marshal.dumps(json.loads(json.dumps(spec)))
+        await self._processes.wait(await self._processes.start_supervisor(place.root, handed_over))
         if is_displaced(place, made, mark):
             await self._end_leftovers(mark, cleanup)
             return SupervisedExit(displaced=True)
@@ -169,31 +191,6 @@ class Supervised:
         await run_cleanup(cleanup)
         return SupervisedExit(lost="its claim was removed while it was running")
 
-    def _spec(
-        self, folder: ClaimPlace, command: Command, mark: str, limits: AttemptLimits, cleanup: Cleanup
-    ) -> bytes:
-        spec = {
-            "place": msgspec.to_builtins(folder),
-            "output_cap": self._limits.output_cap,
-            "argv": command.argv,
-            "env": {**command.env, **folder_marks(folder, mark)},
-            "cwd": self._project,
-            "stdin": command.stdin,
-            "descriptors": command.descriptors,
-            "separate_errors": command.separate_errors,
-            "secrets": spellings({*command.secrets, *self._secrets}),
-            "cleanup": cleanup,
-            "timeout": _tighter(limits.timeout, command.timeout),
-            "idle_timeout": _first(command.idle_timeout, limits.idle_timeout),
-            "term_grace": _first(command.term_grace, self._limits.term_grace),
-            "orphan_grace": self._limits.orphan_grace,
-            "lease": self._lease,
-            "mark": named(mark),
-        }
-        # The supervisor is the same Python, and importing json would delay it. A provider may have used
-        # subclasses of str and dict, which only json accepts.
-        return marshal.dumps(json.loads(json.dumps(spec)))
-
     async def _read_exit(self, place: AttemptLayout, mark: str, cleanup: Cleanup) -> SupervisedExit:
         record = read_exit(place, mark)
         if record is None:
@@ -215,14 +212,6 @@ class Supervised:
 def _elsewhere(claim: Claim) -> SupervisedExit:
     """For an agent of the project of which this one is a copy: it is left alone."""
     return SupervisedExit(lost=f"it belongs to another copy of the project: {claim.place.path}")
-
-
-def _first(*values: float | None) -> float | None:
-    return next((value for value in values if value is not None), None)
-
-
-def _tighter(*limits: float | None) -> float | None:
-    return min((limit for limit in limits if limit is not None), default=None)
 
 
 async def run_cleanup(argv: Cleanup, seconds: float = CLEANUP_SECONDS) -> None:

@@ -183,7 +183,7 @@ BUGS = (
     Bug(
         CALL,
         "a power failure hides that an attempt was started which is not repeated",
-        "Calls._make",
+        "Calls.make",
         "call.once",
         "False",
         ONCE,
@@ -192,8 +192,8 @@ BUGS = (
         AGENT,
         "an agent that runs at most once is started in a folder without a durable name",
         "AgentPerformer._call",
-        "ProviderCall(by=task.by, place=task.folder(layout), mark=task.mark(self._context.run_id), stage=task.name, limits=AttemptLimits(task.timeout, task.idle_timeout), sandbox=task.node.sandbox, scope=place.scope, writable=writable_in(layout.iteration(place.folder, task.iteration), self._progress(task)), before=task.before, once=task.node.semantics == 'at_most_once')",
-        "ProviderCall(by=task.by, place=task.folder(layout), mark=task.mark(self._context.run_id), stage=task.name, limits=AttemptLimits(task.timeout, task.idle_timeout), sandbox=task.node.sandbox, scope=place.scope, writable=writable_in(layout.iteration(place.folder, task.iteration), self._progress(task)), before=task.before)",
+        "ProviderCall(by=task.by, place=task.folder(layout), mark=task.mark(self._context.run_id), stage=task.name, limits=AttemptLimits(task.timeout, task.idle_timeout), sandbox=task.node.sandbox, scope=place.scope, writable=(layout.iteration(place.folder, task.iteration).root, self._progress(task)), before=task.before, once=task.node.semantics == 'at_most_once')",
+        "ProviderCall(by=task.by, place=task.folder(layout), mark=task.mark(self._context.run_id), stage=task.name, limits=AttemptLimits(task.timeout, task.idle_timeout), sandbox=task.node.sandbox, scope=place.scope, writable=(layout.iteration(place.folder, task.iteration).root, self._progress(task)), before=task.before)",
         ONCE,
     ),
     Bug(
@@ -216,7 +216,7 @@ BUGS = (
         AGENT,
         "what a cancelled agent wrote outside its run stays there",
         "AgentPerformer._left",
-        "empty_outbox(about.outbox, about.here, about.number, about.progress)",
+        "empty_outbox(about.outbox, about.here, task.attempt, about.progress)",
         "pass",
         ("tests/runtime/test_outbox.py",),
     ),
@@ -556,8 +556,8 @@ BUGS = (
         CONCLUDE,
         "an attempt is listed twice",
         "_earlier_records",
-        "0 < number < about.number",
-        "0 < number <= about.number",
+        "0 < number < about.task.attempt",
+        "0 < number <= about.task.attempt",
     ),
     Bug(CONCLUDE, "a failed agent counts as successful", "_result_of", "ended.exit_code != 0", "False"),
     Bug(
@@ -627,9 +627,9 @@ BUGS = (
     Bug(
         CALL,
         "judges and agents aren't sandboxed",
-        "Calls._run",
-        "confined",
-        "command",
+        "Calls._confined",
+        "return (confined, self._confiner.cleanup(call.sandbox, provider, call.mark))",
+        "return (command, self._confiner.cleanup(call.sandbox, provider, call.mark))",
     ),
     Bug(
         CALL,
@@ -751,7 +751,7 @@ BUGS = (
         RECORDING,
         "the exchanges of a lost attempt are replayed",
         "Recorder.forget",
-        "self._rewrite(without=self._work(about))",
+        "self._rewrite(without=self._key('work', about.task))",
         "None",
     ),
     Bug(

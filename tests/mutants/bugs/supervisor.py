@@ -461,7 +461,7 @@ BUGS = (
     Bug(
         ENGINE,
         "secrets of the engine's environment aren't redacted",
-        "Supervised._spec",
+        "Supervised.run",
         "{*command.secrets, *self._secrets}",
         "command.secrets",
     ),
@@ -503,9 +503,9 @@ BUGS = (
     Bug(
         ENGINE,
         "the higher of two time limits is used",
-        "_tighter",
-        "min((limit for limit in limits if limit is not None), default=None)",
-        "max((limit for limit in limits if limit is not None), default=None)",
+        "Supervised.run",
+        "min(timeouts, default=None)",
+        "max(timeouts, default=None)",
     ),
     Bug(
         ENGINE,

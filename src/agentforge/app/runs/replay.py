@@ -25,7 +25,7 @@ from agentforge.model.state import RunSettings
 from agentforge.ports.provider import Provider
 from agentforge.runtime.driver import PlayedAnswers
 from agentforge.runtime.journal import Journal
-from agentforge.runtime.recorder import HEARD, Recorder
+from agentforge.runtime.recorder import Recorder
 from agentforge.system import files
 from agentforge.version import __version__
 
@@ -37,10 +37,10 @@ def recorder_of(journal: Journal, layout: RunLayout, runs: Runs) -> Recorder | N
         return None
     # Also what was recorded since the log was opened, such as the answers of a resume.
     journal.wait_for_disk()
-    past = tuple(event for event in runs.events(plan.session.name) if isinstance(event.fact, HEARD))
     redactor = environment_redactor(environ)
+    facts = (event.fact for event in runs.events(plan.session.name))
     # The checks that were skipped from the start.
-    skipped = next((event.fact.waivers for event in past if isinstance(event.fact, SessionStarted)), ())
+    skipped = next((fact.waivers for fact in facts if isinstance(fact, SessionStarted)), ())
     header = Header(
         FORMAT,
         VERSION,
@@ -54,7 +54,7 @@ def recorder_of(journal: Journal, layout: RunLayout, runs: Runs) -> Recorder | N
     workspace = WorkspaceFiles(project, environ)
     recorder = Recorder(project, layout, plan, workspace, redactor=redactor, header=header)
     recorder.begin()
-    for event in past:
+    for event in runs.events(plan.session.name):
         recorder.hear(event)
     journal.listen(recorder.hear)
     return recorder

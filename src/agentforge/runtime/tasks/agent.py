@@ -18,7 +18,7 @@ from agentforge.model.secrets import references_in, resolve
 from agentforge.model.task import MARK, AgentTask
 from agentforge.ports.host import Clock, NoTree, TakenTree, Trees
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult
-from agentforge.runtime.attempt_folder import ExitRecord, empty_outbox
+from agentforge.runtime.attempt_folder import ExitRecord, empty_outbox, outbox_of
 from agentforge.runtime.conclusion import (
     Attempted,
     archive_leftovers,
@@ -35,7 +35,6 @@ from agentforge.runtime.tasks.call import (
     ProviderCall,
     TaskContext,
     TaskReport,
-    writable_in,
 )
 from agentforge.runtime.tasks.performer import CallPerformer
 from agentforge.runtime.tasks.prepare import Preparer, output_path
@@ -153,7 +152,7 @@ class AgentPerformer(CallPerformer[AgentTask]):
     async def _finished(self, task: AgentTask, ended: Finished) -> f.AnyFact:
         result, record = ended.result, ended.record
         about = self._left(task, is_program=record is not None)
-        known = _supervisor_failure(record, about) if record else None
+        known = _supervisor_failure(record, task) if record else None
         if record is not None and known is not None:
             result = replace(result, failure=known, exit_code=record.exit_code or 0)
             about = replace(about, started=record.status != "spawn_failed")
@@ -168,16 +167,16 @@ class AgentPerformer(CallPerformer[AgentTask]):
         hide_secrets(about)
         note_attempt(about, "cancelled" if task.ending else "lost", None, self._clock.now())
         if task.ending:
-            return f.AttemptCancelled(about.number, agent_session=lost.agent_session)
+            return f.AttemptCancelled(task.attempt, agent_session=lost.agent_session)
         if self._context.recorder:
             self._context.recorder.forget(about)
-        return f.AttemptLost(about.number, lost.reason, lost.started, lost.agent_session)
+        return f.AttemptLost(task.attempt, lost.reason, lost.started, lost.agent_session)
 
     def _left(self, task: AgentTask, *, is_program: bool = True) -> Attempted:
         """What the attempt left; only programs use the outbox."""
         about = self._about(task)
         if is_program:
-            empty_outbox(about.outbox, about.here, about.number, about.progress)
+            empty_outbox(about.outbox, about.here, task.attempt, about.progress)
         return about
 
     def _record(self, task: AgentTask, ended: Ended, fact: f.AnyFact) -> None:
@@ -193,28 +192,17 @@ class AgentPerformer(CallPerformer[AgentTask]):
 
     def _about(self, task: AgentTask) -> Attempted:
         context, node = self._context, task.node
-        light = self._preparer.is_light(task.place, node)
-        here = context.layout.iteration(task.place.folder, task.iteration)
         return Attempted(
-            node=node,
-            by=task.by,
-            here=here,
-            folder=context.layout.relative(here.root),
-            iteration=task.iteration,
-            number=task.attempt,
-            started_at=task.started_at,
-            timeout=task.timeout,
+            task,
+            context.layout.iteration(task.place.folder, task.iteration),
             project=context.project,
-            mark=task.mark(context.run_id),
+            outbox=outbox_of(context.project, task.mark(context.run_id)),
             progress=self._progress(task),
             output_path=output_path(context.project, node, context.plan.session.name),
             copies=context.copies,
-            honors_promise=context.plan.mode == "loop" and isinstance(node.termination, Queue),
             redactor=context.redactor,
-            at=task.place,
-            prompt=task.prompt,
-            light=light,
-            is_clean=task.is_new or light,
+            light=self._preparer.is_light(task.place, node),
+            honors_promise=context.plan.mode == "loop" and isinstance(node.termination, Queue),
         )
 
     def _call(self, task: AgentTask) -> ProviderCall:
@@ -227,7 +215,7 @@ class AgentPerformer(CallPerformer[AgentTask]):
             limits=AttemptLimits(task.timeout, task.idle_timeout),
             sandbox=task.node.sandbox,
             scope=place.scope,
-            writable=writable_in(layout.iteration(place.folder, task.iteration), self._progress(task)),
+            writable=(layout.iteration(place.folder, task.iteration).root, self._progress(task)),
             before=task.before,
             once=task.node.semantics == "at_most_once",
         )
@@ -243,8 +231,8 @@ class AgentPerformer(CallPerformer[AgentTask]):
         # The id is from the log, which may have been written elsewhere.
         resume = task.resume if task.resume and is_agent_session(task.resume) else ""
         stage = self._stage_variables(task)
-        values = self._values_of(stage.references | references_in(about.prompt))
-        prompt = resolve(about.prompt, values)
+        values = self._values_of(stage.references | references_in(task.prompt))
+        prompt = resolve(task.prompt, values)
         return ExecuteRequest(
             prompt=CONTINUE + prompt if resume else prompt,
             model=task.by.model,
@@ -253,7 +241,7 @@ class AgentPerformer(CallPerformer[AgentTask]):
             environment={
                 **values,
                 **stage.given,
-                MARK: about.mark,
+                MARK: task.mark(context.run_id),
                 "MOCK_STATUS_FILE": here.status,
                 "MOCK_RESULT_FILE": here.result,
                 "MOCK_ITERATION": str(task.iteration),
@@ -318,14 +306,14 @@ def _limit_variables(termination: Termination) -> dict[str, str]:
     }
 
 
-def _supervisor_failure(record: ExitRecord, about: Attempted) -> Failure | None:
+def _supervisor_failure(record: ExitRecord, task: AgentTask) -> Failure | None:
     """A failure that the supervisor recorded, or None."""
     match record.status:
         case "timeout":
-            limit = _limit_reached(record, about)
+            limit = _limit_reached(record, task)
             return Failure(FailureKind.ITERATION_TIMEOUT, f"the agent was ended after {limit}")
         case "idle":
-            idle = about.node.idle_timeout
+            idle = task.node.idle_timeout
             known = f"for {idle:g} s" if idle else "for as long as its provider allows"
             return Failure(FailureKind.PROVIDER_TIMEOUT, f"the agent produced no output {known}")
         case "spawn_failed":
@@ -333,8 +321,8 @@ def _supervisor_failure(record: ExitRecord, about: Attempted) -> Failure | None:
     return None
 
 
-def _limit_reached(record: ExitRecord, about: Attempted) -> str:
+def _limit_reached(record: ExitRecord, task: AgentTask) -> str:
     # The record's duration is truncated to whole milliseconds.
-    if about.timeout is None or record.duration_ms + 1 < about.timeout * 1000:
-        return f"the time limit of provider {about.by.type!r} ({record.duration_ms / 1000:.1f} s in all)"
-    return f"{about.node.timeout:g} s" if about.node.timeout else "the runtime limit"
+    if task.timeout is None or record.duration_ms + 1 < task.timeout * 1000:
+        return f"the time limit of provider {task.by.type!r} ({record.duration_ms / 1000:.1f} s in all)"
+    return f"{task.node.timeout:g} s" if task.node.timeout else "the runtime limit"

@@ -7,6 +7,7 @@ A call is started at most once, as its claim file ensures. So everything here is
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from inspect import isawaitable
 from time import monotonic
 from typing import TypeGuard
@@ -18,12 +19,12 @@ from agentforge.engine.retry import kind_of
 from agentforge.model.errors import AgentForgeError, MissingKey, ProviderUnusable, UnknownProvider
 from agentforge.model.facts import AnyFact
 from agentforge.model.failure import Failure, FailureKind, short_message
-from agentforge.model.layout import AttemptLayout, IterationLayout, RunLayout
+from agentforge.model.layout import AttemptLayout, RunLayout
 from agentforge.model.plan import Plan, ProviderChoice, SandboxChoice
 from agentforge.model.result import Usage
 from agentforge.model.secrets import Redactor
 from agentforge.model.task import MARK
-from agentforge.ports.provider import ExecuteRequest, ExecuteResult, ProcessProvider, Provider
+from agentforge.ports.provider import Command, ExecuteRequest, ExecuteResult, ProcessProvider, Provider
 from agentforge.runtime.attempt_folder import (
     KILLED,
     ExitRecord,
@@ -35,10 +36,10 @@ from agentforge.runtime.attempt_folder import (
 )
 from agentforge.runtime.confinement import Confiner
 from agentforge.runtime.left_files import Refuse, ensure_folder
-from agentforge.runtime.provider_result import checked
+from agentforge.runtime.provider_result import checked, mistaken
 from agentforge.runtime.recorder import Recorder
 from agentforge.runtime.state_folder import OutputCopies
-from agentforge.runtime.supervision import AttemptLimits, Supervised, SupervisedExit
+from agentforge.runtime.supervision import AttemptLimits, Cleanup, Supervised, SupervisedExit
 from agentforge.system.work_limit import WorkLimit, call_within
 
 log = logging.getLogger("agentforge.run")
@@ -161,69 +162,65 @@ class Calls:
 
     def runs_program(self, name: str) -> bool:
         """Whether the provider's agent is a program."""
-        try:
-            return is_program(self._provider_of(name))
-        except (ProviderUnusable, UnknownProvider):
-            return False
+        provider = self._provider(name)
+        return not isinstance(provider, CallRefused) and is_program(provider)
 
     async def make(self, call: ProviderCall, request: Callable[[], ExecuteRequest]) -> Ended:
         """Start it and wait for its end. The request is built once the provider's lock is held."""
-        try:
-            provider = self._provider_of(call.by.type)
-        except (ProviderUnusable, UnknownProvider) as error:
-            return _unusable(error)
-        lock = self._locks.get(provider.name)
-        if lock is None:
-            return await self._make(call, provider, request)
-        async with lock:
-            return await self._make(call, provider, request)
-
-    async def _make(
-        self, call: ProviderCall, provider: Provider, request: Callable[[], ExecuteRequest]
-    ) -> Ended:
-        if is_program(provider):
-            make_folder(call.place, self._refuse)
-            if call.once:
-                sync_names(call.place, self._run_dir)
-        try:
-            asked = request()
-        except ProviderUnusable as error:
-            return _unusable(error)
-        if is_program(provider):
-            return await self._run(call, provider, asked)
-        return await _execute(call, provider, asked)
+        provider = self._provider(call.by.type)
+        if isinstance(provider, CallRefused):
+            return provider
+        async with self._locks.get(provider.name) or nullcontext():
+            if is_program(provider):
+                make_folder(call.place, self._refuse)
+                if call.once:
+                    sync_names(call.place, self._run_dir)
+            try:
+                asked = request()
+            except ProviderUnusable as error:
+                return _unusable(error)
+            if not is_program(provider):
+                return await _execute(call, provider, asked)
+            confined = self._confined(call, provider, asked)
+            if isinstance(confined, CallRefused):
+                return confined
+            command, cleanup = confined
+            left = await self._supervised.run(call.place, command, call.mark, call.limits, cleanup)
+            return await self._outcome(call, provider, left)
 
     async def reattach(self, call: ProviderCall, reattached: Callable[[int], None]) -> Ended:
         """Wait for a call that an earlier engine made, or read its exit record."""
-        try:
-            provider = self._provider_of(call.by.type)
-        except (ProviderUnusable, UnknownProvider) as error:
-            return _unusable(error)
+        provider = self._provider(call.by.type)
+        if isinstance(provider, CallRefused):
+            return provider
         if not is_program(provider):
             return Lost("it ran inside the engine, which died")
         cleanup = self._confiner.cleanup(call.sandbox, provider, call.mark)
         self._ensure_folder(call)
         left = await self._supervised.reattach(call.place, call.mark, reattached, cleanup)
-        await self._settle(call, left)
         return await self._outcome(call, provider, left)
 
     async def end(self, call: ProviderCall) -> Finished | Lost:
-        provider: Provider | None
-        try:
-            provider = self._provider_of(call.by.type)
-        except (ProviderUnusable, UnknownProvider):
-            provider = None  # Its program is identified by the claim.
+        found = self._provider(call.by.type)
+        # Its program is identified by the claim, so that it is ended even if its provider is gone.
+        provider = None if isinstance(found, CallRefused) else found
         if provider is not None and not is_program(provider):
             return Lost("it ran inside the engine")
         cleanup = self._confiner.cleanup(call.sandbox, provider, call.mark)
         self._ensure_folder(call)
         left = await self._supervised.end(call.place, call.mark, cleanup)
-        await self._settle(call, left)
-        return (
-            Lost(left.lost, left.started) if provider is None else await self._outcome(call, provider, left)
-        )
+        return await self._outcome(call, provider, left)
 
-    async def _run(self, call: ProviderCall, provider: ProcessProvider, request: ExecuteRequest) -> Ended:
+    def _provider(self, name: str) -> Provider | CallRefused:
+        try:
+            return self._provider_of(name)
+        except (ProviderUnusable, UnknownProvider) as error:
+            return _unusable(error)
+
+    def _confined(
+        self, call: ProviderCall, provider: ProcessProvider, request: ExecuteRequest
+    ) -> tuple[Command, Cleanup] | CallRefused:
+        """The program as it is started in its sandbox, and the one that cleans up after it."""
         try:
             command = provider.command(request)
             if command.outbox:
@@ -232,48 +229,50 @@ class Calls:
             confined = self._confiner.confine(
                 command, call.sandbox, call.place, writable, mark=call.mark, scope=call.scope
             )
-            cleanup = self._confiner.cleanup(call.sandbox, provider, call.mark)
+            return confined, self._confiner.cleanup(call.sandbox, provider, call.mark)
         except ProviderUnusable as error:
             return _unusable(error)
         except AgentForgeError:
             raise
         except Exception as error:  # A bug in a provider must not crash the engine.
             return CallRefused(_raised(call, error))
-        left = await self._supervised.run(call.place, confined, call.mark, call.limits, cleanup)
-        await self._settle(call, left)
-        return await self._outcome(call, provider, left)
-
-    async def _settle(self, call: ProviderCall, left: SupervisedExit) -> None:
-        await self._confiner.settle(call.sandbox, call.place, call.report)
-        if left.displaced:
-            self._ensure_folder(call)
-        elif not left.started and is_foreign(call.place):
-            # An earlier engine was about to refuse it when it died.
-            make_folder(call.place, self._refuse)
 
     def _ensure_folder(self, call: ProviderCall) -> None:
         """An agent may have moved, removed or replaced the folder of its iteration."""
         ensure_folder(call.place.root, self._run_dir, self._refuse)
 
     async def _outcome(
-        self, call: ProviderCall, provider: ProcessProvider, left: SupervisedExit
+        self, call: ProviderCall, provider: ProcessProvider | None, left: SupervisedExit
     ) -> Finished | Lost:
+        await self._confiner.settle(call.sandbox, call.place, call.report)
         if left.displaced:
+            self._ensure_folder(call)
             return Finished(ExecuteResult(failure=Failure(FailureKind.RESULT_INVALID, DISPLACED)), KILLED)
-        ended = await self._interpreted(call, provider, left.record or KILLED) if left.started else None
-        session = _session_of(provider, ended) if ended else None
-        if left.record is None or ended is None:
-            # The output of a killed agent may still contain the session.
-            return Lost(left.lost, left.started, session)
-        return Finished(ended, left.record, session)
+        if not left.started and is_foreign(call.place):
+            # An earlier engine was about to refuse it when it died.
+            make_folder(call.place, self._refuse)
+        if provider is None or not left.started:
+            return Lost(left.lost, left.started)
+        ended = await self._interpreted(call, provider, left.record or KILLED)
+        session = _session_of(provider, ended)
+        # The output of a killed agent may still contain the session.
+        return Finished(ended, left.record, session) if left.record else Lost(left.lost, True, session)
 
     async def _interpreted(
         self, call: ProviderCall, provider: ProcessProvider, record: ExitRecord
     ) -> ExecuteResult:
-        """The output may be long and hostile: it must not hold up the other tasks of the engine."""
+        def interpret() -> ExecuteResult:
+            exit = exit_of(record, call.place, call.by, call.before)
+            try:
+                return checked(provider.interpret(exit), call.by.type)
+            except Exception as error:  # Otherwise every engine that recovers the run would crash.
+                failure = _raised(call, error)
+                return ExecuteResult(exit.output, exit.exit_code or 0, exit.duration_ms, failure=failure)
+
+        # The output may be long and hostile: it must not hold up the other tasks of the engine.
         seconds = self._interpret_seconds
         try:
-            return await call_within(seconds, lambda: _interpret(call, provider, record))
+            return await call_within(seconds, interpret)
         except TimeoutError:
             message = f"the output of {call.by.type} couldn't be interpreted within {seconds:g} s"
             message = f"{message}; see {call.place.output}"
@@ -293,28 +292,18 @@ async def _execute(call: ProviderCall, provider: Provider, request: ExecuteReque
     try:
         async with limit:
             returned: object = provider.execute(request)
-            ended = await returned if isawaitable(returned) else _not_async(call)
+            if isawaitable(returned):
+                returned = await returned
+            else:
+                returned = mistaken(call.by.type, "`execute` is not async: write `async def execute`")
     except Exception as error:
-        ended = ExecuteResult(duration_ms=int((monotonic() - began) * 1000), failure=_raised(call, error))
-    ended = checked(ended, call.by.type)
+        returned = ExecuteResult(duration_ms=int((monotonic() - began) * 1000), failure=_raised(call, error))
+    ended = checked(returned, call.by.type)
     if limit.expired():
         # Also if the provider answered late, instead of being cancelled.
         message = f"stage {call.stage!r} took longer than {seconds:g} s"
         ended = replace(ended, failure=Failure(FailureKind.ITERATION_TIMEOUT, message))
     return Finished(ended, agent_session=_session_of(provider, ended))
-
-
-def _not_async(call: ProviderCall) -> ExecuteResult:
-    message = f"{call.by.type}: `execute` is not async: write `async def execute`"
-    return ExecuteResult(failure=Failure(FailureKind.PROVIDER_CRASHED, message))
-
-
-def _interpret(call: ProviderCall, provider: ProcessProvider, record: ExitRecord) -> ExecuteResult:
-    exit = exit_of(record, call.place, call.by, call.before)
-    try:
-        return checked(provider.interpret(exit), call.by.type)
-    except Exception as error:  # Otherwise every engine that recovers the run would crash.
-        return ExecuteResult(exit.output, exit.exit_code or 0, exit.duration_ms, failure=_raised(call, error))
 
 
 def _session_of(provider: Provider, ended: ExecuteResult) -> str | None:
@@ -324,18 +313,15 @@ def _session_of(provider: Provider, ended: ExecuteResult) -> str | None:
 
 
 def _unusable(error: AgentForgeError) -> CallRefused:
-    message = f"{error.message}; {error.hint}".rstrip("; ")
-    is_missing_key = isinstance(error, MissingKey)
-    kind = FailureKind.PROVIDER_AUTH if is_missing_key else FailureKind.PROVIDER_MISSING
-    return CallRefused(Failure(kind, short_message(message)))
+    kind = FailureKind.PROVIDER_AUTH if isinstance(error, MissingKey) else FailureKind.PROVIDER_MISSING
+    return CallRefused(Failure(kind, short_message(f"{error.message}; {error.hint}".rstrip("; "))))
 
 
 def _raised(call: ProviderCall, error: Exception) -> Failure:
     """The failure for an exception raised by a provider."""
     log.error("provider %s raised", call.by.type, exc_info=error)
-    kind = kind_of(error)
     message = f"{call.by.type} raised {type(error).__name__}: {exception_message(error)}"
-    return Failure(kind, short_message(message))
+    return Failure(kind_of(error), short_message(message))
 
 
 def exception_message(error: Exception) -> str:
@@ -344,8 +330,3 @@ def exception_message(error: Exception) -> str:
         return str(error)
     except Exception:  # It may be faulty, too.
         return "its message can't be shown"
-
-
-def writable_in(here: IterationLayout, progress: str) -> tuple[str, ...]:
-    """The run's files that an iteration's agent may write."""
-    return (here.root, progress)

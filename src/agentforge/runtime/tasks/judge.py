@@ -14,13 +14,12 @@ from msgspec.structs import replace
 from agentforge.engine.nodes import recorded_key
 from agentforge.engine.normalise import clean_output, read_judgment
 from agentforge.model import facts as f
-from agentforge.model.failure import Failure
+from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.layout import IterationLayout
 from agentforge.model.result import Usage
 from agentforge.model.task import MARK, JudgeTask
-from agentforge.ports.provider import ExecuteRequest
+from agentforge.ports.provider import ExecuteRequest, ExecuteResult
 from agentforge.runtime.attempt_folder import ExitRecord
-from agentforge.runtime.recorder import judge_failure
 from agentforge.runtime.supervision import AttemptLimits
 from agentforge.runtime.tasks.call import Calls, Ended, Finished, ProviderCall, TaskContext
 from agentforge.runtime.tasks.performer import CallPerformer
@@ -63,7 +62,8 @@ class JudgePerformer(CallPerformer[JudgeTask]):
     def _record(self, task: JudgeTask, ended: Ended, fact: f.AnyFact) -> None:
         if self._context.recorder is None:
             return
-        said = judge_failure(fact.error if isinstance(fact, f.JudgeCompleted) else "")
+        error = fact.error if isinstance(fact, f.JudgeCompleted) else ""
+        said = ExecuteResult(failure=Failure(FailureKind.JUDGE_FAILED, error))
         if isinstance(ended, Finished) and _has_exited(ended.record):
             said = ended.result
         self._context.recorder.ended(task, fact, said)

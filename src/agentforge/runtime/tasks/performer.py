@@ -60,18 +60,15 @@ class CallPerformer(ABC, Generic[TaskT]):
             ended = await self._calls.make(call, lambda: self._request(task))
         else:
             ended = await self._calls.reattach(call, lambda pid: self._reattached(task, pid, report))
-        fact = await self._outcome(task, ended)
-        self._record(task, ended, fact)
-        return fact
-
-    async def _outcome(self, task: TaskT, ended: Ended) -> AnyFact:
         match ended:
             case Lost():
-                return self._lost(task, ended)
+                fact = self._lost(task, ended)
             case CallRefused(failure=failure):
-                return await self._not_started(task, failure)
+                fact = await self._not_started(task, failure)
             case Finished():
-                return await self._finished(task, ended)
+                fact = await self._finished(task, ended)
+        self._record(task, ended, fact)
+        return fact
 
     async def _prepared(self, task: TaskT, report: TaskReport) -> TaskT | AnyFact:  # noqa: ARG002
         """Before it starts: the task with what this engine knows of it, or why it can't start. What a later

@@ -40,10 +40,9 @@ class QueuePerformer:
         found = await self._queue.count()
         if isinstance(found, Failure):
             return f.ErrorOccurred(found.kind, found.message, task.name, 0)
-        fact = f.QueueChecked(found)
         if self._context.recorder:
-            self._context.recorder.queue(task, fact)
-        return fact
+            self._context.recorder.queue(task, found)
+        return f.QueueChecked(found)
 
     def _details(self, task: QueueTask, fact: f.ErrorOccurred) -> dict[str, Any]:
         """With the same keys as the error of an attempt; there is none."""
