@@ -85,8 +85,10 @@ def conclude(about: Attempted, ended: ExecuteResult, now: datetime) -> f.AnyFact
     result = _result_of(about, ended)
     if isinstance(result, Failure):
         return _failed(about, ended, result, wrote_output, now)
-    if about.honors_promise and result.decision is Decision.CONTINUE and _promises(raw):
-        result = replace(result, decision=Decision.STOP, reason=result.reason or "promised complete")
+    if about.honors_promise and result.decision is Decision.CONTINUE:
+        lines = (line.strip() for line in reversed(clean_output(raw).text.splitlines()))
+        if next(filter(None, lines), "") == PROMISE:
+            result = replace(result, decision=Decision.STOP, reason=result.reason or "promised complete")
     if not about.light:
         _write_result(about, files.compact(result))
     if result.decision is Decision.ERROR:
@@ -110,12 +112,6 @@ def conclude(about: Attempted, ended: ExecuteResult, now: datetime) -> f.AnyFact
     )
 
 
-def _promises(raw: bytes) -> bool:
-    """Whether the last non-empty line is exactly the promise."""
-    lines = (line.strip() for line in reversed(clean_output(raw).text.splitlines()))
-    return next((line for line in lines if line), "") == PROMISE
-
-
 def _result_of(about: Attempted, ended: ExecuteResult) -> Result | Failure:
     if ended.failure is not None:
         return ended.failure
@@ -128,17 +124,11 @@ def _result_of(about: Attempted, ended: ExecuteResult) -> Result | Failure:
         )
     if about.light or ended.result is not None:
         return normalise_returned(ended.result, allowed_by(about.task.node))
-    return _written_result(about)
-
-
-def _written_result(about: Attempted) -> Result | Failure:
-    """From the files that the agent wrote; anything may be in their place."""
-    result, status = about.here.result, about.here.status
     try:
-        text = files.read_text(result, MAX_RESULT_BYTES)
-        older = files.read_text(status, MAX_RESULT_BYTES) if text is None else None
+        text = files.read_text(about.here.result, MAX_RESULT_BYTES)
+        older = files.read_text(about.here.status, MAX_RESULT_BYTES) if text is None else None
         return normalise_result(text, older, allowed_by(about.task.node))
-    except UnusableFile as error:
+    except UnusableFile as error:  # Agents may put anything in the place of their files.
         found = error.message.removeprefix(f"{about.here.root}/")
         return Failure(
             FailureKind.RESULT_INVALID, f"{found}; the agent must write a regular file of at most 1 MB"

@@ -74,11 +74,6 @@ class Performers(Struct, frozen=True):
     waited_for: Mapping[TaskKind, Performer]
 
 
-class _Outcome(Struct, frozen=True):
-    work: Work
-    fact: f.AnyFact
-
-
 class Driver:
     def __init__(
         self,
@@ -100,7 +95,7 @@ class Driver:
         self._performers = performers
         self._state_writer = StateWriter(layout, journal, keeper)
         self._running: dict[str, asyncio.Task[None]] = {}
-        self._outcomes: deque[_Outcome] = deque()
+        self._outcomes: deque[tuple[Work, f.AnyFact]] = deque()
         self._pause_requests: deque[f.PauseRequested] = deque()
         self._crash: Exception | None = None
         self._is_news = False
@@ -117,7 +112,9 @@ class Driver:
                 await self._take_controls()
                 self._take_answers()
                 work_items = self._settle()
-                await self._write_view()
+                if self._view is not None and self._view.is_due:
+                    await self._journal.sync()
+                    self._view.write()
                 if self._journal.state.status is not RunStatus.RUNNING and not self._is_due(work_items):
                     await self._journal.sync()
                     # A process that answers later than this sees the waiting run and resumes it.
@@ -147,11 +144,6 @@ class Driver:
         self._is_news = True
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
-
-    async def _write_view(self) -> None:
-        if self._view is not None and self._view.is_due:
-            await self._journal.sync()
-            self._view.write()
 
     def _is_due(self, work_items: tuple[Work, ...]) -> bool:
         """Whether a run that waits for people has something to do now. Later timers fire in the process
@@ -193,9 +185,12 @@ class Driver:
         refusals.settle()
         if not taken and not self._pause_requests:
             return
-        if self._journal.state.status not in FINAL:
-            self._record_asked(taken)
         # Controls for a run that is over are dropped without an event.
+        if self._journal.state.status not in FINAL:
+            known = self._journal.state.controls
+            asked = [control.fact(self._secrets) for control in taken if control.id not in known]
+            for fact in (*asked, *self._pause_requests):
+                self._journal.record(fact, self._journal.state.cursor)
         self._pause_requests.clear()
         if taken:
             await self._journal.sync()
@@ -234,26 +229,18 @@ class Driver:
             self._journal.record(fact, at)
         return bool(answered)
 
-    def _record_asked(self, controls: list[Control]) -> None:
-        for control in controls:
-            if control.id not in self._journal.state.controls:
-                self._journal.record(control.fact(self._secrets), self._journal.state.cursor)
-        for asked in self._pause_requests:
-            self._journal.record(asked, self._journal.state.cursor)
-
     def _take_outcomes(self) -> None:
         if self._crash is not None:
             raise self._crash
         while self._outcomes:
-            outcome = self._outcomes.popleft()
-            work = outcome.work
+            work, fact = self._outcomes.popleft()
             cursor = work.recorded_at
             if isinstance(work, Wait):
                 cursor = cursor or self._journal.state.cursor
-            if isinstance(outcome.fact, f.IterationCompleted) and cursor and cursor.provider:
+            if isinstance(fact, f.IterationCompleted) and cursor and cursor.provider:
                 # Readers of the shell engine's logs expect it; nothing of ours depends on it.
-                self._journal.record(f.WorkerCompleted(outcome.fact.result_file, 0), cursor)
-            self._journal.record(outcome.fact, cursor)
+                self._journal.record(f.WorkerCompleted(fact.result_file, 0), cursor)
+            self._journal.record(fact, cursor)
 
     # -- doing
 
@@ -284,7 +271,7 @@ class Driver:
         except Exception as error:
             self._crash = error
         else:
-            self._outcomes.append(_Outcome(work, fact))
+            self._outcomes.append((work, fact))
         self._running.pop(id, None)
         self.wake()
 
@@ -316,16 +303,13 @@ class Driver:
             # In-process work may complete within one turn of the event loop.
             await asyncio.sleep(0)
         if not self._is_news:
-            await self._sleep()
+            loop = asyncio.get_running_loop()
+            self._wake = loop.create_future()
+            tick = loop.call_later(TICK_SECONDS, self.wake)
+            try:
+                await self._wake
+            finally:
+                tick.cancel()
+                self._wake = None
+            self._journal.flush_if_due()
         self._is_news = False
-
-    async def _sleep(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._wake = loop.create_future()
-        tick = loop.call_later(TICK_SECONDS, self.wake)
-        try:
-            await self._wake
-        finally:
-            tick.cancel()
-            self._wake = None
-        self._journal.flush_if_due()

@@ -24,28 +24,20 @@ from agentforge.views.run_model import RunModel, fold_events
 
 log = logging.getLogger("agentforge.run")
 
-Observer = Callable[[], None]
-EventListener = Callable[[Event], None]
-
 SLOW_DISK_SECONDS = 0.005
 
 UNREADABLE_HINT = "start over, with --force if the name is taken: the old run is archived"
 
 
 class Journal:
-    def __init__(
-        self,
-        session: str,
-        writer: LogWriter,
-        clock: Clock,
-    ) -> None:
+    def __init__(self, session: str, writer: LogWriter, clock: Clock) -> None:
         self.session = session
         self.writer = writer
         self.opened_at = writer.head
         self.model: RunModel = fold_events(writer.replay())
         self._clock = clock
-        self._observers: list[Observer] = []
-        self._listeners: list[EventListener] = []
+        self._observers: list[Callable[[], None]] = []
+        self._listeners: list[Callable[[Event], None]] = []
         self.synced: Head | None = None
         """The latest head that is known to be durable."""
         self._is_slow = False
@@ -56,24 +48,23 @@ class Journal:
     @property
     def state(self) -> RunState:
         if self.model.state is None:
-            raise LogCorrupt(
-                f"the log of session {self.session!r} has no readable event", hint=UNREADABLE_HINT
-            )
+            raise self._unreadable("event")
         return self.model.state
 
     @property
     def plan(self) -> Plan:
         if self.model.plan is None:
-            raise LogCorrupt(
-                f"the log of session {self.session!r} has no readable plan", hint=UNREADABLE_HINT
-            )
+            raise self._unreadable("plan")
         return self.model.plan
 
-    def observe(self, observer: Observer) -> None:
+    def _unreadable(self, what: str) -> LogCorrupt:
+        return LogCorrupt(f"the log of session {self.session!r} has no readable {what}", hint=UNREADABLE_HINT)
+
+    def observe(self, observer: Callable[[], None]) -> None:
         """Call the observer each time events have become durable."""
         self._observers.append(observer)
 
-    def listen(self, listener: EventListener) -> None:
+    def listen(self, listener: Callable[[Event], None]) -> None:
         """Call the listener with each event that is recorded from now on, before it is durable."""
         self._listeners.append(listener)
 
@@ -97,19 +88,13 @@ class Journal:
         event = Event(self.writer.head.seq + 1, self.now(), self.session, run_id, fact, cursor)
         self.writer.append(event)
         self.model.apply(event)
-        if state is not None and state.notes is not self.state.notes:
-            self._warn_of_dropped_notes(len(state.notes) + 1)
+        before = state.notes if state is not None else self.state.notes
+        if self.state.notes is not before and len(self.state.notes) <= len(before):
+            # The log keeps every note; agents get the latest.
+            text = "the oldest notes no longer fit into the context (%d bytes in total): dropped %d"
+            log.warning(text, MAX_NOTES_BYTES, len(before) + 1 - len(self.state.notes))
         for listener in self._listeners:
             listener(event)
-
-    def _warn_of_dropped_notes(self, count: int) -> None:
-        """The log keeps every note; agents get the latest."""
-        if dropped := count - len(self.state.notes):
-            log.warning(
-                "the oldest notes no longer fit into the context (%d bytes in total): dropped %d",
-                MAX_NOTES_BYTES,
-                dropped,
-            )
 
     async def sync(self) -> None:
         """Make all recorded facts durable; called before every external side effect."""

@@ -102,7 +102,9 @@ class Notifier:
             if seq > synced or (not is_last and self._is_left_to_hooks(notice)):
                 self._recorded.append((seq, notice))
             elif self._is_current(notice):
-                self._send(notice)
+                for channel in self._channels:
+                    if notice.event in channel.on:
+                        self._sender.send(channel, notice)
 
     def _is_left_to_hooks(self, notice: Notice) -> bool:
         """Whether hooks may still answer the request, so that no person is needed."""
@@ -115,8 +117,3 @@ class Notifier:
     def _is_current(self, notice: Notice) -> bool:
         open_requests = self._journal.state.open_requests
         return not notice.request or any(request.id == notice.request for request in open_requests)
-
-    def _send(self, notice: Notice) -> None:
-        for channel in self._channels:
-            if notice.event in channel.on:
-                self._sender.send(channel, notice)

@@ -55,7 +55,11 @@ class RunProof:
         problem = self._folder.problem
         try:
             if not problem:
-                self._store(run_id)
+                path = self._folder.path(KIND, run_id)
+                proof = Proof(run_id, self._folder.run_dir, self._inode(), files.generation(self._log))
+                self._folder.make(KIND)
+                with files.storage(path):
+                    Disk().replace(path, files.compact(proof))
                 return
         except StorageFailed as error:
             problem = error.message
@@ -108,13 +112,11 @@ class RunProof:
         if self._is_same_file(proof):
             is_moved = _intact_head(event_log) is not None and (head is None or holds(head, event_log))
         else:
-            is_moved = not self._is_at(proof.run_dir) and _ends_at(head, event_log)
+            # A link from there to here doesn't count as a run that is still there.
+            is_here = os.path.realpath(proof.run_dir) == self._folder.run_dir
+            is_there = not is_here and os.path.lexists(os.path.join(proof.run_dir, "events.jsonl"))
+            is_moved = not is_there and _ends_at(head, event_log)
         return RunOrigin("moved" if is_moved else "copied", proof.run_dir)
-
-    def _is_at(self, run_dir: str) -> bool:
-        """Whether a run is still there. A link from there to here doesn't count."""
-        is_here = os.path.realpath(run_dir) == self._folder.run_dir
-        return not is_here and os.path.lexists(os.path.join(run_dir, "events.jsonl"))
 
     def _is_same_file(self, proof: Proof) -> bool:
         """Whether the log is the file that the proof names."""
@@ -128,15 +130,6 @@ class RunProof:
             return os.lstat(self._log).st_ino
         except OSError:
             return 0
-
-    def _store(self, run_id: str) -> None:
-        path = self._folder.path(KIND, run_id)
-        content = files.compact(
-            Proof(run_id, self._folder.run_dir, self._inode(), files.generation(self._log))
-        )
-        self._folder.make(KIND)
-        with files.storage(path):
-            Disk().replace(path, content)
 
 
 def _ends_at(kept: Head | None, event_log: EventLog) -> bool:

@@ -8,6 +8,7 @@ import json
 import logging
 import marshal
 import os
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
@@ -227,15 +228,14 @@ async def run_cleanup(argv: Cleanup, seconds: float = CLEANUP_SECONDS) -> None:
 
 def has_living_program(plan: Plan, state: RunState, layout: RunLayout, processes: Processes) -> bool:
     """Whether the program of any task is running: an agent, a judge, a check or the script of a hook."""
-    tasks = in_flight(plan, state)
-    return any(_is_alive(task.folder(layout), task.mark(state.run_id), processes) for task in tasks)
-
-
-def _is_alive(place: AttemptLayout, mark: str, processes: Processes) -> bool:
-    claim = read_claim(place, mark)
-    if claim is None or read_exit(place, mark) is not None:
-        return False
-    return claim.is_of(place) and processes.is_alive(claim.identity)
+    for task in in_flight(plan, state):
+        place, mark = task.folder(layout), task.mark(state.run_id)
+        claim = read_claim(place, mark)
+        if claim is None or not claim.is_of(place) or read_exit(place, mark) is not None:
+            continue
+        if processes.is_alive(claim.identity):
+            return True
+    return False
 
 
 # An agent may outlive the log of its run, which would name it. It is found by the command line of its
@@ -247,7 +247,7 @@ def left_supervisors(run_dir: str, processes: Processes) -> list[Identity]:
     started = processes.supervisors()
     if not started:
         return []
-    claimed = {claim.identity for attempt, claim in _claims(run_dir) if claim.is_of(attempt)}
+    claimed = {claim.identity for _, claim in _claims(run_dir)}
     return [
         identity
         for identity, folder in started.items()
@@ -275,7 +275,7 @@ async def end_leftovers(run_dir: str, processes: Processes) -> None:
     """End what attempts of the folder left running whose supervisors were killed."""
     for attempt, claim in list(_claims(run_dir)):
         mark = claim.mark.removeprefix(f"{MARK}=")
-        if claim.is_of(attempt) and read_exit(attempt, mark) is None:
+        if read_exit(attempt, mark) is None:
             for name, value in folder_marks(claim.place, mark).items():
                 await processes.end_marked(f"{name}={value}")
 
@@ -285,16 +285,16 @@ def pids_of(left: Sequence[Identity]) -> list[str]:
 
 
 def _claims(run_dir: str) -> Iterator[tuple[AttemptLayout, Claim]]:
-    folders, depth, seen = [run_dir], 0, 0
-    while folders and depth < MAX_DEPTH:
-        below = []
-        for folder in folders:
-            attempt = AttemptLayout(folder)
-            if (claim := any_claim(attempt)) is not None:
-                yield attempt, claim
+    """Those that were made here: agents of a project of which this one is a copy are left alone."""
+    todo = deque([(run_dir, 1)])
+    for _ in range(MAX_FOLDERS):
+        if not todo:
+            return
+        folder, depth = todo.popleft()
+        attempt = AttemptLayout(folder)
+        claim = any_claim(attempt)
+        if claim is not None and claim.is_of(attempt):
+            yield attempt, claim
+        if depth < MAX_DEPTH:
             with suppress(StorageFailed):
-                below += [os.path.join(folder, name) for name in files.subfolders(folder)]
-            seen += 1
-            if seen == MAX_FOLDERS:
-                return
-        folders, depth = below, depth + 1
+                todo.extend((os.path.join(folder, name), depth + 1) for name in files.subfolders(folder))

@@ -207,7 +207,7 @@ BUGS = (
         PROOF,
         "the original's folder is not looked at",
         "RunProof._elsewhere",
-        "not self._is_at(proof.run_dir) and _ends_at(head, event_log)",
+        "not is_there and _ends_at(head, event_log)",
         "_ends_at(head, event_log)",
         OF_PROOF,
     ),

@@ -29,7 +29,12 @@ BUGS = (
         SENT,
     ),
     Bug(
-        NOTIFIER, "occasions aren't told apart", "Notifier._send", "notice.event in channel.on", "True", SENT
+        NOTIFIER,
+        "occasions aren't told apart",
+        "Notifier._send_durable",
+        "notice.event in channel.on",
+        "True",
+        SENT,
     ),
     Bug(NOTIFICATIONS, "a command that fails counts as sent", "_run", "done.code != 0", "False", SENT),
     Bug(

@@ -55,8 +55,8 @@ BUGS = (
         JOURNAL,
         "observers are notified of events that aren't durable",
         "Journal.record",
-        "if state is not None and state.notes is not self.state.notes:\n    self._warn_of_dropped_notes(len(state.notes) + 1)",
-        "self._notify()\nif state is not None and state.notes is not self.state.notes:\n    self._warn_of_dropped_notes(len(state.notes) + 1)",
+        "for listener in self._listeners:\n    listener(event)",
+        "self._notify()\nfor listener in self._listeners:\n    listener(event)",
     ),
     Bug(
         JOURNAL,
@@ -87,9 +87,9 @@ BUGS = (
     Bug(
         DRIVER,
         "requests are shown before they are durable",
-        "Driver._write_view",
-        "await self._journal.sync()",
-        "pass",
+        "Driver.drive",
+        "await self._journal.sync()\nself._view.write()",
+        "self._view.write()",
         ORDER,
     ),
     Bug(
@@ -103,8 +103,8 @@ BUGS = (
     Bug(
         DRIVER,
         "a control is recorded again by the next engine",
-        "Driver._record_asked",
-        "control.id not in self._journal.state.controls",
+        "Driver._take_controls",
+        "control.id not in known",
         "True",
         ("tests/crash/test_kill_controls.py",),
     ),
@@ -152,8 +152,8 @@ BUGS = (
         DRIVER,
         "answers are looked for the last time before the pause is written",
         "Driver.drive",
-        "await self._journal.sync()",
-        "pass",
+        "await self._journal.sync()\nif not self._take_answers():\n    break",
+        "if not self._take_answers():\n    break",
         ("tests/sdk/test_resumption.py",),
     ),
     Bug(
@@ -347,7 +347,7 @@ BUGS = (
     Bug(
         PROOF,
         "the proof of a run isn't durable before its first event",
-        "RunProof._store",
+        "RunProof.store",
         "Disk()",
         "files",
         ORDER,
@@ -563,8 +563,8 @@ BUGS = (
     Bug(
         CONCLUDE,
         "a mention of the promise ends the stage",
-        "_promises",
-        "next((line for line in lines if line), '') == PROMISE",
+        "conclude",
+        "next(filter(None, lines), '') == PROMISE",
         "PROMISE in clean_output(raw).text",
     ),
     Bug(
@@ -718,17 +718,17 @@ BUGS = (
     Bug(
         SUPERVISION,
         "an agent with an exit record counts as running",
-        "_is_alive",
-        "claim is None or read_exit(place, mark) is not None",
-        "claim is None",
+        "has_living_program",
+        "claim is None or not claim.is_of(place) or read_exit(place, mark) is not None",
+        "claim is None or not claim.is_of(place)",
         LIVING,
     ),
     Bug(
         SUPERVISION,
         "a dead agent counts as running",
-        "_is_alive",
-        "claim.is_of(place) and processes.is_alive(claim.identity)",
-        "claim.is_of(place)",
+        "has_living_program",
+        "processes.is_alive(claim.identity)",
+        "True",
         LIVING,
     ),
     Bug(

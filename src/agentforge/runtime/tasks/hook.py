@@ -8,7 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
-from msgspec import Struct
+from msgspec.structs import replace
 
 from agentforge.engine.normalise import clean_output
 from agentforge.model import facts as f
@@ -54,22 +54,6 @@ HookCalls = Mapping[str, Callable[[HookTask], Awaitable[HookResult]]]
 one raises is the failure of the hook."""
 
 
-class WebhookPayload(Struct, frozen=True):
-    """The JSON that a webhook sends."""
-
-    session: str
-    stage: str
-    iteration: int
-    provider: str
-    summary: str
-    """Of the latest iteration."""
-    context: str
-    event: str
-    hook: str
-    delivery: str
-    attempt: int
-
-
 class HookPerformer(CallPerformer[HookTask]):
     def __init__(
         self,
@@ -100,10 +84,10 @@ class HookPerformer(CallPerformer[HookTask]):
             return await super().perform(task, fresh=fresh, report=report)
         if task.ending or not fresh:
             fact: f.AnyFact = f.HookLost(**task.names)
-        elif task.hook.action == "webhook":
-            fact = await self._webhook(task)
         else:
-            fact = await self._function(task)
+            began = self._clock.monotonic()
+            called = await (self._webhook(task) if task.hook.action == "webhook" else self._function(task))
+            fact = replace(called, duration_ms=int((self._clock.monotonic() - began) * 1000))
         if self._context.recorder:
             self._context.recorder.ended(task, fact)
         return fact
@@ -111,35 +95,32 @@ class HookPerformer(CallPerformer[HookTask]):
     # -- webhooks
 
     async def _webhook(self, task: HookTask) -> PlayedOutcome:
-        began, name = self._clock.monotonic(), task.hook.secret
+        name = task.hook.secret
         secret = self._environ.get(name, "") if name else ""
         if name and not secret:
-            why = f"{name}, which holds the signing secret, is not set"
-            return self._failed(task, why, began=began)
-        body = msgspec.json.encode(self._payload(task))
-        sent_at = int(self._clock.now().timestamp())
+            return self._failed(task, f"{name}, which holds the signing secret, is not set")
+        payload = {
+            "session": self._context.plan.session.name,
+            "stage": task.name,
+            "iteration": task.iteration,
+            "provider": task.provider,
+            # Of the latest iteration.
+            "summary": self._history.summary(task.at),
+            "context": "\n".join(task.notes),
+            "event": task.hook.point,
+            "hook": task.hook.id,
+            "delivery": task.delivery,
+            "attempt": task.attempt,
+        }
+        body, sent_at = msgspec.json.encode(payload), int(self._clock.now().timestamp())
         message = WebhookMessage(task.hook.url or "", body, task.delivery, sent_at, secret)
         match await self._webhooks.post(message, task.hook.seconds or 0):
             case WebhookTimedOut():
-                return _timed_out(task, self._since(began))
+                return f.HookTimedOut(**task.names)
             case WebhookRefused(message=why, retry=retry, status=status):
-                return self._failed(task, why, retry=retry, status=status, began=began)
+                return self._failed(task, why, retry=retry, status=status)
             case WebhookAnswer(status=status, body=answer):
-                return self._answered(task, answer, status, self._since(began))
-
-    def _payload(self, task: HookTask) -> WebhookPayload:
-        return WebhookPayload(
-            self._context.plan.session.name,
-            task.name,
-            task.iteration,
-            task.provider,
-            self._history.summary(task.at),
-            "\n".join(task.notes),
-            task.hook.point,
-            task.hook.id,
-            task.delivery,
-            task.attempt,
-        )
+                return self._answered(task, answer, status)
 
     # -- scripts
 
@@ -153,7 +134,7 @@ class HookPerformer(CallPerformer[HookTask]):
         record, result = ended.record, ended.result
         status, duration = result.exit_code, result.duration_ms
         if record is not None and record.status == "timeout":
-            return _timed_out(task, record.duration_ms)
+            return f.HookTimedOut(**task.names, duration_ms=record.duration_ms)
         if record is not None and record.status == "spawn_failed":
             return self._failed(task, record.error or "it couldn't be started", duration=duration)
         if result.failure is not None:
@@ -188,28 +169,29 @@ class HookPerformer(CallPerformer[HookTask]):
     # -- functions
 
     async def _function(self, task: HookTask) -> PlayedOutcome:
-        began, function = self._clock.monotonic(), self._functions.get(task.hook.id)
+        function = self._functions.get(task.hook.id)
         if function is None:
-            return self._failed(task, "this process has no such hook", began=began)
+            return self._failed(task, "this process has no such hook")
         limit = WorkLimit(task.hook.seconds)
         try:
             async with limit:
                 returned = await function(task)
         except Exception as error:
             if limit.expired():
-                return _timed_out(task, self._since(began))
+                return f.HookTimedOut(**task.names)
             log.exception("hook %s raised", task.hook.id)
-            return self._failed(task, f"{type(error).__name__}: {exception_message(error)}", began=began)
+            why = f"{type(error).__name__}: {exception_message(error)}"
+            return self._failed(task, why)
         try:
             result = checked_result(returned)
         except ValueError as error:
             log.error("hook %s: %s", task.hook.id, error)  # noqa: TRY400
-            return self._failed(task, str(error), began=began)
-        return self._completed(task, result, None, self._since(began))
+            return self._failed(task, str(error))
+        return self._completed(task, result)
 
     # -- outcomes
 
-    def _answered(self, task: HookTask, text: bytes, status: int, duration_ms: int) -> PlayedOutcome:
+    def _answered(self, task: HookTask, text: bytes, status: int, duration_ms: int = 0) -> PlayedOutcome:
         """Of a service or a script."""
         try:
             result = read_answer(clean_output(text).text)
@@ -218,7 +200,7 @@ class HookPerformer(CallPerformer[HookTask]):
         return self._completed(task, result, status, duration_ms)
 
     def _completed(
-        self, task: HookTask, result: HookResult, status: int | None, duration_ms: int
+        self, task: HookTask, result: HookResult, status: int | None = None, duration_ms: int = 0
     ) -> f.HookCompleted:
         result = as_recorded(result, self._context.redactor)
         return f.HookCompleted(
@@ -239,16 +221,7 @@ class HookPerformer(CallPerformer[HookTask]):
         *,
         retry: bool = False,
         status: int | None = None,
-        began: float | None = None,
         duration: int = 0,
     ) -> f.HookFailed:
         why = short_message(self._context.redactor.text(why))
-        duration = duration if began is None else self._since(began)
         return f.HookFailed(**task.names, message=why, retry=retry, status=status, duration_ms=duration)
-
-    def _since(self, began: float) -> int:
-        return int((self._clock.monotonic() - began) * 1000)
-
-
-def _timed_out(task: HookTask, duration_ms: int) -> f.HookTimedOut:
-    return f.HookTimedOut(**task.names, duration_ms=duration_ms)

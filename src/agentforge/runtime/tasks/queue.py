@@ -1,7 +1,6 @@
 """Checks the task queue: queries it, or reads the recorded count in a replay."""
 
 from collections.abc import Callable
-from typing import Any
 
 from agentforge.engine.nodes import recorded_key
 from agentforge.model import facts as f
@@ -31,7 +30,19 @@ class QueuePerformer:
         here = self._context.layout.iteration(task.place.folder, max(task.iteration, 1))
         if isinstance(fact, f.ErrorOccurred):
             files.make_dir(here.root)
-            files.replace(here.error, files.pretty(self._details(task, fact)))
+            # With the same keys as the error of an attempt; there is none.
+            details = {
+                "type": fact.kind.value,
+                "message": fact.message,
+                "exit_code": None,
+                "stage": task.name,
+                "iteration": task.iteration,
+                "attempt": None,
+                "provider": None,
+                "timestamp": self._clock.now(),
+                "output_path": None,
+            }
+            files.replace(here.error, files.pretty(details))
         else:
             files.remove(here.error)  # Of an earlier check: the iteration itself has succeeded.
         return fact
@@ -43,20 +54,6 @@ class QueuePerformer:
         if self._context.recorder:
             self._context.recorder.queue(task, found)
         return f.QueueChecked(found)
-
-    def _details(self, task: QueueTask, fact: f.ErrorOccurred) -> dict[str, Any]:
-        """With the same keys as the error of an attempt; there is none."""
-        return {
-            "type": fact.kind.value,
-            "message": fact.message,
-            "exit_code": None,
-            "stage": task.name,
-            "iteration": task.iteration,
-            "attempt": None,
-            "provider": None,
-            "timestamp": self._clock.now(),
-            "output_path": None,
-        }
 
     def _played(self, task: QueueTask) -> f.QueueChecked | f.ErrorOccurred:
         node = recorded_key(self._context.plan, task.place.path, task.place.run)
