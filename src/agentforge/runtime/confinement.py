@@ -14,7 +14,7 @@ from agentforge.model.layout import CONTROL, OUTBOX, AttemptLayout, RunLayout, i
 from agentforge.model.plan import DIR_NAMES, NestedNode, Plan, SandboxChoice
 from agentforge.ports.provider import CleansUp, Command, Provider
 from agentforge.ports.sandbox import Confinement, Sandbox
-from agentforge.runtime.git_guard import GitGuard, is_below
+from agentforge.runtime.git_guard import GitGuard, is_below, only
 from agentforge.system import files
 from agentforge.system.links import first_link
 from agentforge.system.mount_points import mount_points
@@ -202,10 +202,7 @@ class Confiner:
         for folder in named:
             if os.path.lexists(os.path.join(folder, ".git")):
                 found += git_files(folder)
-        return GitFiles(
-            tuple(path for path in found.folders if is_below(path, inside)),
-            tuple(path for path in found.files if is_below(path, inside)),
-        )
+        return only(found, lambda path: is_below(path, inside))
 
     def _existing(self, path: str, *, is_folder: bool) -> str:
         if link := first_link(path, self._project):

@@ -112,24 +112,21 @@ class GitGuard:
         guarded = [bare_files(path) if is_bare(path) else git_files(os.path.dirname(path)) for path in known]
         hooks = reduce(GitFiles.__add__, guarded, git_files(self._top())).folders
         named = reduce(NamedFiles.__add__, inner, own) + hook_programs(hooks, self._project)
+
+        def is_kept(path: str) -> bool:
+            return not is_below(path, writable)
+
         before = GitBefore(
             known,
             self._known_submodules(),
-            tuple(path for path in named.missing if not is_below(path, writable)),
-            {path: said for path, said in named.links.items() if not is_below(path, writable)},
+            tuple(filter(is_kept, named.missing)),
+            {path: said for path, said in named.links.items() if is_kept(path)},
             bool(own.all),
             own.is_anywhere,
         )
         # Names of files may contain bytes that aren't text, which only this encoder writes.
         files.place(attempt.git, json.dumps(msgspec.to_builtins(before)).encode())
-        return reduce(
-            GitFiles.__add__,
-            guarded,
-            GitFiles(
-                tuple(path for path in named.folders if not is_below(path, writable)),
-                tuple(path for path in named.files if not is_below(path, writable)),
-            ),
-        )
+        return reduce(GitFiles.__add__, guarded, only(named, is_kept))
 
     def found(self, attempt: AttemptLayout, writable: Collection[str]) -> Found:
         before = read_before(attempt.git, self._project)
@@ -265,6 +262,10 @@ def _why_renamed(names: list[str] | None) -> str:
         return "git can't list the submodules in it"
     outside = next((name for name in names if not is_inside(name)), "")
     return f"it has a submodule in another place, {outside}" if outside else ""
+
+
+def only(found: GitFiles | NamedFiles, is_kept: Callable[[str], bool]) -> GitFiles:
+    return GitFiles(tuple(filter(is_kept, found.folders)), tuple(filter(is_kept, found.files)))
 
 
 def is_below(path: str, folders: Iterable[str]) -> bool:

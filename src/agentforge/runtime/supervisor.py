@@ -404,16 +404,13 @@ class Output:
             except BlockingIOError:
                 return taken > 0
             if chunk:
-                self._keep(chunk)
+                self.total += len(chunk)
+                self._write(self.redactor.pass_on(chunk))
             else:  # Closed by all writers; the agent itself may still be running.
                 self.open = False
                 os.close(self.read_end)
                 return taken > 0
         return True
-
-    def _keep(self, chunk: bytes) -> None:
-        self.total += len(chunk)
-        self._write(self.redactor.pass_on(chunk))
 
     def _write(self, text: bytes) -> None:
         kept, rest = text[: self.room], text[self.room :]

@@ -12,7 +12,7 @@ from agentforge.engine.nodes import recorded_key
 from agentforge.model import facts as f
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.failure import Failure, FailureKind
-from agentforge.model.plan import Judgment, Queue, Termination
+from agentforge.model.plan import Judgment, Queue
 from agentforge.model.result import is_agent_session
 from agentforge.model.secrets import references_in, resolve
 from agentforge.model.task import MARK, AgentTask
@@ -269,8 +269,16 @@ class AgentPerformer(CallPerformer[AgentTask]):
         if known is None:
             named = references_in(msgspec.json.encode(task.node).decode())
             references = named.intersection(self._context.plan.pipeline.secrets)
-            given = {**self._context.environment, **_limit_variables(task.node.termination)}
-            known = self._variables[at] = StageVariables(references, given)
+            termination = task.node.termination
+            judged = termination if isinstance(termination, Judgment) else Judgment(termination.max)
+            # The termination settings, in the variables that the shell engine sets for agents.
+            limits = {
+                "MAX_ITERATIONS": str(termination.max),
+                "MIN_ITERATIONS": str(judged.judged_from),
+                "CONSENSUS": str(judged.required_stops),
+            }
+            known = StageVariables(references, {**self._context.environment, **limits})
+            self._variables[at] = known
         return known
 
     def _values_of(self, names: Set[str]) -> dict[str, str]:
@@ -296,21 +304,15 @@ def _resolved(value: Any, values: Mapping[str, str]) -> Any:
             return value
 
 
-def _limit_variables(termination: Termination) -> dict[str, str]:
-    """The termination settings, in the variables that the shell engine sets for agents."""
-    judged = termination if isinstance(termination, Judgment) else Judgment(termination.max)
-    return {
-        "MAX_ITERATIONS": str(termination.max),
-        "MIN_ITERATIONS": str(judged.judged_from),
-        "CONSENSUS": str(judged.required_stops),
-    }
-
-
 def _supervisor_failure(record: ExitRecord, task: AgentTask) -> Failure | None:
     """A failure that the supervisor recorded, or None."""
     match record.status:
         case "timeout":
-            limit = _limit_reached(record, task)
+            limit = f"{task.node.timeout:g} s" if task.node.timeout else "the runtime limit"
+            # The record's duration is truncated to whole milliseconds.
+            if task.timeout is None or record.duration_ms + 1 < task.timeout * 1000:
+                seconds = record.duration_ms / 1000
+                limit = f"the time limit of provider {task.by.type!r} ({seconds:.1f} s in all)"
             return Failure(FailureKind.ITERATION_TIMEOUT, f"the agent was ended after {limit}")
         case "idle":
             idle = task.node.idle_timeout
@@ -319,10 +321,3 @@ def _supervisor_failure(record: ExitRecord, task: AgentTask) -> Failure | None:
         case "spawn_failed":
             return Failure(FailureKind.PROVIDER_MISSING, record.error or "the agent couldn't be started")
     return None
-
-
-def _limit_reached(record: ExitRecord, task: AgentTask) -> str:
-    # The record's duration is truncated to whole milliseconds.
-    if task.timeout is None or record.duration_ms + 1 < task.timeout * 1000:
-        return f"the time limit of provider {task.by.type!r} ({record.duration_ms / 1000:.1f} s in all)"
-    return f"{task.node.timeout:g} s" if task.node.timeout else "the runtime limit"

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from agentforge.engine.checks.junit import MAX_REPORT_BYTES, TOO_LARGE
 from agentforge.engine.checks.outcome import UnreadReport, read_check
 from agentforge.model import facts as f
-from agentforge.model.check import MAX_KEPT_FAILURES, Check, CheckEnd, FilesBefore, ReportStamp
+from agentforge.model.check import MAX_KEPT_FAILURES, CheckEnd, FilesBefore, ReportStamp
 from agentforge.model.failure import Failure
-from agentforge.model.plan import ProviderChoice, SandboxChoice
+from agentforge.model.plan import ProviderChoice
 from agentforge.model.task import CheckTask
 from agentforge.ports.host import NoTree, TakenTree, Trees, is_tree_id
 from agentforge.ports.provider import ExecuteRequest
@@ -50,13 +50,16 @@ class CheckPerformer(CallPerformer[CheckTask]):
     # -- running it
 
     def _call(self, task: CheckTask) -> ProviderCall:
+        sandbox = task.node.sandbox
+        if sandbox is not None and task.check.network:
+            sandbox = replace(sandbox, network=True)
         return ProviderCall(
             by=ProviderChoice("script", "", {"run": task.check.run, "combined": True}),
             place=task.folder(self._context.layout),
             mark=task.mark(self._context.run_id),
             stage=task.name,
             limits=AttemptLimits(task.timeout),
-            sandbox=_sandbox(task.node.sandbox, task.check),
+            sandbox=sandbox,
             scope=task.place.scope,
         )
 
@@ -150,13 +153,6 @@ class CheckPerformer(CallPerformer[CheckTask]):
         return (UNKNOWN_FILES,) if isinstance(found, NoTree) else found
 
 
-def _sandbox(sandbox: SandboxChoice | None, check: Check) -> SandboxChoice | None:
-    """That of the stage; a check that needs the network has it."""
-    if sandbox is None or not check.network:
-        return sandbox
-    return replace(sandbox, network=True)
-
-
 class CheckReports:
     """The reports that checks write into the project. Agents can put anything in their place."""
 
@@ -186,11 +182,6 @@ class CheckReports:
         except FileNotFoundError:
             return None
         except OSError as error:
-            return UnreadReport(_reason(error))
+            reason = error.strerror or str(error)  # `is a folder`, `Permission denied`
+            return UnreadReport(f"it {reason}" if reason.startswith("is ") else reason)
         return UnreadReport(TOO_LARGE) if size > MAX_REPORT_BYTES else content
-
-
-def _reason(error: OSError) -> str:
-    """`it is a folder`, `Permission denied`."""
-    reason = error.strerror or str(error)
-    return f"it {reason}" if reason.startswith("is ") else reason

@@ -53,6 +53,10 @@ STAGE_PROGRESS = "# Stage Progress\n\n---\n"
 BRANCH_PROGRESS = "# Progress: {session} ({provider})\n\nProvider: {provider}\n\n---\n\n"
 
 
+Preparing = PrepareTask | AgentTask
+"""An attempt has all that its iteration was prepared from, so that the files can be written again."""
+
+
 class Prepared(Struct, frozen=True):
     """An iteration that this engine prepared: nothing has to be read from the disk."""
 
@@ -92,13 +96,9 @@ class Preparer:
         self._ready: dict[tuple[Place, int], Prepared] = {}
         """Prepared by this engine, with the agent not started yet."""
 
-    def do(self, task: PrepareTask) -> AnyFact:
-        """Write the iteration's files; the outcome is `iteration_start`, or an error if the prompt
-        is missing."""
-        return self._prepare(task, MAX_PREVIOUS_OUTPUTS)
-
-    def _prepare(self, task: PrepareTask, max_outputs: int) -> AnyFact:
-        """`max_outputs`: how many earlier outputs the agent is pointed to."""
+    def do(self, task: Preparing, max_outputs: int = MAX_PREVIOUS_OUTPUTS) -> AnyFact:
+        """Write the iteration's files; the outcome is `iteration_start`, or an error if the prompt is
+        missing. `max_outputs`: how many earlier outputs the agent is pointed to."""
         node = task.node
         template = node.prompt
         if template is None:
@@ -127,14 +127,14 @@ class Preparer:
             prompt_sha256=sha256(text.encode()).hexdigest(),
         )
 
-    def _rendered(self, template: str, task: PrepareTask, progress: str) -> str:
+    def _rendered(self, template: str, task: Preparing, progress: str) -> str:
         """With references only where the engine has put them: in the plan, and in what people said. They are
         marked meanwhile, since a text could be completed to a reference by the one beside it."""
         mark = sha256(msgspec.json.encode(task)).hexdigest()
         template = with_marks(template, self._plan.pipeline.secrets, mark)
         return from_marks(render(template, self._values(_marked(task, mark), progress, mark)), mark)
 
-    def _write_files(self, task: PrepareTask, prompt: str, progress: str, max_outputs: int) -> bool:
+    def _write_files(self, task: Preparing, prompt: str, progress: str, max_outputs: int) -> bool:
         """Whether the folder is new."""
         here = self._here(task)
         # An agent may have put something else in its place.
@@ -155,7 +155,7 @@ class Preparer:
         """Make sure that an iteration prepared earlier has its files: they were written without waiting for
         the disk, so a power failure may have lost them. They contain paths, so they are written again if the
         project was moved. After a timeout, the context is shorter."""
-        here, again = self._here(task), _preparation(task)
+        here = self._here(task)
         max_outputs = SHORT_CONTEXT if task.brief else MAX_PREVIOUS_OUTPUTS
         prompt = None if self.is_light(task.place, task.node) else files.read_usable(here.prompt)
         if (
@@ -164,9 +164,9 @@ class Preparer:
             and self._is_of_this_place(here.context)
         ):
             if task.brief:
-                files.replace(here.context, files.pretty(self._context(again, max_outputs)))
+                files.replace(here.context, files.pretty(self._context(task, max_outputs)))
             return Prepared(prompt.decode("utf-8", "replace"))
-        outcome = self._prepare(again, max_outputs)
+        outcome = self.do(task, max_outputs)
         again_ready = self._ready.pop((task.place, task.iteration), Prepared())
         if isinstance(outcome, ErrorOccurred):
             return replace(outcome, attempt=task.attempt, started=False)
@@ -179,10 +179,10 @@ class Preparer:
             return False
         return written.paths.session_dir == self._layout.root
 
-    def _here(self, task: PrepareTask | AgentTask) -> IterationLayout:
+    def _here(self, task: Preparing) -> IterationLayout:
         return self._layout.iteration(task.place.folder, task.iteration)
 
-    def _context(self, task: PrepareTask, max_outputs: int) -> ContextFile:
+    def _context(self, task: Preparing, max_outputs: int) -> ContextFile:
         return context_file(
             self._plan,
             task.place,
@@ -196,14 +196,14 @@ class Preparer:
             answers=task.answers,
         )
 
-    def _feedback(self, task: PrepareTask) -> Feedback | None:
+    def _feedback(self, task: Preparing) -> Feedback | None:
         """With absolute paths of those files that exist: an agent may have printed nothing."""
         if task.feedback is None:
             return None
         paths = self._layout.absolutes(task.feedback.files)
         return replace(task.feedback, files=tuple(path for path in paths if files.is_file(path)))
 
-    def _values(self, task: PrepareTask, progress: str, mark: str) -> dict[str, str]:
+    def _values(self, task: Preparing, progress: str, mark: str) -> dict[str, str]:
         here = self._here(task)
         session = self._plan.session.name
         own = with_marks(task.node.context or "", self._plan.pipeline.secrets, mark)
@@ -238,7 +238,7 @@ class Preparer:
         files.replace(path, text.encode())
 
 
-def _marked(task: PrepareTask, mark: str) -> PrepareTask:
+def _marked(task: Preparing, mark: str) -> Preparing:
     """With marks in the place of references in what people said."""
     notes = (replace(note, text=with_marks(note.text, note.secrets, mark)) for note in task.notes)
     answers = (
@@ -253,20 +253,6 @@ def _marked(task: PrepareTask, mark: str) -> PrepareTask:
     told = task.feedback
     feedback = replace(told, text=with_marks(told.text, told.secrets, mark)) if told else None
     return replace(task, notes=tuple(notes), answers=tuple(answers), feedback=feedback)
-
-
-def _preparation(task: AgentTask) -> PrepareTask:
-    """The task that prepared the iteration of an attempt."""
-    return PrepareTask(
-        task.place,
-        task.name,
-        task.iteration,
-        node=task.node,
-        remaining=task.remaining,
-        notes=task.notes,
-        feedback=task.feedback,
-        answers=task.answers,
-    )
 
 
 def output_path(project: str, node: StageNode, session: str) -> str | None:
@@ -308,16 +294,12 @@ class LightStages:
     def __call__(self, place: Place, node: StageNode) -> bool:
         key = (place.path, place.branch)
         if key not in self._known:
-            self._known[key] = self._is_light(place, node)
+            # The manifest of a block lists the files of its stages, and a judge reads those of its stage.
+            is_read = place.branch is not None or isinstance(node.termination, Judgment)
+            is_read = is_read or node.output_path is not None or place.path in self._inputs
+            is_needed = self._is_kept or is_read
+            self._known[key] = not is_needed and all(self._reads_none(choice.type) for choice in node.chain)
         return self._known[key]
-
-    def _is_light(self, place: Place, node: StageNode) -> bool:
-        # The manifest of a block lists the files of its stages, and a judge reads those of its stage.
-        if self._is_kept or place.branch is not None or isinstance(node.termination, Judgment):
-            return False
-        if node.output_path is not None or place.path in self._inputs:
-            return False
-        return all(self._reads_none(choice.type) for choice in node.chain)
 
     def _reads_none(self, name: str) -> bool:
         try:
