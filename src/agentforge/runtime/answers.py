@@ -57,6 +57,7 @@ def hidden(given: Answer, secrets: SecretReferences) -> Answer:
 
 def give_answer(layout: RunLayout, given: Answer) -> Answer | None:
     """Answer a request, once. Returns the answer that was first, if it isn't this one."""
+    # A complete file is placed, and never replaced: of two people who answer at once, exactly one is first.
     if leave_file(layout.answers, given.request, given):
         return None
     path = _path(layout, given.request)
@@ -95,6 +96,7 @@ def _strays(layout: RunLayout, state: RunState) -> Iterator[tuple[str, str]]:
             continue
         if id in asked and asked[id].is_overdue:
             yield _path(layout, id), f"request {id!r} has timed out"
+        # The state has only requests that aren't resolved. An answer to an earlier one stays where it is.
         elif id not in asked and not _can_be_request(id, state.seq):
             yield _path(layout, id), "the run has no such request"
 

@@ -85,6 +85,8 @@ def conclude(about: Attempted, ended: ExecuteResult, now: datetime) -> f.AnyFact
     result = _result_of(about, ended)
     if isinstance(result, Failure):
         return _failed(about, ended, result, wrote_output, now)
+    # All files are written before the fact is recorded: they are written again if a crash comes in between,
+    # while a fact without them would stay so.
     if about.honors_promise and result.decision is Decision.CONTINUE:
         lines = (line.strip() for line in reversed(clean_output(raw).text.splitlines()))
         if next(filter(None, lines), "") == PROMISE:
@@ -267,6 +269,8 @@ def note_attempt(
 
 def _earlier_records(about: Attempted) -> bytes:
     kept = []
+    # Only of earlier attempts: this one is there already if a crash came before its fact was recorded, and
+    # whatever else is there, an agent wrote.
     for line in (files.read_usable(about.here.attempts, MAX_RECORDS_BYTES) or b"").splitlines(keepends=True):
         try:
             record = json.loads(line)

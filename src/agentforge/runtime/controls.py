@@ -93,11 +93,13 @@ def control_path(layout: RunLayout, control: Control) -> str:
 
 def drop_control(layout: RunLayout, control: Control) -> None:
     """Called once the control's request is durable in the log."""
+    # After a crash before this, the next engine finds it again, and its id in the log: it isn't obeyed twice.
     files.remove(control_path(layout, control))
 
 
 def drop_pauses(layout: RunLayout) -> None:
     """Called on resume: discard pauses that were requested before and not yet processed."""
+    # They were meant for an engine that is gone, and would end the resumed run at once.
     for control in pending_controls(layout):
         if control.action == "pause":
             drop_control(layout, control)

@@ -48,6 +48,7 @@ class EscalationWriter:
                 if files.make_dir(self._folder):
                     # The files are of this machine's runs: an agent's `git add` must not publish them.
                     files.place(os.path.join(self._folder, ".gitignore"), b"*\n")
+                # An engine that resumes the run goes through all of them again; most are complete.
                 if files.read_usable(path, len(content)) != content:
                     files.replace(path, content)
             except StorageFailed as error:

@@ -99,6 +99,8 @@ class Notifier:
         synced = self._journal.synced.seq if self._journal.synced else 0
         recorded, self._recorded = self._recorded, []
         for seq, notice in recorded:
+            # Until it is on the disk, a power failure can undo an event that people would have been told of.
+            # A request that a hook answers needs no person.
             if seq > synced or (not is_last and self._is_left_to_hooks(notice)):
                 self._recorded.append((seq, notice))
             elif self._is_current(notice):

@@ -101,6 +101,7 @@ def checked_usage(usage: Usage) -> Usage:
 
 
 def _count(given: object) -> int | None:
+    # A bool is an int, too.
     is_count = isinstance(given, int) and not isinstance(given, bool) and 0 <= given <= MAX_COUNT
     return given if is_count else None  # type: ignore[return-value]
 

@@ -76,6 +76,7 @@ class RunProof:
         if known is not None and self._is_same_file(known):
             return RunOrigin("here")
         if known is not None:
+            # Another file is in the log's place: a backup of the log, if it ends where the log did.
             is_same = _ends_at(self._heads.kept(run_id), event_log)
             return RunOrigin("restored" if is_same else "replaced")
         others = (read_kept(path, Proof) for path in self._folder.of_other_places(KIND, run_id))
@@ -110,6 +111,7 @@ class RunProof:
         """Whether this is the log of a run that was in another folder, or a copy of it."""
         head = self._heads.kept(proof.run_id, proof.run_dir)
         if self._is_same_file(proof):
+            # The file came with its folder, but something else may have changed the events in it.
             is_moved = _intact_head(event_log) is not None and (head is None or holds(head, event_log))
         else:
             # A link from there to here doesn't count as a run that is still there.

@@ -79,6 +79,7 @@ def _project_of(run_dir: str) -> str:
 
 
 def _digest(text: str) -> str:
+    # Paths are longer than the name of a file may be.
     return sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 

@@ -43,6 +43,7 @@ class StateWriter:
     async def write(self) -> None:
         """Sync the log first: neither file may be ahead of it."""
         await self._journal.sync()
+        # If another log has taken the place of ours, the view beside it belongs to that one.
         self._journal.writer.verify()
         self.put()
 

@@ -47,6 +47,7 @@ class CallPerformer(ABC, Generic[TaskT]):
         self._calls = calls
 
     async def perform(self, task: TaskT, *, fresh: bool, report: TaskReport) -> AnyFact:
+        # What an earlier engine may have started isn't prepared again: its program may be using the files.
         if fresh and not task.ending:
             prepared = await self._prepared(task, report)
             if isinstance(prepared, Fact):
