@@ -357,9 +357,7 @@ def test_context_of_a_later_visit_has_the_inputs_and_history_of_latest_visits_on
     assert conversation.state is not None
     task = decide(plan, replace(conversation.state, at=begun)).work[0]
     assert isinstance(task, PrepareTask)
-    context = context_file(
-        plan, task.place, task.node, task.iteration, LAYOUT, history=history, remaining_seconds=None
-    )
+    context = context_file(task, plan, LAYOUT, history)
     assert context.paths.output == f"{LAYOUT.root}/stage-01-build/run-002/iterations/002/output.md"
     assert context.paths.progress == f"{LAYOUT.root}/stage-01-build/run-002/progress.md"
     inputs = json.loads(msgspec.json.encode(context))["inputs"]

@@ -5,6 +5,7 @@ from tests.engine.plans import plan_of, stage
 from agentforge.model.layout import RunLayout
 from agentforge.model.place import Place
 from agentforge.model.plan import Plan
+from agentforge.model.task import PrepareTask
 from agentforge.views.files.context import ContextFile, context_file
 from agentforge.views.history import History
 
@@ -14,7 +15,8 @@ LAYOUT = RunLayout.of("/project", "auth")
 def context_of(plan: Plan, place: Place, number: int, remaining: float | None) -> ContextFile:
     node = plan.stage(place.path)
     assert node is not None
-    return context_file(plan, place, node, number, LAYOUT, history=History(), remaining_seconds=remaining)
+    task = PrepareTask(place, node.id, number, node=node, remaining=remaining)
+    return context_file(task, plan, LAYOUT, History())
 
 
 def test_context_of_a_pipeline_stage() -> None:

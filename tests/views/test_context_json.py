@@ -12,6 +12,7 @@ from agentforge.model.event import Event
 from agentforge.model.layout import RunLayout
 from agentforge.model.place import Place
 from agentforge.model.result import Decision, Result
+from agentforge.model.task import PrepareTask
 from agentforge.views.files.context import MAX_PREVIOUS_OUTPUTS, Inputs, context_file
 from agentforge.views.history import KEPT, History
 
@@ -41,9 +42,8 @@ def history_of(outputs: list[str]) -> History:
 
 
 def inputs_of(history: History, place: Place = HERE) -> Inputs:
-    plan, node, layout = plan_of(stage("plan")), stage("plan"), RunLayout("/r", "s")
-    context = context_file(plan, place, node, 1, layout, history=history, remaining_seconds=None)
-    return context.inputs
+    task = PrepareTask(place, "plan", 1, node=stage("plan"))
+    return context_file(task, plan_of(stage("plan")), RunLayout("/r", "s"), history).inputs
 
 
 @pytest.mark.parametrize("count", [0, 1, MAX_PREVIOUS_OUTPUTS])

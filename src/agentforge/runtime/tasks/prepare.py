@@ -183,18 +183,8 @@ class Preparer:
         return self._layout.iteration(task.place.folder, task.iteration)
 
     def _context(self, task: Preparing, max_outputs: int) -> ContextFile:
-        return context_file(
-            self._plan,
-            task.place,
-            task.node,
-            task.iteration,
-            self._layout,
-            history=self._history,
-            remaining_seconds=task.remaining,
-            max_previous=max_outputs,
-            feedback=self._feedback(task),
-            answers=task.answers,
-        )
+        task = replace(task, feedback=self._feedback(task))
+        return context_file(task, self._plan, self._layout, self._history, max_outputs)
 
     def _feedback(self, task: Preparing) -> Feedback | None:
         """With absolute paths of those files that exist: an agent may have printed nothing."""

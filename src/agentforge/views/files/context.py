@@ -5,10 +5,10 @@ from typing import Any
 from msgspec import UNSET, Struct, UnsetType
 
 from agentforge.model.layout import RunLayout
-from agentforge.model.place import Place
 from agentforge.model.plan import FromParallel, InputSources, Judgment, Plan, StageNode
 from agentforge.model.request import AnsweredQuestion, Feedback
 from agentforge.model.state import position_of
+from agentforge.model.task import AgentTask, PrepareTask
 from agentforge.views.history import History
 
 
@@ -77,28 +77,26 @@ class ContextFile(Struct, frozen=True):
 
 
 def context_file(
+    task: PrepareTask | AgentTask,
     plan: Plan,
-    place: Place,
-    node: StageNode,
-    number: int,
     layout: RunLayout,
-    *,
     history: History,
-    remaining_seconds: float | None,
     max_previous: int = MAX_PREVIOUS_OUTPUTS,
-    feedback: Feedback | None = None,
-    answers: tuple[AnsweredQuestion, ...] = (),
 ) -> ContextFile:
     """`max_previous`: the maximum number of earlier outputs to list."""
+    place, node = task.place, task.node
     folder, scope = place.folder, place.scope
-    here, earlier = layout.iteration(folder, number), history.stage(place.path, place.branch, place.run)
+    here, earlier = (
+        layout.iteration(folder, task.iteration),
+        history.stage(place.path, place.branch, place.run),
+    )
     listed = tuple(layout.absolutes(earlier.outputs[-max_previous:]))
     omitted = earlier.written - len(listed)
     return ContextFile(
         session=plan.session.name,
         pipeline="loop" if plan.mode == "loop" else plan.pipeline.name,
         stage=StageRef(node.id, position_of(place.path), node.ref or node.stage),
-        iteration=number,
+        iteration=task.iteration,
         paths=Paths(
             session_dir=f"{layout.root}/{scope}" if scope else layout.root,
             stage_dir=layout.stage_dir(folder),
@@ -119,12 +117,12 @@ def context_file(
         ),
         limits=ContextLimits(
             max_iterations=node.termination.max,
-            remaining_seconds=-1 if remaining_seconds is None else int(remaining_seconds),
+            remaining_seconds=-1 if task.remaining is None else int(task.remaining),
         ),
         commands=plan.pipeline.commands | node.commands,
         parallel_scope=ParallelScope(f"{layout.root}/{scope}", layout.root) if scope else None,
-        feedback=feedback or UNSET,
-        answers=answers or UNSET,
+        feedback=task.feedback or UNSET,
+        answers=task.answers or UNSET,
     )
 
 
