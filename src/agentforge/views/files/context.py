@@ -86,10 +86,8 @@ def context_file(
     """`max_previous`: the maximum number of earlier outputs to list."""
     place, node = task.place, task.node
     folder, scope = place.folder, place.scope
-    here, earlier = (
-        layout.iteration(folder, task.iteration),
-        history.stage(place.path, place.branch, place.run),
-    )
+    here = layout.iteration(folder, task.iteration)
+    earlier = history.stage(place.path, place.branch, place.run)
     listed = tuple(layout.absolutes(earlier.outputs[-max_previous:]))
     omitted = earlier.written - len(listed)
     return ContextFile(
