@@ -37,6 +37,7 @@ def agent_environment(
     be a shell pattern (`ANTHROPIC_*`).
     """
     environment = dict(inherited) if passes is None else passed_variables(inherited, passes)
+    # The last one counts. The paths of the result can't be overridden: the engine reads the result there.
     environment.update(request.environment)
     environment.update((name, as_text(value)) for name, value in (extra or {}).items())
     environment[RESULT] = request.result_path

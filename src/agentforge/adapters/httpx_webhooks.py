@@ -59,6 +59,7 @@ async def _post(message: WebhookMessage) -> WebhookAnswer | WebhookRefused:
     is_remote, is_tls = not _is_loopback(url.host), url.scheme == "https"
     trusted = httpx2.create_ssl_context() if is_tls else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     async with httpx2.AsyncClient(trust_env=is_remote, verify=trusted, timeout=None) as client:
+        # Redirects are followed here and not by the client: it would send the body to any origin.
         for _ in range(MAX_REDIRECTS + 1):
             request = client.build_request("POST", url, content=message.body, headers=headers(message))
             response = await client.send(request, stream=True)
@@ -140,21 +141,15 @@ def _unreachable(message: WebhookMessage, error: Exception) -> WebhookRefused:
     import httpx2
 
     origin = _origin(httpx2.URL(message.url))
-    certificate = _certificate_error(error)
-    if certificate is not None:
-        text = f"the certificate of {origin} is not valid: {certificate.verify_message}"
-        return WebhookRefused(short_message(text), retry=False)
     told = str(error) or type(error).__name__
     for cause in _causes(error):
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            text = f"the certificate of {origin} is not valid: {cause.verify_message}"
+            return WebhookRefused(short_message(text), retry=False)
         if isinstance(cause, ConnectionError) and cause.errno:
             # The client says only that it failed.
             told = os.strerror(cause.errno)
     return WebhookRefused(short_message(f"can't reach {origin}: {told}"), retry=True)
-
-
-def _certificate_error(error: Exception) -> ssl.SSLCertVerificationError | None:
-    found = (cause for cause in _causes(error) if isinstance(cause, ssl.SSLCertVerificationError))
-    return next(found, None)
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

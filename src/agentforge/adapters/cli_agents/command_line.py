@@ -126,6 +126,7 @@ def build_arguments(cli: AgentCli, config: CliConfig, request: ExecuteRequest, c
         *_filled(cli.effort_arguments, values),
         *_filled(cli.retry_arguments, values),
         *texts(config.arguments),
+        # At the end: some CLIs take the session as a command of its own, and the prompt by its position.
         *_filled(cli.resume_arguments, values),
         *_prompt_words(cli, request),
     )

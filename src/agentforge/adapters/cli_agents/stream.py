@@ -18,6 +18,7 @@ from agentforge.ports.provider import Exit
 OutputLine = dict[str, Any]
 """One line of the output, as the CLI wrote it."""
 
+# Possessive, so that lines of many spaces take linear time.
 _OBJECT_LINE = re.compile(r"^[ \t\r]*+\{.*", re.MULTILINE)
 COLOUR = re.compile(r"\x1b\[[0-9;]*+m")
 WIDTH = 160

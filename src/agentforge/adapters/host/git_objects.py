@@ -181,6 +181,11 @@ class _Folder:
         """Of its tree; empty if it changed since."""
 
 
+# Invariant: the id of a folder is empty, or it is the id of exactly what `content` has, and its tree is
+# stored. So a change of a file clears the ids of all folders above it, and `write` stores only the trees of
+# those: in a project of many files, most of the time would go into the trees of folders that are as before.
+
+
 class TreeWriter:
     """Stores the trees of a project, one after the other. An agent changes a few files of many: only the
     folders above them are stored again."""

@@ -43,7 +43,11 @@ class GitReferences:
         latest, known = self._latest
         is_kept = latest and files.read_bytes(latest) == f"{known}\n".encode()
         # The repository has all of a tree to which there is a reference: only what differs is looked up.
-        for id in self._missing(objects.ids(tree, known if is_kept else "")):
+        ids = objects.ids(tree, known if is_kept else "")
+        request = "".join(f"{id}\n" for id in ids).encode()
+        asked = self._git.call("cat-file", "--batch-check", "--buffer", stdin=request)
+        missing = (line for line in asked.output.splitlines() if line.endswith(" missing"))
+        for id in (line.removesuffix(" missing") for line in missing):
             content = objects.stored(id)
             if content is None:
                 raise TreeFailed(f"the content {id[:12]} is missing in the repository")
@@ -81,14 +85,6 @@ class GitReferences:
             raise TreeFailed("the repository stores its references as reftable, which is not supported")
         return place
 
-    def _missing(self, ids: list[str]) -> list[str]:
-        """Those that the repository doesn't have."""
-        request = "".join(f"{id}\n" for id in ids).encode()
-        asked = self._git.call("cat-file", "--batch-check", "--buffer", stdin=request)
-        return [
-            line.removesuffix(" missing") for line in asked.output.splitlines() if line.endswith(" missing")
-        ]
-
 
 def drop_references(project: str, run: str, environ: Mapping[str, str], seconds: float = 30.0) -> str:
     """Remove the references to the trees of a run; returns why that failed, or ""."""
@@ -101,11 +97,9 @@ def drop_references(project: str, run: str, environ: Mapping[str, str], seconds:
 
 def reference_name(name: str) -> str:
     """The name as a part of a reference: what git doesn't accept is replaced, and no two names collide."""
-    return "/".join(map(_step, name.split("/")))
-
-
-def _step(name: str) -> str:
-    if _PLAIN.fullmatch(name) and not name.endswith(".lock") and len(os.fsencode(name)) <= 200:
-        return name
-    digest = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:12]
-    return f"{_UNUSABLE.sub('-', name)[:40]}-{digest}"
+    steps = name.split("/")
+    for at, step in enumerate(steps):
+        if not _PLAIN.fullmatch(step) or step.endswith(".lock") or len(os.fsencode(step)) > 200:
+            digest = sha256(step.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+            steps[at] = f"{_UNUSABLE.sub('-', step)[:40]}-{digest}"
+    return "/".join(steps)

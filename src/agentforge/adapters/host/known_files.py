@@ -40,6 +40,7 @@ class KnownFiles(Struct, frozen=True, array_like=True):
         """Those whose content git or the run has: the others are read again, to store it."""
         others = {path: file for path, file in self.others.items() if objects.has(file.entry.id)}
         if listed is self.listed:
+            # The same object: git listed the same files with the same content as when this was saved.
             return {**self.tracked, **others}
         tracked = self.tracked.items()
         return {**{path: file for path, file in tracked if listed.get(path) == file.entry.id}, **others}

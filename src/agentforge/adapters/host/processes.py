@@ -185,7 +185,8 @@ class LinuxProcesses:
         except ProcessLookupError:
             pass
         except OSError:  # Unsupported system call, or out of descriptors.
-            await self._poll(identity)
+            while self.is_alive(identity):  # noqa: ASYNC110 - there is no event to wait for.
+                await asyncio.sleep(POLL_SECONDS)
         else:
             try:
                 # Only now is it certain which process the descriptor refers to.
@@ -234,10 +235,6 @@ class LinuxProcesses:
             pid = stat.parent
         return frozenset(found)
 
-    async def _poll(self, identity: Identity) -> None:
-        while self.is_alive(identity):  # noqa: ASYNC110 - there is no event to wait for.
-            await asyncio.sleep(POLL_SECONDS)
-
     def _identity(self, pid: int, stat: "_Stat") -> Identity:
         return Identity(pid, stat.start_time, self._boot_id, self._host)
 
@@ -264,14 +261,9 @@ def _table(mark: str) -> dict[int, ProcessRow]:
     for name in os.listdir("/proc"):
         if name.isdigit() and (stat := _stat(int(name))) is not None and not stat.is_dead:
             pid = int(name)
-            table[pid] = ProcessRow(
-                pid, stat.parent, stat.session, stat.start_time, _carries(pid, mark.encode())
-            )
+            carries = mark.encode() in _environ(pid)
+            table[pid] = ProcessRow(pid, stat.parent, stat.session, stat.start_time, carries)
     return table
-
-
-def _carries(pid: int, mark: bytes) -> bool:
-    return mark in _environ(pid)
 
 
 def _environ(pid: int) -> list[bytes]:

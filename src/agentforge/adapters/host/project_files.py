@@ -105,6 +105,7 @@ class WorkspaceFiles:
     def stamps(self) -> dict[str, Stamp] | None:
         found: dict[str, Stamp] = {}
         try:
+            # Git's list is preferred, as it leaves out what is ignored: builds would exceed the limit.
             listed = self._listed_by_git()
             for path in self._walked() if listed is None else listed:
                 if (stamp := self.stamp(path)) is not None and not _is_ours(path):

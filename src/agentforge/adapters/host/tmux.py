@@ -92,7 +92,9 @@ class Tmux:
             return self._checked("new-window", "-d", "-P", "-F", "#{window_id}", "-n", name, *child)
         marks: list[str] = []
         for option, value in (("@agentforge_session", run), ("@agentforge_project", quote(project))):
-            marks += [";", "set-option", "-t", f"={name}:", option, _literal(value)]
+            # A semicolon at the end would start another of tmux's commands.
+            literal = f"{value[:-1]}\\;" if value.endswith(";") else value
+            marks += [";", "set-option", "-t", f"={name}:", option, literal]
         self._checked("new-session", "-d", "-s", name, *child, *marks)
         return name
 
@@ -142,6 +144,8 @@ def _hand_over(launch: Launch, pipe: str, is_running: Callable[[], bool]) -> Non
 
 def _reader(pipe: str, is_running: Callable[[], bool]) -> int | None:
     """A descriptor to write to, or None if the child has ended or takes too long."""
+    # Opening a pipe for writing waits for a reader, and would wait for ever if the child has died: so it is
+    # tried without waiting, and tmux is asked from time to time, which takes longer.
     until = time.monotonic() + SECONDS
     ask_at = time.monotonic() + ASK_SECONDS
     while (descriptor := _opened(pipe)) is None and (now := time.monotonic()) < until:
@@ -163,11 +167,6 @@ def _opened(pipe: str) -> int | None:
         raise
     os.set_blocking(descriptor, True)
     return descriptor
-
-
-def _literal(value: str) -> str:
-    """Escape a trailing semicolon, which would start another tmux command."""
-    return f"{value[:-1]}\\;" if value.endswith(";") else value
 
 
 def command_line(arguments: Sequence[str]) -> tuple[str, ...]:

@@ -149,6 +149,8 @@ class TreeScan:
 
     def look(self, listed: Mapping[str, str], known: Mapping[str, HashedFile]) -> None:
         """`listed`: by path, the id that git has for the content, or ""; `known`: as last seen."""
+        # By folder: each is opened once, without following links, and its files are found from the
+        # descriptor. A folder that is replaced by a link meanwhile leads nowhere else.
         folders: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
         for path in listed:
             folder, _, name = path.rpartition("/")
@@ -209,6 +211,7 @@ class TreeScan:
     def _blob(self, path: str, content: bytes, in_git: str) -> str:
         id = self._objects.id_of("blob", content)
         if id == in_git:
+            # Git keeps it as long as its index names it. Before that ends, `GitTrees` copies it.
             return id
         content = self._redactor.bytes(content)
         if path.startswith(self._unstored):

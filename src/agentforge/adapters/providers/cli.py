@@ -99,6 +99,7 @@ class CliAgent(ProgramProvider):
         return command_of(self.cli, self._config.read(request.config), request, self._environ)
 
     def interpret(self, exit: Exit) -> ExecuteResult:
+        # A CLI may not report its model: then it is the one that was asked for, without the effort.
         requested = exit.model or self._environ.get(self.cli.model_variable, "") or self.cli.default_model
         model = split_model(self.cli, requested)[0]
         return interpret_exit(self.cli, self._reader, replace(exit, model=model))
@@ -215,6 +216,8 @@ def _environment(
     bounds = {} if retries is None else dict.fromkeys(cli.retry_variables, str(retries))
     if config.retries is not None:
         found.update(bounds)
+    # The last one counts: the CLI's defaults give way to the user's variables, and a default number of
+    # retries does, too; one that the stage sets doesn't.
     ours = {name: as_text(value) for name, value in cli.environment.items()}
     return {**ours, **bounds, **found, **root_environment(cli, found, os.geteuid())}
 

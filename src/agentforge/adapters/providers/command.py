@@ -128,6 +128,7 @@ def _with_prompt(config: CommandConfig, words: tuple[str, ...], request: Execute
             "provider command: `prompt: file` is set, but the request has no prompt file",
             hint="set `prompt_path` in the request, or use `prompt: stdin`",
         )
+    # In a shell command, the path is one word, whatever its characters.
     written = shlex.quote(request.prompt_path) if config.run else request.prompt_path
     return tuple(word.replace(PLACEHOLDER, written) for word in words)
 

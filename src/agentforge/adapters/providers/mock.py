@@ -166,6 +166,7 @@ class MockProvider:
 
     def _settings(self, request: ExecuteRequest) -> MockConfig:
         environ = {**self._environ, **request.environment}
+        # In mock mode, the request has the config of the provider that is replaced.
         config = self._own if is_mock_mode(environ) else self._config.read(request.config)
         return msgspec.structs.replace(
             config,

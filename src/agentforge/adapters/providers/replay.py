@@ -112,6 +112,7 @@ class ReplayProvider(ProgramProvider):
         )
 
     def interpret(self, exit: Exit) -> ExecuteResult:
+        # The player's last line has the failure: a replay has no other way to the engine than an agent has.
         failure = _recorded_failure(exit)
         if failure is None:
             return msgspec.structs.replace(super().interpret(exit), failure=_player_failure(exit))

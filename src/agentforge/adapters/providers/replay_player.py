@@ -103,6 +103,10 @@ def find(exchanges: list[ExchangeData], options: argparse.Namespace) -> int | No
     return best[1] if best else None
 
 
+# The branches of a block work in one folder at the same time. In a replay their order may differ from that of
+# the recording: a branch that plays its older version of a file must not overwrite a newer one.
+
+
 def later_of(exchanges: list[ExchangeData], number: int) -> dict[str, list[bytes | None]]:
     """The later contents of each file, written by other branches of the same block after this exchange."""
     mine = exchanges[number]

@@ -40,6 +40,8 @@ def given_mounts(command: Command, choice: SandboxChoice, within: Confinement, h
     """The mounts that the attempt and the stage ask for. Programs in writable folders are read-only."""
     writable = _writable_paths(choice, within, home)
     programs = _guarded_programs(command.argv[0], command.env, within.workspace, writable)
+    # The last mount of a path counts (`in_order`): what the engine protects overrides what a stage may
+    # change, except for the few files that the attempt must write; what the stage hides overrides all.
     chosen = (path for path in writable if not any(is_within(path, folder) for folder in within.hidden))
     return [
         Mount(within.workspace, Visibility.WRITABLE),
