@@ -76,16 +76,10 @@ def model_server(port: int, seconds: float = PROBE_SECONDS) -> Listening | None:
     try:
         connection.request("GET", "/v1/models")
         answer = connection.getresponse()
-        return Listening(_models(answer.read(MAX_BYTES)) if answer.status == 200 else None)
-    except (OSError, HTTPException):
+        found: Any = json.loads(answer.read(MAX_BYTES))["data"] or [] if answer.status == 200 else None
+        return Listening(None if found is None else tuple(str(model["id"]) for model in found))
+    except (OSError, HTTPException, ValueError, KeyError, TypeError):
+        # Something listens there, and isn't a model server.
         return Listening(None)
     finally:
         connection.close()
-
-
-def _models(body: bytes) -> tuple[str, ...] | None:
-    try:
-        found: Any = json.loads(body)["data"] or []
-        return tuple(str(model["id"]) for model in found)
-    except (ValueError, KeyError, TypeError):
-        return None

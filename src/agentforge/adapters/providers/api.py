@@ -181,7 +181,13 @@ class ApiProvider(ProgramProvider):
 
     def _endpoint(self, config: ApiConfig, model: str, environ: Mapping[str, str]) -> Endpoint:
         """Raises ProviderUnusable also if the key must not be sent there."""
-        endpoint = _endpoint(config, model, environ)
+        endpoint = endpoint_of(
+            model or config.model,
+            environ,
+            api=config.api,
+            base_url=config.base_url,
+            key_env=config.api_key_env,
+        )
         problem = host_problem(endpoint.base_url, self._environ) if endpoint.base_url else ""
         if endpoint.key_env and problem:
             raise ProviderUnusable(
@@ -228,12 +234,6 @@ def _files(request: ExecuteRequest, config: ApiConfig) -> Files:
             *own,
         ),
         writable=(here, request.progress_path) if request.progress_path else (here,),
-    )
-
-
-def _endpoint(config: ApiConfig, model: str, environ: Mapping[str, str]) -> Endpoint:
-    return endpoint_of(
-        model or config.model, environ, api=config.api, base_url=config.base_url, key_env=config.api_key_env
     )
 
 

@@ -78,7 +78,11 @@ def play(exchange: ExchangeData, later: dict[str, list[bytes | None]], options: 
         except PlaybackEnded as ended:
             return ended.code
         except (StepFailed, OSError, ValueError) as error:
-            say(f"replay: step {number} ({step['do']}) of {options.cassette}: {error}\n")
+            from agentforge.system.folders import OutsideRoot
+
+            is_outside = isinstance(error, OutsideRoot)
+            why = f"{step['path']} is outside the workdir" if is_outside else error
+            say(f"replay: step {number} ({step['do']}) of {options.cassette}: {why}\n")
             return STEP_FAILED
     return 0
 
@@ -157,24 +161,17 @@ def refuse_outside(path: str, resolved: str) -> None:
 
 def content_of(path: str) -> bytes | None:
     """None for anything but a regular file."""
-    from agentforge.system.folders import NotRegular, OutsideRoot
+    from agentforge.system.folders import NotRegular
 
     try:
         found = workdir().stat(path)
         return workdir().read(path, found.st_size)[0] if found else None
-    except OutsideRoot:
-        raise StepFailed(f"{path} is outside the workdir") from None
     except (FileNotFoundError, NotRegular):
         return None
 
 
 def put(path: str, content: bytes, *, executable: bool = False) -> None:
-    from agentforge.system.folders import OutsideRoot
-
-    try:
-        workdir().write(path, content, lambda resolved: refuse_outside(path, resolved), executable=executable)
-    except OutsideRoot:
-        raise StepFailed(f"{path} is outside the workdir") from None
+    workdir().write(path, content, lambda resolved: refuse_outside(path, resolved), executable=executable)
 
 
 def write(step: StepData) -> None:
@@ -198,15 +195,10 @@ def edit(step: StepData) -> None:
 
 
 def delete(step: StepData) -> None:
-    from agentforge.system.folders import OutsideRoot
-
     path = step["path"]
-    try:
-        with suppress(FileNotFoundError), workdir().at(path) as found:
-            refuse_outside(path, found.path)
-            os.unlink(found.name, dir_fd=found.folder)
-    except OutsideRoot:
-        raise StepFailed(f"{path} is outside the workdir") from None
+    with suppress(FileNotFoundError), workdir().at(path) as found:
+        refuse_outside(path, found.path)
+        os.unlink(found.name, dir_fd=found.folder)
 
 
 def run(step: StepData) -> None:
