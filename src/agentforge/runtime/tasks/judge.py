@@ -8,7 +8,6 @@ import logging
 import os
 import secrets
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.engine.nodes import recorded_key
@@ -38,15 +37,6 @@ INVOKE_FAILED = "invoke_failed"
 INVALID_JSON = "invalid_json"
 ANSWER_CHARS = 200
 """What an error quotes of an answer that can't be read; judge.log has all of it."""
-
-
-class FailedJudgment(Struct, frozen=True):
-    """judge.json of a judge that failed."""
-
-    stop: bool
-    reason: str
-    confidence: float
-    error: str
 
 
 class JudgePerformer(CallPerformer[JudgeTask]):
@@ -105,7 +95,9 @@ class JudgePerformer(CallPerformer[JudgeTask]):
     def _failed(self, task: JudgeTask, reason: str, why: str, usage: Usage | None = None) -> f.JudgeCompleted:
         here, result = self._here(task), f.JudgeResult(stop=False, reason=reason)
         files.make_dir(here.root)
-        files.replace(here.judge, files.compact(FailedJudgment(result.stop, reason, result.confidence, why)))
+        # Like the judgment of one that succeeded, with the reason why there is none.
+        failed = {"stop": False, "reason": reason, "confidence": result.confidence, "error": why}
+        files.replace(here.judge, files.compact(failed))
         log.warning("judging iteration %d failed: %s", task.iteration, why)
         return f.JudgeCompleted("failed", result, task.attempt, usage, why)
 
