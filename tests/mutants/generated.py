@@ -41,7 +41,6 @@ MODULES = (
     "engine/checks",
     "runtime/journal",
     "runtime/answers",
-    "runtime/requests",
     "runtime/supervision",
     "runtime/confinement",
     "adapters/log",

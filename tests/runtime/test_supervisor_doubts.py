@@ -158,9 +158,11 @@ print(record.place({"status": "exited", "error": "x" * 100}))
 
 def test_output_of_which_only_a_part_could_be_written_is_said_to_be_cut(tmp_path: Path) -> None:
     code = """
+import os
 output = supervisor.Output(sys.argv[2], 1000, [])
 limit()
-output._keep(b"0123456789abcdef")
+os.write(output.write_end, b"0123456789abcdef")
+output.drain()
 print(output.truncated, output.error)
 """
     assert limited(code, tmp_path / "output.log").startswith("True can't write the output: File too large")
