@@ -1,6 +1,8 @@
 """What is told about several failing checks: counts and failures first, then the ends of the outputs."""
 
-from agentforge.engine.checks.feedback import END_OF_OUTPUT, FEEDBACK_ROOM, failing_text
+import pytest
+
+from agentforge.engine.checks.feedback import END_OF_OUTPUT, FEEDBACK_ROOM, end_of, failing_text
 from agentforge.model.state import CheckRecord
 
 
@@ -53,7 +55,55 @@ def test_counts_of_fifty_checks_fit() -> None:
     assert END_OF_OUTPUT not in text
 
 
+def told(*checks: tuple[str, str], said: str = "") -> str:
+    """Each check is a head and the end of an output."""
+    records = [
+        CheckRecord("test", 1, "fail", feedback=f"{head}{END_OF_OUTPUT}{output}" if output else head)
+        for head, output in checks
+    ]
+    return failing_text(records, said)
+
+
+def test_whole_room_is_used() -> None:
+    room = FEEDBACK_ROOM - 2
+    half = room // 2
+    long = told(("h" * 9000, "o" * 9000))
+    assert long == "h" * half + END_OF_OUTPUT + "o" * (room - half - len(END_OF_OUTPUT))
+    said = told(("head", "o" * 9000), said="s" * 9000)
+    assert said.startswith(f"{'s' * (FEEDBACK_ROOM // 4)}\n\nhead{END_OF_OUTPUT}oo")
+    assert len(said) == FEEDBACK_ROOM
+    two = told(("head", ""), ("head", "o" * 9000))
+    assert two.startswith(f"head\n\nhead{END_OF_OUTPUT}")
+    assert len(two) == FEEDBACK_ROOM - 2
+
+
+def test_lines_that_fit_exactly_are_kept() -> None:
+    more = "\n- and more"
+    half = (FEEDBACK_ROOM - 2) // 2
+    lines = f"counts\n{'f' * (half - len('counts') - 1 - len(more))}"
+    assert told((f"{lines}\n{'g' * 50}", "o" * 9000)).startswith(f"{lines}{more}{END_OF_OUTPUT}")
+    assert told((f"{lines}f\n{'g' * 50}", "o" * 9000)).startswith(f"counts{more}{END_OF_OUTPUT}")
+
+
+@pytest.mark.parametrize(("head", "shown"), [(154, True), (155, False)])
+def test_heads_of_many_checks_are_kept_and_of_their_outputs_no_few_words(head: int, shown: bool) -> None:
+    text = told(*[("h" * head, "o" * 1000)] * 32)
+    assert text.count("h" * head) == 32
+    assert text.count(f"{END_OF_OUTPUT}{'o' * (80 - len(END_OF_OUTPUT))}") == (32 if shown else 0)
+
+
+def test_checks_without_room_are_left_out() -> None:
+    assert len(told(*[("head", "output")] * 5000)) <= FEEDBACK_ROOM
+    assert end_of("text", 0) == end_of("text", -1) == ""
+
+
+def test_what_is_no_unicode_is_told_with_question_marks() -> None:
+    assert failing_text([], "a \ud800 b") == "a ? b"
+    assert end_of("a \ud800 b", 9) == "a ? b"
+
+
 def test_text_is_cut_between_characters() -> None:
+    assert failing_text([], f"x{'é' * 9000}") == f"x{'é' * (FEEDBACK_ROOM // 2 - 1)}"
     long = CheckRecord("test", 1, "fail", feedback="é" * 9000)
     assert set(failing_text([long])) == {"é"}
     assert failing_text([], "é" * 9000) == "é" * (FEEDBACK_ROOM // 2)
