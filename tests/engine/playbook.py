@@ -27,7 +27,7 @@ from agentforge.engine.evolve.run import evolve
 from agentforge.engine.legal import refuse_illegal
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor, Destination
-from agentforge.model.event import Event
+from agentforge.model.event import Draft, Event
 from agentforge.model.failure import FailureKind
 from agentforge.model.plan import Plan
 from agentforge.model.result import AgentQuestion, Decision, Result, Signals, Usage
@@ -78,9 +78,29 @@ class Play:
                 self.work = decision.work
                 return said + [f"? {_whose(work.cursor)}{self._shown_work(work)}" for work in decision.work]
             for draft in decision.facts:
+                assert self._has_its_place(draft), draft
                 self.record(self._as_routed(draft.fact), draft.cursor)
                 said.append(f"< {_whose(draft.cursor)}{self._shown(draft.fact)}")
         raise AssertionError(f"the engine doesn't settle: {said}")
+
+    def _has_its_place(self, draft: Draft) -> bool:
+        """What is decided says where: an answer where it was asked, all else somewhere, but for the hooks of
+        the run and their questions."""
+        assert self.state is not None
+        match draft.fact:
+            case f.RequestAnswered(id=id) | f.RequestResolved(id=id):
+                asked = next(request for request in self.state.requests if request.id == id)
+                return draft.cursor == asked.at or (asked.at is None and draft.cursor == self.state.cursor)
+            case f.SessionContinued() | f.SessionPaused() | f.SessionCompleted() | f.SessionAborted():
+                return draft.cursor == self.state.cursor
+            case f.RequestOpened(reason=reason) if reason.startswith("hook_"):
+                return True
+            case fact if fact.TYPE.startswith(("hook_", "effect_")):
+                return True
+            case f.CancelRequested(reason=reason) if reason.startswith("hook "):
+                return True
+            case _:
+                return draft.cursor is not None
 
     def _as_routed(self, fact: f.AnyFact) -> f.AnyFact:
         if self.routed is None or not isinstance(fact, f.NodeCompleted):

@@ -97,7 +97,7 @@ def test_checks_without_room_are_left_out() -> None:
     assert end_of("text", 0) == end_of("text", -1) == ""
 
 
-def test_what_is_no_unicode_is_told_with_question_marks() -> None:
+def test_text_outside_of_unicode_is_told_with_question_marks() -> None:
     assert failing_text([], "a \ud800 b") == "a ? b"
     assert end_of("a \ud800 b", 9) == "a ? b"
 
