@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge.cli.commands.list_runs import table
+from agentforge.cli.commands.status import table
 from agentforge.model import facts as f
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.state import Unavailable

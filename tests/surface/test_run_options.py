@@ -5,9 +5,8 @@ from collections.abc import Iterator
 import click
 import pytest
 
-from agentforge.cli.commands.loop import loop
-from agentforge.cli.commands.pipeline import pipeline
 from agentforge.cli.commands.resume import refuse_for_running, resume
+from agentforge.cli.commands.run import loop, pipeline
 from agentforge.cli.invocation import Invocation
 from agentforge.cli.main import app
 from agentforge.cli.run_options import options_given, repeated, taken

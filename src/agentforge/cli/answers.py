@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 import click
 
 from agentforge.cli.background import Detached, detach, in_background, show_detached
+from agentforge.cli.controls import ask_for_trust, trust_option
 from agentforge.cli.invocation import Invocation, options_of
 from agentforge.cli.request_choice import TargetAnswer
-from agentforge.cli.trust import ask_for_trust, trust_option
 
 if TYPE_CHECKING:
     from agentforge import Background, Engine, RunResult

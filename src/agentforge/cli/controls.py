@@ -1,11 +1,22 @@
-"""Control runs without a display: the engine of such commands, and what they print."""
+"""What commands need that control runs without a display: an engine, the trust of a person, and the words."""
 
-from agentforge import SyncEngine
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
 from agentforge.cli.invocation import Invocation
-from agentforge.cli.log_output import set_up_logs
+from agentforge.cli.output import note, show_executions
+from agentforge.model.errors import UntrustedRun
+
+if TYPE_CHECKING:
+    from agentforge import Engine, SyncEngine
 
 
-def open_engine(call: Invocation) -> SyncEngine:
+def open_engine(call: Invocation) -> "SyncEngine":
+    from agentforge import SyncEngine
+    from agentforge.cli.log_output import set_up_logs
+
     set_up_logs(call)
     return SyncEngine(call.root)
 
@@ -21,3 +32,36 @@ def cancel_text(session: str, *, cancelled: bool) -> str:
     if cancelled:
         return f"Cancelled session '{session}'."
     return f"Cancelling session '{session}': its engine is stopping the agent."
+
+
+trust_option = click.option(
+    "--trust", is_flag=True, help="Allow a run that was not started here to run the programs in its log."
+)
+
+
+def ask_for_trust(call: Invocation, session: str, *, given: bool) -> bool:
+    """Whether the person trusts the run, by --trust or on the terminal; False if there is no need to ask.
+    Raises UntrustedRun if the person doesn't, or can't be asked."""
+    if given:
+        return True
+    from agentforge import Engine
+    from agentforge.cli.log_output import set_up_logs
+
+    set_up_logs(call)
+    try:
+        Engine(call.root).refuse_untrusted(session)
+    except UntrustedRun as error:
+        if call.as_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
+            raise
+        show_executions(error.executes)
+        note(f"{error.message[0].upper()}{error.message[1:]}.")
+        if not click.confirm("Trust it and continue?", err=True):
+            raise UntrustedRun(error.message, hint="nothing was changed") from error
+        return True
+    return False
+
+
+def trust_existing(engine: "Engine", session: str) -> None:
+    """Trust the run of that name, if there is one."""
+    if session in engine.runs.sessions():
+        engine.trust(session)

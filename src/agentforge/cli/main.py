@@ -27,8 +27,8 @@ OURS = frozenset({"-C", "--project", "--log-level", "--log-format"})
 GROUPS: dict[str, dict[str, str]] = {
     "Run": {
         "run": "run:run",
-        "pipeline": "pipeline:pipeline",
-        "loop": "loop:loop",
+        "pipeline": "run:pipeline",
+        "loop": "run:loop",
         "resume": "resume:resume",
         "recover": "recover:recover",
         "replay": "replay:replay",
@@ -36,43 +36,43 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Watch": {
         "status": "status:status",
-        "list": "list_runs:list_runs",
-        "top": "top:top",
+        "list": "status:list_runs",
+        "top": "status:top",
         "tail": "tail:tail",
         "logs": "tail:logs",
-        "attach": "attach:attach",
+        "attach": "tail:attach",
         "show": "show:show",
-        "diff": "diff:diff",
+        "diff": "show:diff",
     },
     "Decide": {
         "inbox": "inbox:inbox",
-        "approve": "approve:approve",
-        "reject": "approve:reject",
+        "approve": "answer:approve",
+        "reject": "answer:reject",
         "answer": "answer:answer",
-        "steer": "steer:steer",
-        "pause": "pause:pause",
-        "cancel": "cancel:cancel",
-        "abort": "cancel:abort",
+        "steer": "controls:steer",
+        "pause": "controls:pause",
+        "cancel": "controls:cancel",
+        "abort": "controls:abort",
     },
     "Define": {
         "init": "init:init",
         "lint": "lint:lint",
         "dry-run": "dry_run:dry_run",
-        "graph": "graph:graph",
+        "graph": "definitions:graph",
         "stages": "definitions:stages",
         "pipelines": "definitions:pipelines",
-        "providers": "providers:providers",
-        "schema": "schema:schema",
+        "providers": "doctor:providers",
+        "schema": "definitions:schema",
     },
     "Maintain": {
         "doctor": "doctor:doctor",
-        "completion": "completion:completion",
-        "rm": "rm:rm",
-        "clean": "clean:clean",
+        "completion": "program:completion",
+        "rm": "removal:rm",
+        "clean": "removal:clean",
         "log": "log:log",
         "migrate": "migrate:migrate",
-        "version": "version:version",
-        "help": "help:help_",
+        "version": "program:version",
+        "help": "program:help_",
     },
 }
 """The commands in the order of --help, each with the place in `cli/commands` that defines it. A module is
@@ -109,7 +109,7 @@ def move_flags_behind_command(arguments: Sequence[str], is_command: Callable[[st
 
 def _options_of_stages() -> dict[str, click.Option]:
     """By their names; without those that the program itself has."""
-    from agentforge.cli.commands.loop import loop
+    from agentforge.cli.commands.run import loop
 
     own = {param.name for param in app.params}
     options = (param for param in loop.params if isinstance(param, click.Option) and not param.hidden)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 from msgspec import Struct
 
+from agentforge.cli.controls import open_engine
 from agentforge.cli.invocation import Invocation, note_others, options_of
 from agentforge.model.errors import AgentForgeError, InvalidRequest, UnknownRequest
 from agentforge.model.facts import RequestOpened
@@ -60,8 +61,6 @@ class ClosedRequest(Struct, frozen=True):
 
 
 def read_open_requests(call: Invocation, session: str | None = None) -> "Sequence[OpenRequest]":
-    from agentforge.cli.controls import open_engine
-
     with open_engine(call) as engine:
         return engine.requests(session)
 

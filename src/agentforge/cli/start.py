@@ -17,6 +17,7 @@ from agentforge.cli.background import (
     in_background,
     show_detached,
 )
+from agentforge.cli.controls import ask_for_trust, trust_existing, trust_option
 from agentforge.cli.invocation import Invocation, invocation, options_of
 from agentforge.cli.output import echo, echo_wrapped, ignore_closed_stdout, note, with_program
 from agentforge.cli.run_options import (
@@ -27,7 +28,6 @@ from agentforge.cli.run_options import (
     show_warnings,
     taken,
 )
-from agentforge.cli.trust import ask_for_trust, trust_existing, trust_option
 from agentforge.model.errors import LogCorrupt, UnknownRun
 from agentforge.model.run_options import OverrideOptions, ResumeOptions, StartOptions
 from agentforge.model.status import FINAL

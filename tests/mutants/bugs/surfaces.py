@@ -188,7 +188,7 @@ BUGS = (
         ("tests/definition/test_terminations.py",),
     ),
     Bug(
-        "agentforge.cli.removal",
+        "agentforge.cli.commands.removal",
         "a run that can't be deleted has no message in JSON",
         "remove_all",
         "{'session': name, 'message': error.message}",

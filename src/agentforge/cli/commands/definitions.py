@@ -1,4 +1,4 @@
-"""`agentforge stages` and `agentforge pipelines`: list the definitions of a project."""
+"""`agentforge stages`, `pipelines`, `graph` and `schema`: what a project defines, and how to write it."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -6,12 +6,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agentforge.cli.invocation import invocation, project_options
-from agentforge.cli.output import echo, echo_wrapped, print_json, styled
+from agentforge.cli.controls import open_engine
+from agentforge.cli.invocation import invocation, json_option, project_options
+from agentforge.cli.output import echo, echo_wrapped, note, print_json, styled, wrapped
+from agentforge.cli.run_options import show_warnings
+from agentforge.views.graph import graph as graph_of
+from agentforge.views.lines.plan import graph_lines
 from agentforge.views.text import one_line, padded, width
 
 if TYPE_CHECKING:
     from agentforge import Available
+
 
 FIRST = frozenset(("work", "improve-plan", "test-scanner", "idea-wizard", "docs-improve", "ideate"))
 """Built-in definitions that make sense alone, in any project."""
@@ -64,3 +69,66 @@ def _groups(found: "Sequence[Available]") -> "Iterator[tuple[str, list[Available
     others = [one for one in found if one.is_builtin and one.name not in FIRST]
     groups = (("Yours", own), ("Built in", first), ("Built in, from agent-pipelines", others))
     yield from ((title, some) for title, some in groups if some)
+
+
+SESSION = "preview"
+
+
+@click.command()
+@click.argument("pipeline")
+@click.option("--svg", metavar="FILE", help="Also write the graph to this SVG file.")
+@project_options
+def graph(pipeline: str, svg: str | None) -> None:
+    """Show the nodes of a pipeline with their routes.
+
+    Lists the checks of each node and where the run goes after each verdict: to the next node, to an earlier
+    or a later one, to a person, or to its end. PIPELINE is a file or the name of a pipeline. Nothing is
+    started.
+
+    \b
+      agentforge graph feature.yaml
+      agentforge graph feature.yaml --svg feature.svg
+    """
+    from agentforge import write_graph
+
+    with open_engine(call := invocation()) as engine:
+        compiled = engine.engine.compile(pipeline, session=SESSION)
+    show_warnings(compiled)
+    plan = compiled.plan
+    drawn = write_graph(plan, svg) if svg else None
+    if call.as_json:
+        print_json(
+            {
+                "pipeline": plan.pipeline.name,
+                "source": plan.source.path,
+                "nodes": graph_of(plan),
+                "svg": drawn,
+            }
+        )
+        return
+    for line in graph_lines(plan):
+        echo(*wrapped(line, 8))
+    if drawn:
+        note(f"Wrote {drawn}")
+
+
+@click.command()
+@click.argument("kind", metavar="[pipeline|stage]", default="pipeline")
+@json_option
+def schema(kind: str) -> None:
+    """Print the JSON Schema of definition files.
+
+    Without an argument, prints the schema of pipeline files. Editors with YAML support use it to complete,
+    explain and validate keys; see docs/pipelines.md for the setup.
+
+    \b
+      agentforge schema pipeline > .vscode/agentforge-pipeline.json
+      agentforge schema stage > .vscode/agentforge-stage.json
+    """
+    from agentforge import schema as schema_of
+
+    match kind:
+        case "pipeline" | "stage":
+            print_json(schema_of(kind))
+        case _:
+            raise click.UsageError(f"unknown schema '{kind}'; choose `pipeline` or `stage`")

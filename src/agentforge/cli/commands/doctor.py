@@ -1,4 +1,8 @@
-"""`agentforge doctor`: check the environment."""
+"""`agentforge doctor` and `agentforge providers`: what is usable on this machine."""
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
@@ -6,6 +10,10 @@ from agentforge.cli import exit_codes
 from agentforge.cli.invocation import invocation, project_options
 from agentforge.cli.output import echo, hanging, marked, print_json, styled
 from agentforge.views.text import padded, width
+
+if TYPE_CHECKING:
+    from agentforge import Capabilities, ProviderInfo
+
 
 NO_AGENT = "no agent is usable here"
 
@@ -45,3 +53,57 @@ def doctor() -> int:
     else:
         echo(styled(f"AgentForge can't run here yet: {', '.join(broken)}", "bad"))
     return status
+
+
+@click.command()
+@project_options
+def providers() -> None:
+    """List the available providers.
+
+    Providers are built in, described in .agentforge/providers/, or come from an installed package (entry
+    point group agentforge.providers). Each is initialized to check whether it is usable; none is given
+    any work.
+    """
+    import asyncio
+
+    found = asyncio.run(_find(invocation().root))
+    if invocation().as_json:
+        print_json(found)
+        return
+    columns = max(width(info.name) for info in found)
+    for info in found:
+        echo(*(line for lines in _lines(info, columns) for line in lines.split("\n")))
+
+
+async def _find(project: str) -> "Sequence[ProviderInfo]":
+    from agentforge import Engine
+
+    async with Engine(project, environ=os.environ) as engine:
+        return await engine.providers()
+
+
+def _lines(info: "ProviderInfo", columns: int) -> list[str]:
+    mark = marked("ok" if info.usable else "broken")
+    origin = info.origin if info.origin == "built in" else f"{info.origin}: {info.place}"
+    abilities = "; ".join(_abilities(info.capabilities)) if info.capabilities else ""
+    about, indent = f"{origin} · {abilities}" if abilities else origin, columns + 6
+    lines = [f"  {mark} {styled(padded(info.name, columns), 'strong')}  {hanging(about, indent)}"]
+    if info.problem:
+        lines.append(" " * indent + hanging(info.problem, indent))
+    if info.fix:
+        lines.append(" " * indent + hanging(f"fix: {info.fix}", indent, "busy"))
+    return lines
+
+
+def _abilities(found: "Capabilities") -> list[str]:
+    features = {
+        "tools": found.supports_tools,
+        "reasoning effort": found.supports_reasoning_control,
+        "resumes sessions": found.supports_resume,
+        "needs a sandbox": found.requires_sandbox,
+        "one call at a time": not found.concurrent,
+    }
+    shown = [", ".join(name for name, is_supported in features.items() if is_supported)]
+    if found.supported_models:
+        shown.append(f"models: {', '.join(found.supported_models)}")
+    return [text for text in shown if text]

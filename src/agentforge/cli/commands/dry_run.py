@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from agentforge.cli.controls import open_engine
 from agentforge.cli.invocation import invocation, project_options
 from agentforge.cli.output import echo, note, print_json, wrapped
 from agentforge.cli.run_options import Definition, definition_of, options_for
@@ -29,8 +30,6 @@ def dry_run(words: tuple[str, ...], **options: Any) -> None:
     stage; if both exist, `pipeline` or `loop` selects one. Does not start or write anything. Also lists what
     would prevent the run on this machine.
     """
-    from agentforge.cli.controls import open_engine
-
     with open_engine(call := invocation()) as sync:
         given = _given(sync.engine, words, options)
         compiled = given.compiled(sync.engine)

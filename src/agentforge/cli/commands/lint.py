@@ -7,6 +7,7 @@ import click
 from msgspec.structs import replace
 
 from agentforge.cli import exit_codes
+from agentforge.cli.controls import open_engine
 from agentforge.cli.invocation import invocation, project_options
 from agentforge.cli.output import echo, echo_wrapped, note, print_json, styled, wrapped
 from agentforge.model.condition import condition_text
@@ -41,8 +42,6 @@ def lint(kind: str | None, name: str | None, strict: bool, static: bool) -> int:
     including missing programs; --static validates only the files. The hooks, checks and routes of a pipeline
     are listed.
     """
-    from agentforge.cli.controls import open_engine
-
     with open_engine(call := invocation()) as engine:
         found = [_with_hidden(one) for one in _targets(engine.definitions if static else engine, kind, name)]
         unread = engine.definitions.unread() if kind is None else {}

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentforge.cli import exit_codes
+from agentforge.cli.controls import ask_for_trust, trust_option
 from agentforge.cli.invocation import Invocation, engine_options, invocation
 from agentforge.cli.output import echo, echo_wrapped, note, print_json, styled
-from agentforge.cli.trust import ask_for_trust, trust_option
 from agentforge.model.errors import RunExists
 from agentforge.views.lines.course import course_lines, describe_difference
 from agentforge.views.text import counted, one_line

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentforge.cli.background import Arguments, cleaned_option, in_background
+from agentforge.cli.controls import open_engine, trust_option
 from agentforge.cli.invocation import Invocation, choose_session, engine_options, invocation
 from agentforge.cli.output import echo, print_json
 from agentforge.cli.run_options import options_for, options_given, repeated, taken
 from agentforge.cli.start import Resumption
 from agentforge.cli.start import resume as resume_run
-from agentforge.cli.trust import trust_option
 from agentforge.model.run_options import ResumeOptions
 from agentforge.views.status import RESUMABLE
 
@@ -71,8 +71,6 @@ def refuse_for_running(session: str, given: Mapping[str, str]) -> None:
 
 def _restart_running(call: Invocation, session: str, how: ResumeOptions, given: click.Context) -> int:
     """The engine that runs the session starts its stage over."""
-    from agentforge.cli.controls import open_engine
-
     refuse_for_running(session, options_given(given))
     with open_engine(call) as engine:
         engine.restart_stage(session, provider=how.get("provider"))

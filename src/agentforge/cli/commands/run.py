@@ -1,4 +1,4 @@
-"""`agentforge run`: run a pipeline in the foreground."""
+"""`agentforge run`, `pipeline`, `loop` and `agentforge STAGE`: run a pipeline or a single stage."""
 
 from shlex import quote
 from typing import Any
@@ -6,10 +6,10 @@ from typing import Any
 import click
 
 from agentforge import Definitions
-from agentforge.cli.invocation import engine_options, invocation
+from agentforge.cli.controls import trust_option
+from agentforge.cli.invocation import WholeNumber, engine_options, invocation
 from agentforge.cli.run_options import definition_of, options_for, taken
-from agentforge.cli.start import start_attached
-from agentforge.cli.trust import trust_option
+from agentforge.cli.start import start_attached, start_options, start_or_resume
 from agentforge.model.run_options import OverrideOptions, StartOptions
 
 
@@ -52,3 +52,36 @@ def run(
         )
     what = definition_of(options, session, pipeline=pipeline)
     return start_attached(what, taken(StartOptions, options), trust=trust)
+
+
+@click.command()
+@click.argument("file")
+@click.argument("session", required=False)
+@click.argument("runs", type=WholeNumber(min=1), required=False)
+@start_options
+@engine_options
+def pipeline(*, file: str, session: str | None, runs: int | None, **options: Any) -> int:
+    """Run a pipeline from a file or by name, RUNS times in a row.
+
+    Runs in the background unless --foreground is given: in a detached tmux session `pipeline-SESSION`, or
+    in a new window if you are inside tmux.
+    """
+    if options["is_resumed"] and session is None:
+        raise click.UsageError("missing session to resume: agentforge pipeline FILE SESSION --resume")
+    return start_or_resume(options, definition_of(options, session, pipeline=file, count=runs))
+
+
+@click.command()
+@click.argument("stage")
+@click.argument("session", required=False)
+@click.argument("maximum", metavar="[MAX]", type=WholeNumber(min=1), required=False)
+@start_options
+@engine_options
+def loop(*, stage: str, session: str | None, maximum: int | None, **options: Any) -> int:
+    """Run a single stage, at most MAX times. `agentforge STAGE [SESSION] [MAX]` is the same.
+
+    Runs in the background unless --foreground is given: in a detached tmux session `pipeline-SESSION`, or
+    in a new window if you are inside tmux.
+    """
+    session = stage if session is None else session
+    return start_or_resume(options, definition_of(options, session, stage=stage, count=maximum))

@@ -1,4 +1,5 @@
-"""`agentforge show`: what happened in a run: its iterations, or a view of `cli/run_views.py`."""
+"""`agentforge show` and `diff`: what happened in a run (its iterations, or a view of `cli/run_views.py`), and
+what it changed."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,8 @@ from agentforge.cli.output import (
 )
 from agentforge.cli.run_views import VIEWS, chosen_view, echo_head, run_head, show_view, view_options
 from agentforge.views.lines.work import (
+    changes_text,
+    file_lines,
     git_rows,
     output_lines,
     show_command,
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
     from agentforge import RunWork
     from agentforge.views.lines.entries import EntryRow
     from agentforge.views.work import IterationWork
+
 
 LABEL = 10
 PARTS = ("output", "prompt", "diff")
@@ -171,3 +175,38 @@ def _as_json(work: "RunWork", one: "IterationWork", part: str | None) -> dict[st
         "prompt": work.prompt(one) if part == "prompt" else None,
         "diff": patch,
     }
+
+
+@click.command()
+@click.argument("session", required=False)
+@click.option("--stat", is_flag=True, help="List only the changed files, with line counts.")
+@project_options
+def diff(session: str | None, stat: bool) -> None:
+    """Show what changed in the project's files since a run began.
+
+    While the run is running or interrupted, the files are compared as they are now; otherwise, as they were
+    when its last attempt ended. Needs a git repository. When piped, the output can be passed to `git apply`.
+    """
+    from agentforge import RunWork
+
+    call = invocation()
+    work = RunWork(call.runs, choose_session_to_show(call, session))
+    total = work.total(binary=not (call.as_json or is_terminal()))
+    if call.as_json:
+        shown = {
+            "session": work.session,
+            "status": work.info.status,
+            "tree_before": total.before,
+            "tree_after": total.after,
+            "now": total.is_now,
+            "changed": total.changes.files,
+            "diff": None if stat else total.patch.decode("utf-8", "replace"),
+        }
+        print_json(shown)
+    elif not total.changes.files:
+        when = f"since session '{work.session}' began" if total.is_now else f"during session '{work.session}'"
+        note(f"No files changed {when}.")
+    elif stat:
+        echo(*file_lines(total.changes, most=len(total.changes.files)), changes_text(total.changes))
+    else:
+        echo_patch(total.patch)

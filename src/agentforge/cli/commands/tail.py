@@ -1,4 +1,4 @@
-"""`agentforge tail` and `agentforge logs`: follow the events of a run, and the output of its agents."""
+"""`agentforge tail`, `logs` and `attach`: follow a run."""
 
 import os
 import time
@@ -13,6 +13,7 @@ from agentforge.cli.invocation import (
     ABANDONED_SECONDS,
     Invocation,
     WholeNumber,
+    choose_session,
     choose_session_to_show,
     invocation,
     options_of,
@@ -181,3 +182,19 @@ def _output_tail(call: Invocation) -> "OutputTail":
     from agentforge import OutputTail
 
     return OutputTail(call.runs.project, os.environ)
+
+
+@click.command()
+@click.argument("session", required=False)
+@project_options
+def attach(session: str | None) -> int:
+    """Follow a running session with the live display.
+
+    Ctrl-C detaches: the run continues. When the run stops, prints the outcome and exits with
+    the run's exit status.
+    SESSION can be omitted if only one session is running.
+    """
+    from agentforge.cli.attached import follow_run
+
+    call = invocation()
+    return follow_run(call, choose_session(call, session, {"running"}, "to attach to"))

@@ -1,9 +1,39 @@
-"""`agentforge completion`: print the script with which a shell completes commands and names."""
+"""`agentforge version`, `help` and `completion`: about the program itself."""
+
+import platform
 
 import click
 
 from agentforge.cli.invocation import invocation, json_option
 from agentforge.cli.output import echo, print_json
+from agentforge.version import __version__
+
+
+@click.command()
+@json_option
+def version() -> None:
+    """Print the version."""
+    if invocation().as_json:
+        print_json({"version": __version__, "python": platform.python_version()})
+    else:
+        echo(f"agentforge, version {__version__}")
+
+
+@click.command("help")
+@click.argument("command", required=False)
+@click.pass_context
+def help_(context: click.Context, command: str | None) -> None:
+    """Show this help, or the help of COMMAND."""
+    root = context.find_root()
+    assert isinstance(root.command, click.Group)
+    if command is None:
+        echo(*root.get_help().split("\n"))
+        return
+    found = root.command.get_command(root, command)
+    if found is None:
+        raise click.UsageError(f"unknown command '{command}'; `{invocation().name} help` lists the commands")
+    with click.Context(found, info_name=command, parent=root) as about:
+        echo(*found.get_help(about).split("\n"))
 
 
 @click.command()
