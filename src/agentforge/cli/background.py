@@ -9,7 +9,6 @@ from msgspec import Struct
 
 from agentforge.cli import exit_codes
 from agentforge.cli.invocation import Invocation
-from agentforge.cli.output import echo, print_json
 from agentforge.model.names import session_argument
 
 if TYPE_CHECKING:
@@ -91,14 +90,7 @@ def in_background(
 
 
 def show_detached(call: Invocation, launched: Launched) -> int:
-    if call.as_json:
-        print_json(launched.shown)
-    else:
-        echo(*_hints(call, launched.run))
-    return exit_codes.COMPLETED
-
-
-def _hints(call: Invocation, started: "BackgroundRun") -> list[str]:
+    started = launched.run
     where = "tmux window" if started.is_window else "tmux"
     session = session_argument(started.session)
     commands = {
@@ -108,4 +100,5 @@ def _hints(call: Invocation, started: "BackgroundRun") -> list[str]:
         "Stop": f"pause {session}",
     }
     lines = (f"  {label + ':':<8} {call.program} {command}" for label, command in commands.items())
-    return [f"Session started in {where}: {started.name}", "", *lines]
+    call.report(launched.shown, f"Session started in {where}: {started.name}", "", *lines)
+    return exit_codes.COMPLETED

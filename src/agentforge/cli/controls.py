@@ -1,6 +1,8 @@
 """What commands need that control runs without a display: an engine, the trust of a person, and the words."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -19,6 +21,16 @@ def open_engine(call: Invocation) -> "SyncEngine":
 
     set_up_logs(call)
     return SyncEngine(call.root)
+
+
+@contextmanager
+def engine_for(call: Invocation, session: str, *, trust: bool) -> "Iterator[SyncEngine]":
+    """An engine for a run that was started here, or that the person trusts now."""
+    trusted = ask_for_trust(call, session, given=trust)
+    with open_engine(call) as engine:
+        if trusted:
+            engine.trust(session)
+        yield engine
 
 
 def pause_text(session: str, *, driven: bool, now: bool = False) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from agentforge.cli.output import echo, note, print_json
 from agentforge.model.errors import InvalidRequest
 from agentforge.model.layout import RUNS
 from agentforge.model.status import status_text
@@ -72,6 +73,13 @@ class Invocation:
         typed = module_call(sys.orig_argv) if os.path.basename(self._path) == "__main__.py" else ""
         typed = typed or (self.name if self._is_on_path else shlex.quote(self._path))
         return typed if self.root == os.getcwd() else f"{typed} -C {shlex.quote(self.root)}"
+
+    def report(self, value: Any, *lines: str) -> None:
+        """Print what a command did: as JSON, or as text."""
+        if self.as_json:
+            print_json(value)
+        else:
+            echo(*lines)
 
     @property
     def _is_on_path(self) -> bool:
@@ -225,7 +233,6 @@ def choose_session_to_show(call: Invocation, named: str | None) -> str:
 
 def note_others(call: Invocation) -> None:
     """Report what is in the folder of the runs and isn't a run, and agents whose run has no readable log."""
-    from agentforge.cli.output import note
     from agentforge.views.text import one_line
 
     for session, pids in call.runs.lost_agents().items():
@@ -235,11 +242,10 @@ def note_others(call: Invocation) -> None:
             f" (PID {left}); `kill {left}` ends them."
         )
     others = call.runs.not_runs()
-    if not others:
-        return
     shown = [f"'{one_line(name, 40)}' ({reason})" for name, reason in list(others.items())[:MAX_OTHERS]]
     more = [f"{len(others) - MAX_OTHERS} more"] if len(others) > MAX_OTHERS else []
-    note(f"Skipped in {RUNS}, not a run: {', '.join(shown + more)}")
+    if others:
+        note(f"Skipped in {RUNS}, not a run: {', '.join(shown + more)}")
 
 
 def _named(rows: "Sequence[RunRow]") -> str:

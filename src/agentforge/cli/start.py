@@ -1,4 +1,9 @@
-"""Start and resume runs, attached to the terminal or in the background: shared by several commands."""
+"""Start, resume and answer runs, attached to the terminal or in the background.
+
+Both ways do the same in the same order: ask for trust, compile, validate, name the agents, act. In the
+background, a second process repeats the command with `--foreground`; what can be refused is refused here,
+before it starts, because what it prints is not seen.
+"""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -20,6 +25,7 @@ from agentforge.cli.background import (
 from agentforge.cli.controls import ask_for_trust, trust_existing, trust_option
 from agentforge.cli.invocation import Invocation, invocation, options_of
 from agentforge.cli.output import echo, echo_wrapped, ignore_closed_stdout, note, with_program
+from agentforge.cli.request_choice import TargetAnswer
 from agentforge.cli.run_options import (
     Definition,
     options_for,
@@ -129,8 +135,6 @@ def start_or_resume(options: dict[str, Any], what: Definition) -> int:
         return start_attached(what, how, trust=trust)
     trusted = _is_trusted(call, session, how, given=trust)
 
-    # All errors are reported here, while the terminal is still attached: what the other process prints is
-    # not seen.
     async def prepare(engine: "Engine", background: "Background") -> Detached:
         if trusted and session is not None:
             trust_existing(engine, session)
@@ -208,7 +212,12 @@ def _resume_attached(call: Invocation, what: Resumption, *, trusted: bool) -> in
             engine.validate_resume(session, recompile=compiled, **how)
         if is_continued and not call.as_json:
             echo(f"Resuming session '{info.session}' from {_place(info)}")
-            _print_open_requests(call, info)
+            # Those that `resume` doesn't answer.
+            asked = info.state.open_requests
+            shown = request_lines(info.session, asked, call.program)
+            for request, (question, command) in zip(asked, shown, strict=True):
+                if request.resumes_with is None:
+                    echo_wrapped(f"Still open: {question}", f"  Answer it with `{command}`.")
         if not isinstance(compiled, bool):
             show_warnings(compiled)
         if is_continued or not isinstance(compiled, bool):
@@ -223,15 +232,6 @@ def _planned(info: "RunInfo", compiled: "Compiled | bool") -> "RunInfo":
     return info if isinstance(compiled, bool) else replace(info, plan=compiled.plan)
 
 
-def _print_open_requests(call: Invocation, info: "RunInfo") -> None:
-    """Print the open requests that `resume` doesn't answer."""
-    asked = info.state.open_requests
-    lines = request_lines(info.session, asked, call.program)
-    for request, (question, command) in zip(asked, lines, strict=True):
-        if request.resumes_with is None:
-            echo_wrapped(f"Still open: {question}", f"  Answer it with `{command}`.")
-
-
 def _place(info: "RunInfo") -> str:
     """Where the run continues, as in `stage build, iteration 2`."""
     state = info.state
@@ -242,3 +242,36 @@ def _place(info: "RunInfo") -> str:
         # Whether another one follows is decided when the run continues.
         return f"{stage}after iteration {completed}"
     return f"{stage}iteration {state.iteration.number - at.asked if at and state.iteration else 1}"
+
+
+reply_options = options_of(
+    click.option("--detach", is_flag=True, help="Continue the run in the background, in tmux."),
+    trust_option,
+)
+
+
+def answer_and_continue(call: Invocation, reply: TargetAnswer, *, is_detached: bool, trust: bool) -> int:
+    """Returns the exit status."""
+    from agentforge.cli.attached import drive_and_ask, show_answered
+
+    session = reply.target.session
+    trusted = ask_for_trust(call, session, given=trust)
+
+    async def work(engine: "Engine") -> "RunResult | None":
+        if trusted:
+            engine.trust(session)
+        return await reply.give(engine)
+
+    # The answer is on the disk before the engine in the background starts, which applies it.
+    async def prepare(engine: "Engine", background: "Background") -> Detached:
+        if trusted:
+            engine.trust(session)
+        background.refuse(session, force=False)
+        await reply.give(engine, drive=False)
+        return Detached(session, in_background("recover", call, session))
+
+    # An engine that runs the session takes the answer: there is nothing to start beside it.
+    if is_detached and call.runs.info(session).status != "running":
+        return show_detached(call, detach(call, prepare))
+    status = drive_and_ask(call, work)
+    return show_answered(call, reply) if status is None else status

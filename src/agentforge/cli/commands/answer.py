@@ -2,7 +2,6 @@
 
 import click
 
-from agentforge.cli.answers import answer_and_continue, reply_options
 from agentforge.cli.invocation import Invocation, engine_options, invocation
 from agentforge.cli.request_choice import (
     Target,
@@ -11,6 +10,7 @@ from agentforge.cli.request_choice import (
     read_open_requests,
     request_options,
 )
+from agentforge.cli.start import answer_and_continue, reply_options
 from agentforge.model.errors import InvalidRequest
 from agentforge.model.request import ABORT, APPROVE, REJECT
 from agentforge.views.answers import APPROVED_WITH, reject_command

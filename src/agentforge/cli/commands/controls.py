@@ -2,9 +2,8 @@
 
 import click
 
-from agentforge.cli.controls import ask_for_trust, cancel_text, open_engine, pause_text, trust_option
+from agentforge.cli.controls import cancel_text, engine_for, open_engine, pause_text, trust_option
 from agentforge.cli.invocation import OPEN_STATUSES, choose_session, engine_options, invocation, options_of
-from agentforge.cli.output import echo, print_json
 
 
 @click.command()
@@ -22,14 +21,8 @@ def pause(session: str | None, now: bool, reason: str) -> None:
     with open_engine(call) as engine:
         engine.pause(name, reason, now=now)
     driven = call.runs.info(name).status == "running"
-    if call.as_json:
-        print_json({"session": name, "asked": "pause", "now": now, "driven": driven})
-    else:
-        echo(pause_text(name, driven=driven, now=now))
-
-
-MAX_WORDS = 2
-"""SESSION and TEXT."""
+    shown = {"session": name, "asked": "pause", "now": now, "driven": driven}
+    call.report(shown, pause_text(name, driven=driven, now=now))
 
 
 @click.command()
@@ -43,22 +36,16 @@ def steer(words: tuple[str, ...], trust: bool) -> None:
     same for a run that is stopped. SESSION can be omitted if only one session is unfinished.
     """
     call = invocation()
-    if len(words) > MAX_WORDS:
+    if len(words) > 2:
         raise click.UsageError("put TEXT in quotes: it must be one argument")
     *named, text = words
     session = choose_session(call, named[0] if named else None, OPEN_STATUSES, "to steer")
-    trusted = ask_for_trust(call, session, given=trust)
-    with open_engine(call) as engine:
-        if trusted:
-            engine.trust(session)
+    with engine_for(call, session, trust=trust) as engine:
         engine.steer(session, text)
-    driven = call.runs.info(session).status == "running"
-    if call.as_json:
-        print_json({"session": session, "asked": "steer", "driven": driven})
-    elif driven:
-        echo(f"The next iteration of session '{session}' will get the text.")
-    else:
-        echo(f"Session '{session}' has no active engine; its next iteration will get the text.")
+    said = f"Session '{session}' has no active engine; its next iteration will get the text."
+    if driven := call.runs.info(session).status == "running":
+        said = f"The next iteration of session '{session}' will get the text."
+    call.report({"session": session, "asked": "steer", "driven": driven}, said)
 
 
 _options = options_of(
@@ -89,12 +76,7 @@ def abort(session: str | None, reason: str, trust: bool) -> None:
 def _cancel(session: str | None, reason: str, *, trust: bool) -> None:
     call = invocation()
     name = choose_session(call, session, OPEN_STATUSES, "to cancel")
-    trusted = ask_for_trust(call, name, given=trust)
-    with open_engine(call) as engine:
-        if trusted:
-            engine.trust(name)
-        result = engine.cancel(name, reason)
-    if call.as_json:
-        print_json({"session": name, "asked": "cancel", "cancelled": result is not None})
-    else:
-        echo(cancel_text(name, cancelled=result is not None))
+    with engine_for(call, name, trust=trust) as engine:
+        cancelled = engine.cancel(name, reason) is not None
+    shown = {"session": name, "asked": "cancel", "cancelled": cancelled}
+    call.report(shown, cancel_text(name, cancelled=cancelled))

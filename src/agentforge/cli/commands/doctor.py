@@ -1,7 +1,5 @@
 """`agentforge doctor` and `agentforge providers`: what is usable on this machine."""
 
-import os
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -64,22 +62,17 @@ def providers() -> None:
     point group agentforge.providers). Each is initialized to check whether it is usable; none is given
     any work.
     """
-    import asyncio
+    from agentforge import SyncEngine
 
-    found = asyncio.run(_find(invocation().root))
-    if invocation().as_json:
+    call = invocation()
+    with SyncEngine(call.root) as engine:
+        found = engine.providers()
+    if call.as_json:
         print_json(found)
         return
     columns = max(width(info.name) for info in found)
     for info in found:
         echo(*(line for lines in _lines(info, columns) for line in lines.split("\n")))
-
-
-async def _find(project: str) -> "Sequence[ProviderInfo]":
-    from agentforge import Engine
-
-    async with Engine(project, environ=os.environ) as engine:
-        return await engine.providers()
 
 
 def _lines(info: "ProviderInfo", columns: int) -> list[str]:

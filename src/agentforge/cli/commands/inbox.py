@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agentforge.cli.answers import answer_and_continue
 from agentforge.cli.commands.answer import answer
 from agentforge.cli.invocation import Invocation, engine_options, invocation, note_others
 from agentforge.cli.output import echo, note, print_json, styled
@@ -17,6 +16,7 @@ from agentforge.cli.request_output import (
     request_list,
     show_request,
 )
+from agentforge.cli.start import answer_and_continue
 from agentforge.model.errors import UnknownRequest
 from agentforge.model.names import session_argument
 from agentforge.views.answers import labelled_commands

@@ -1,6 +1,6 @@
 """`agentforge lint`: check stages and pipelines."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 import click
@@ -19,7 +19,6 @@ from agentforge.views.text import counted, one_line
 
 if TYPE_CHECKING:
     from agentforge import Definitions, LintResult, SyncEngine
-    from agentforge.model.hook import Hook
 
 OF_THIS_MACHINE = "provider-unusable"
 PLACES = ".claude/stages, .claude/pipelines, .agentforge/providers, and the pipelines in the project's folder"
@@ -46,7 +45,10 @@ def lint(kind: str | None, name: str | None, strict: bool, static: bool) -> int:
         found = [_with_hidden(one) for one in _targets(engine.definitions if static else engine, kind, name)]
         unread = engine.definitions.unread() if kind is None else {}
     if len(found) == 1 and not call.as_json:
-        _refuse_missing(found[0])
+        # A name that is not found is an error, as in `run`.
+        diagnostics = found[0].diagnostics
+        if diagnostics and diagnostics[0].place.file == ARGUMENTS:
+            raise DefinitionError(diagnostics)
     failed = [linted for linted in found if not linted.passed or (strict and linted.diagnostics)]
     if call.as_json:
         others = [{"file": name, "reason": why} for name, why in unread.items()]
@@ -59,18 +61,16 @@ def lint(kind: str | None, name: str | None, strict: bool, static: bool) -> int:
         if kind is None:
             echo_wrapped(f"Read: {PLACES}. Other files: {call.program} lint FILE")
         if unread:
-            echo_wrapped(f"Not read: {_unread_text(unread)}")
+            # As in `a.yaml, b.yaml (empty); c.yaml (no `nodes`)`.
+            reasons = sorted(set(unread.values()))
+            named = {why: [one_line(name) for name, its in unread.items() if its == why] for why in reasons}
+            shown = "; ".join(f"{listed(names)} ({one_line(why)})" for why, names in named.items())
+            echo_wrapped(f"Not read: {shown}")
         passed = len(found) - len(failed)
         echo(f"Summary: {counted(len(found), 'target')}, {passed} passed, {len(failed)} failed")
         if any(one.code == OF_THIS_MACHINE for linted in failed for one in linted.diagnostics):
             note(f"To validate only the files: {call.program} lint --static")
     return exit_codes.USAGE if failed else exit_codes.COMPLETED
-
-
-def _refuse_missing(linted: "LintResult") -> None:
-    """Raise the error of a name that nothing has, as `run` does."""
-    if linted.diagnostics and linted.diagnostics[0].place.file == ARGUMENTS:
-        raise DefinitionError(linted.diagnostics)
 
 
 def _targets(
@@ -122,13 +122,6 @@ def _print(linted: "LintResult", *, passed: bool) -> None:
             echo(*([f"    {line}"] if line.lstrip().startswith("|") else wrapped(f"    {line}", 12)))
 
 
-def _unread_text(unread: Mapping[str, str]) -> str:
-    """As in `a.yaml, b.yaml (empty); c.yaml (no `nodes`)`."""
-    reasons = sorted(set(unread.values()))
-    named = {why: [one_line(name) for name, its in unread.items() if its == why] for why in reasons}
-    return "; ".join(f"{listed(names)} ({one_line(why)})" for why, names in named.items())
-
-
 def _as_json(found: "Sequence[LintResult]", failed: "Sequence[LintResult]") -> dict[str, object]:
     targets = [
         {
@@ -136,20 +129,18 @@ def _as_json(found: "Sequence[LintResult]", failed: "Sequence[LintResult]") -> d
             "kind": linted.kind,
             "passed": linted not in failed,
             "diagnostics": linted.diagnostics,
-            "hooks": [_hook(hook) for hook in linted.plan.all_hooks] if linted.plan else [],
+            "hooks": [
+                {
+                    "id": hook.id,
+                    "point": hook.point,
+                    "action": hook.action,
+                    "stage": hook.stage,
+                    "condition": None if hook.condition is None else condition_text(hook.condition),
+                }
+                for hook in (linted.plan.all_hooks if linted.plan else ())
+            ],
             "stages": judged_stages(linted.plan) if linted.plan else [],
         }
         for linted in found
     ]
     return {"targets": targets, "passed": len(found) - len(failed), "failed": len(failed)}
-
-
-def _hook(hook: "Hook") -> dict[str, object]:
-    condition = None if hook.condition is None else condition_text(hook.condition)
-    return {
-        "id": hook.id,
-        "point": hook.point,
-        "action": hook.action,
-        "stage": hook.stage,
-        "condition": condition,
-    }

@@ -5,7 +5,7 @@ import platform
 import click
 
 from agentforge.cli.invocation import invocation, json_option
-from agentforge.cli.output import echo, print_json
+from agentforge.cli.output import echo
 from agentforge.version import __version__
 
 
@@ -13,10 +13,8 @@ from agentforge.version import __version__
 @json_option
 def version() -> None:
     """Print the version."""
-    if invocation().as_json:
-        print_json({"version": __version__, "python": platform.python_version()})
-    else:
-        echo(f"agentforge, version {__version__}")
+    shown = {"version": __version__, "python": platform.python_version()}
+    invocation().report(shown, f"agentforge, version {__version__}")
 
 
 @click.command("help")
@@ -57,7 +55,4 @@ def completion(context: click.Context, shell: str) -> None:
     kind = get_completion_class(shell)
     assert kind is not None, "one of click's own"
     script = kind(context.find_root().command, {}, call.name, call.completion_variable).source()
-    if call.as_json:
-        print_json({"shell": shell, "script": script})
-    else:
-        echo(*script.rstrip("\n").split("\n"))
+    call.report({"shell": shell, "script": script}, *script.rstrip("\n").split("\n"))

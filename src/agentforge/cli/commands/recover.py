@@ -109,8 +109,9 @@ def _detach_all(
     if call.as_json:
         errors = [{"session": name, "message": error.message} for name, error in failed.items()]
         print_json({"detached": [run.shown for run in launched], "failed": errors, "skipped": list(skipped)})
-    for run in launched if not call.as_json else ():
-        show_detached(call, run)
+    else:
+        for run in launched:
+            show_detached(call, run)
     codes = [show_error(error, as_json=False, program=call.program) for error in failed.values()]
     return exit_codes.worst(codes)
 
@@ -196,10 +197,7 @@ def _trust_command(call: Invocation, session: str) -> str:
 
 
 def _print_message(call: Invocation, text: str, skipped: Collection[str] = ()) -> int:
-    if call.as_json:
-        print_json({"recovered": [], "skipped": list(skipped), "message": text})
-    else:
-        echo(text)
+    call.report({"recovered": [], "skipped": list(skipped), "message": text}, text)
     return exit_codes.COMPLETED
 
 
@@ -215,13 +213,6 @@ def _recovered(session: str, outcome: Any, signal: Any) -> Recovered:
     return Recovered(session, outcome.status.value, outcome.iterations, outcome.reason, code)
 
 
-def _reason(call: Invocation, row: Recovered) -> str:
-    if row.status != "completed":
-        return reason_text(row.reason)
-    info = call.runs.info(row.session)
-    return completion_text(row.reason, stage_progress(info.plan, info.state))
-
-
 def _conclude_all(call: Invocation, found: list[Recovered], signal: Any, skipped: Collection[str]) -> int:
     if call.as_json:
         print_json({"recovered": found, "skipped": list(skipped)})
@@ -231,7 +222,11 @@ def _conclude_all(call: Invocation, found: list[Recovered], signal: Any, skipped
         columns = max(width(row.session) for row in found)
         echo(f"Recovered {len(found)} sessions:")
         for row in found:
+            reason = reason_text(row.reason)
+            if row.status == "completed":
+                info = call.runs.info(row.session)
+                reason = completion_text(row.reason, stage_progress(info.plan, info.state))
             status = styled(f"{status_text(row.status):<11}", STATUS_TONES.get(row.status, "plain"))
-            echo_wrapped(f"  {padded(row.session, columns)}  {status}  {_reason(call, row)}".rstrip())
+            echo_wrapped(f"  {padded(row.session, columns)}  {status}  {reason}".rstrip())
     codes = [row.exit_code for row in found]
     return exit_codes.worst(codes) if codes or signal is None else exit_codes.of_signal(signal)

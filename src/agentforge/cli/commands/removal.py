@@ -39,7 +39,11 @@ def rm(sessions: tuple[str, ...], yes: bool) -> int:
     if not yes and not call.as_json:
         now = datetime.now(UTC)
         for name, row in zip(names, rows, strict=True):
-            echo(f"  {_described(name, row, now)}")
+            about = "did not start"
+            if row is not None:
+                about = f"{status_text(row.status, row.requests)}, {counted(row.iterations, 'iteration')}, "
+                about += age((now - row.updated_at).total_seconds())
+            echo(f"  {name}: {about}")
     confirm_or_refuse(call, f"Delete {counted(len(names), 'run')}?", yes=yes)
     return remove_all(call, names)
 
@@ -56,15 +60,9 @@ def _row(call: Invocation, session: str) -> "RunRow | None":
     return runs.row(session)
 
 
-def _described(name: str, row: "RunRow | None", now: datetime) -> str:
-    if row is None:
-        return f"{name}: did not start"
-    since = age((now - row.updated_at).total_seconds())
-    return f"{name}: {status_text(row.status, row.requests)}, {counted(row.iterations, 'iteration')}, {since}"
-
-
 UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 MAX_COUNT = 10_000
+MAX_NAMED = 5
 
 
 def _age(context: click.Context, parameter: click.Parameter, value: str) -> timedelta:
@@ -96,16 +94,20 @@ def clean(older_than: timedelta, dry_run: bool, yes: bool) -> int:
     now = datetime.now(UTC)
     with open_engine(call) as engine:
         found = engine.outdated(now - older_than)
-    _note_foreign(call, [row.session for row in found.foreign])
+    if foreign := [row.session for row in found.foreign]:
+        listed = ", ".join(f"'{name}'" for name in foreign[:MAX_NAMED])
+        more = f" and {len(foreign) - MAX_NAMED} more" if len(foreign) > MAX_NAMED else ""
+        note(
+            f"Kept {counted(len(foreign), 'run')} not started by you on this machine: {listed}{more}. "
+            f"`{call.program} rm SESSION` deletes one."
+        )
     names = [row.session for row in found.own]
     if dry_run and call.as_json:
         print_json({"removed": [], "would_remove": names})
         return exit_codes.COMPLETED
     if not names:
-        if call.as_json:
-            print_json({"removed": [], "failed": []})
-        else:
-            echo("Nothing to delete: no completed or cancelled run is that old.")
+        nothing = "Nothing to delete: no completed or cancelled run is that old."
+        call.report({"removed": [], "failed": []}, nothing)
         return exit_codes.COMPLETED
     if not call.as_json and (dry_run or not yes):
         echo(*table(found.own, now, call.program))
@@ -114,16 +116,6 @@ def clean(older_than: timedelta, dry_run: bool, yes: bool) -> int:
         return exit_codes.COMPLETED
     confirm_or_refuse(call, f"Delete {counted(len(names), 'run')}?", yes=yes)
     return remove_all(call, names, ended_before=now - older_than)
-
-
-def _note_foreign(call: Invocation, names: list[str]) -> None:
-    if names:
-        listed = ", ".join(f"'{name}'" for name in names[:5])
-        more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-        note(
-            f"Kept {counted(len(names), 'run')} not started by you on this machine: {listed}{more}. "
-            f"`{call.program} rm SESSION` deletes one."
-        )
 
 
 def confirm_or_refuse(call: Invocation, question: str, *, yes: bool) -> None:
@@ -149,10 +141,8 @@ def remove_all(call: Invocation, sessions: Sequence[str], ended_before: datetime
                     removed.append(session)
             except AgentForgeError as error:
                 failed[session] = error
-    if call.as_json:
-        errors = [{"session": name, "message": error.message} for name, error in failed.items()]
-        print_json({"removed": removed, "failed": errors})
-    for session in removed if not call.as_json else ():
-        echo(f"Deleted session '{session}'.")
+    errors = [{"session": name, "message": error.message} for name, error in failed.items()]
+    if removed or call.as_json:
+        call.report({"removed": removed, "failed": errors}, *(f"Deleted session '{one}'." for one in removed))
     codes = [show_error(error, as_json=False, program=call.program) for error in failed.values()]
     return exit_codes.worst(codes)

@@ -8,7 +8,6 @@ import click
 from agentforge.cli.background import Arguments, cleaned_option, in_background
 from agentforge.cli.controls import open_engine, trust_option
 from agentforge.cli.invocation import Invocation, choose_session, engine_options, invocation
-from agentforge.cli.output import echo, print_json
 from agentforge.cli.run_options import options_for, options_given, repeated, taken
 from agentforge.cli.start import Resumption
 from agentforge.cli.start import resume as resume_run
@@ -74,8 +73,6 @@ def _restart_running(call: Invocation, session: str, how: ResumeOptions, given: 
     refuse_for_running(session, options_given(given))
     with open_engine(call) as engine:
         engine.restart_stage(session, provider=how.get("provider"))
-    if call.as_json:
-        print_json({"session": session, "asked": "restart"})
-    else:
-        echo(f"Session '{session}' is restarting its current stage; its engine stops the agent first.")
+    said = f"Session '{session}' is restarting its current stage; its engine stops the agent first."
+    call.report({"session": session, "asked": "restart"}, said)
     return 0
