@@ -17,7 +17,7 @@ POINTING_UP = {"agentforge.legacy.upcaster"}
 NOUNS_IN_ING = {"recording", "wiring"}
 SMALL_LINES = 60
 ONE_EACH = ("cli.commands", "ports", "adapters.providers", "runtime.tasks", "model.facts", "testing")
-"""Packages with one file per subject of commands, port, provider, kind of task, subject of facts or part of the kit."""
+"""Packages with one file per subject of commands or facts, port, provider, kind of task, part of the kit."""
 SMALL = {
     "adapters.cli_agents.pattern_search": "a program of its own",
     "adapters.host.tmux_child": "a program of its own",

@@ -130,7 +130,11 @@ def _reply(call: Invocation, subject: RequestSubject, watch: RequestWatch) -> Ta
         is_rejection = one.request.kind == "approval" and answer == REJECT
         label = "Feedback" if is_rejection else "Reason" if one.request.needs_reason(answer) else ""
         text = read_line(f"{label} (leave empty to go back): ", watch) if label else ""
-        if (text or not label) and _is_sure(one.request, answer, watch):
+        if label and not text:
+            continue
+        is_final = one.request.kind != "question" and answer in FINAL
+        sure = read_line("End the run? It can't be resumed. [y/N]: ", watch) if is_final else "y"
+        if sure.lower() in ("y", "yes"):
             return TargetAnswer(target, answer, text)
     return None
 
@@ -163,12 +167,6 @@ def _show_choices(request: Request) -> None:
         return
     echo(f"  {styled(VIEW, 'busy')}  view the output and the full change")
     echo(f"  {styled(LATER, 'busy')}  later: leave it open")
-
-
-def _is_sure(request: Request, answer: str, watch: RequestWatch) -> bool:
-    if request.kind == "question" or answer not in FINAL:
-        return True
-    return read_line("End the run? It can't be resumed. [y/N]: ", watch).lower() in ("y", "yes")
 
 
 def read_line(prompt: str, *watches: RequestWatch) -> str:

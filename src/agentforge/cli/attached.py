@@ -23,6 +23,7 @@ from agentforge import (
     stop_on_signals,
 )
 from agentforge.cli import exit_codes
+from agentforge.cli.controls import continued_by
 from agentforge.cli.display import Display, display_for
 from agentforge.cli.invocation import ABANDONED_SECONDS, Invocation
 from agentforge.cli.log_output import log_event, set_up_logs
@@ -293,8 +294,7 @@ def _followed(call: Invocation, session: str, seen: int | None = None) -> DriveR
     display.close()
     info = call.runs.info(session)
     if not is_over and info.status == "interrupted":
-        hooks = needed_hooks(info.plan, info.state)
-        then = program_text(hooks) if hooks else f"`{call.program} recover {session_argument(session)}`"
+        then = continued_by(info, f"{call.program} recover {session_argument(session)}")
         note(f"Session '{session}' has no active engine; run {then}.")
         return exit_codes.FAILED
     return DriveResult(info.result, None)

@@ -8,12 +8,16 @@ a repository chooses the names of its stages and pipelines.
 import os
 import re
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem
 
 from agentforge.cli.invocation import MAX_CANDIDATES, invocation
 from agentforge.model.plan import StageNode
+
+if TYPE_CHECKING:
+    from agentforge import Definitions
 
 MAX_NAMES = 500
 Find = Callable[[click.Context], Iterable[str]]
@@ -51,10 +55,14 @@ def sessions(ctx: click.Context) -> Iterable[str]:
     return invocation(ctx).runs.sessions()
 
 
-def stages(ctx: click.Context) -> Iterable[str]:
+def _definitions(ctx: click.Context) -> "Definitions":
     from agentforge import Definitions
 
-    return Definitions(invocation(ctx).root, os.environ).stage_names()
+    return Definitions(invocation(ctx).root, os.environ)
+
+
+def stages(ctx: click.Context) -> Iterable[str]:
+    return _definitions(ctx).stage_names()
 
 
 def stages_of_session(ctx: click.Context) -> Iterable[str]:
@@ -77,14 +85,9 @@ def requests(ctx: click.Context) -> Iterable[str]:
     return [request.id for row in rows for request in row.requests]
 
 
-def pipelines(ctx: click.Context) -> Iterable[str]:
-    from agentforge import Definitions
-
-    return Definitions(invocation(ctx).root, os.environ).pipeline_names()
-
-
 def definitions(ctx: click.Context) -> Iterable[str]:
-    return sorted({*stages(ctx), *pipelines(ctx)})
+    known = _definitions(ctx)
+    return sorted({*known.stage_names(), *known.pipeline_names()})
 
 
 PARAMETERS = {
@@ -93,8 +96,8 @@ PARAMETERS = {
     "source": Names(sessions, or_file=True),
     "stage": Names(stages),
     "request": Names(requests),
-    "pipeline": Names(pipelines, or_file=True),
-    "file": Names(pipelines, or_file=True),
+    "pipeline": Names(lambda ctx: _definitions(ctx).pipeline_names(), or_file=True),
+    "file": Names(lambda ctx: _definitions(ctx).pipeline_names(), or_file=True),
     "name": Names(definitions, or_file=True),
     "words": Names(lambda ctx: ["loop", "pipeline", *definitions(ctx)], or_file=True),
     "kind": Names(lambda _: ["loop", "pipeline", "stage"], or_file=True),

@@ -10,9 +10,11 @@ import click
 from agentforge.cli.invocation import Invocation
 from agentforge.cli.output import note, show_executions
 from agentforge.model.errors import UntrustedRun
+from agentforge.views.lines.status import program_text
+from agentforge.views.status import needed_hooks
 
 if TYPE_CHECKING:
-    from agentforge import Engine, SyncEngine
+    from agentforge import Engine, RunInfo, SyncEngine
 
 
 def open_engine(call: Invocation) -> "SyncEngine":
@@ -31,6 +33,12 @@ def engine_for(call: Invocation, session: str, *, trust: bool) -> "Iterator[Sync
         if trusted:
             engine.trust(session)
         yield engine
+
+
+def continued_by(info: "RunInfo", command: str) -> str:
+    """What continues the run: the command, or the program that has its hook functions."""
+    hooks = needed_hooks(info.plan, info.state)
+    return program_text(hooks) if hooks else f"`{command}`"
 
 
 def pause_text(session: str, *, driven: bool, now: bool = False) -> str:

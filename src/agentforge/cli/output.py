@@ -114,12 +114,13 @@ def json_for_terminal(text: str) -> str:
     """The same JSON, with all control characters escaped."""
     if text.isascii() and "\x7f" not in text:
         return text
-    return "".join(char if char.isprintable() or char == "\n" else _escaped(char) for char in text)
 
+    def escaped(char: str) -> str:
+        # JSON escapes are UTF-16 units: a character beyond 0xFFFF has two.
+        units = char.encode("utf-16-be", "surrogatepass").hex()
+        return "".join(f"\\u{units[i : i + 4]}" for i in range(0, len(units), 4))
 
-def _escaped(char: str) -> str:
-    units = char.encode("utf-16-be", "surrogatepass").hex()
-    return "".join(f"\\u{units[i : i + 4]}" for i in range(0, len(units), 4))
+    return "".join(char if char.isprintable() or char == "\n" else escaped(char) for char in text)
 
 
 def marked(status: str) -> str:
@@ -156,6 +157,19 @@ def hanging(text: str, indent: int, tone: str = "plain") -> str:
         return styled(line, tone)
     lines = textwrap.wrap(line, room, break_long_words=False, break_on_hyphens=False)
     return ("\n" + " " * indent).join(styled(line, tone) for line in lines)
+
+
+def echo_hanging(text: str) -> None:
+    """Print what `hanging` returned, which may have several lines."""
+    echo(*text.split("\n"))
+
+
+def echo_row(label: str, value: str, columns: int, *, indent: int = 2, tone: str = "plain") -> None:
+    """Print a label, and its value in a column of its own."""
+    from agentforge.views.text import padded
+
+    head = f"{' ' * indent}{styled(padded(f'{label}:', columns), 'dim')}"
+    echo_hanging(f"{head} {hanging(value, indent + columns + 1, tone)}")
 
 
 def print_json(value: Any) -> None:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from agentforge.cli.invocation import Invocation
-from agentforge.cli.output import echo, echo_patch, hanging, is_terminal, styled, wrapped
+from agentforge.cli.output import echo, echo_patch, echo_row, is_terminal, styled, wrapped
 from agentforge.model.errors import InvalidRequest
 from agentforge.model.names import session_argument
 from agentforge.views.answers import commands_of
@@ -97,10 +97,10 @@ def show_request(call: Invocation, subject: RequestSubject, *, verbose: bool = F
     where = f", {_place(one)}" if one.stage else ""
     echo(f"{styled(f'{one.session}{where}', 'strong')}: {one.request.kind} {one.request.id}")
     if one.request.kind == "pause":
-        _row("Hook", one_line(one.request.subject))
-    _row("Question", one_line(one.request.question), "warn")
-    _row("Options", options_text(one.request))
-    _row("Waits for", waits_text(one.request, datetime.now(UTC)))
+        echo_row("Hook", one_line(one.request.subject), LABEL)
+    echo_row("Question", one_line(one.request.question), LABEL, tone="warn")
+    echo_row("Options", options_text(one.request), LABEL)
+    echo_row("Waits for", waits_text(one.request, datetime.now(UTC)), LABEL)
     show_subject(call, subject, verbose=verbose)
 
 
@@ -108,10 +108,10 @@ def show_subject(call: Invocation, subject: RequestSubject, *, verbose: bool) ->
     """The result, the output and the change."""
     work, iteration = subject.work, subject.iteration
     if iteration is not None:
-        _row("Work", f"{stage_title(iteration, work.iterations)}, iteration {iteration.iteration}")
+        echo_row("Work", f"{stage_title(iteration, work.iterations)}, iteration {iteration.iteration}", LABEL)
         for row in work_rows(iteration, None, work.info.status):
             if row.label in LATEST:
-                _row(row.label, row.value)
+                echo_row(row.label, row.value, LABEL)
                 if row.label == "For git":
                     echo(*(f"    {line}" for line in row.lines))
     if output := list(output_lines(subject.output)):
@@ -119,9 +119,13 @@ def show_subject(call: Invocation, subject: RequestSubject, *, verbose: bool) ->
     change = subject.change(binary=verbose and not is_terminal())
     since = "since the stage began" if iteration is not None else "since the run began"
     if change is None:
-        _row("Changed", "not recorded")
+        echo_row("Changed", "not recorded", LABEL)
         return
-    _row("Changed", f"{changes_text(change.changes)} {since}" if change.changes.files else f"nothing {since}")
+    echo_row(
+        "Changed",
+        f"{changes_text(change.changes)} {since}" if change.changes.files else f"nothing {since}",
+        LABEL,
+    )
     echo(*(f"    {line}" for line in file_lines(change.changes)))
     if verbose and change.patch:
         echo("")
@@ -155,8 +159,3 @@ def listed_json(call: Invocation, one: "OpenRequest", found: "Sequence[OpenReque
         "request": one.request,
         "answer_commands": commands_of(one.session, one.request, call.program, only=is_only(one, found)),
     }
-
-
-def _row(label: str, value: str, tone: str = "plain") -> None:
-    shown = f"  {styled(padded(label + ':', LABEL), 'dim')} {hanging(value, LABEL + 3, tone)}"
-    echo(*shown.split("\n"))

@@ -11,11 +11,11 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from agentforge.cli.invocation import Decorated, Invocation
-from agentforge.cli.output import echo, echo_wrapped, hanging, local_zone, marked, print_json, styled
+from agentforge.cli.output import echo, echo_row, echo_wrapped, local_zone, marked, print_json, styled
 from agentforge.model.status import status_text
 from agentforge.views.lines.checks import waiver_text
-from agentforge.views.lines.entries import EntryRow, RunEntry, Shown, check_entry, delivery_entry, visit_entry
-from agentforge.views.text import counted, padded
+from agentforge.views.lines.entries import RunEntry, Shown, check_entry, delivery_entry, visit_entry
+from agentforge.views.text import counted
 from agentforge.views.visits import checks_of
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def show_view(
             echo("")
         echo(f"{marked(entry.mark)} {styled(entry.title, 'strong')}")
         for row in entry.rows:
-            _echo_row(row)
+            echo_row(row.label, row.value, LABEL, indent=4)
 
 
 def run_head(info: "RunInfo") -> dict[str, Any]:
@@ -144,9 +144,4 @@ def echo_head(info: "RunInfo", count: str) -> None:
     name, status = styled(info.session, "strong"), status_text(info.status, info.state.open_requests)
     echo_wrapped(f"{name}: {status}, pipeline {info.plan.pipeline.name}, {count}")
     for waiver in info.state.waivers:
-        _echo_row(EntryRow("Waived", waiver_text(waiver)))
-
-
-def _echo_row(row: EntryRow) -> None:
-    label = styled(padded(row.label + ":", LABEL), "dim")
-    echo(*f"    {label} {hanging(row.value, LABEL + 5)}".split("\n"))
+        echo_row("Waived", waiver_text(waiver), LABEL, indent=4)

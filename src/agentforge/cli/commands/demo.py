@@ -142,7 +142,8 @@ class Demo:
         self._set_up()
         with self._engine("run", "-p", "demo.yaml", "-s", SESSION) as engine:
             self._watch(engine, until=lambda event: self._has_agent_started(event, "code"))
-            self._kill(engine, f"while its agent (PID {self._agent_pid()}) keeps running")
+            agent = json.loads(Path(self._attempt_dir(), "agent.json").read_text(encoding="utf-8"))
+            self._kill(engine, f"while its agent (PID {int(agent['pid'])}) keeps running")
         time.sleep(0.5)
         with self._engine("recover", SESSION) as engine:
             self._watch(engine, until=lambda event: isinstance(event.fact, f.DelayStarted))
@@ -243,9 +244,6 @@ class Demo:
         folder = folder_of(info.plan, at)
         here = self._runs.layout(SESSION).iteration(folder, at.iteration.number)
         return here.attempt(attempt.number).root
-
-    def _agent_pid(self) -> int:
-        return int(json.loads(Path(self._attempt_dir(), "agent.json").read_text(encoding="utf-8"))["pid"])
 
     def _kill(self, engine: subprocess.Popen[bytes], when: str) -> None:
         engine.send_signal(signal.SIGKILL)

@@ -6,11 +6,11 @@ import click
 
 from agentforge.cli import exit_codes
 from agentforge.cli.invocation import invocation, project_options
-from agentforge.cli.output import echo, hanging, marked, print_json, styled
+from agentforge.cli.output import echo, echo_hanging, hanging, marked, print_json, styled
 from agentforge.views.text import padded, width
 
 if TYPE_CHECKING:
-    from agentforge import Capabilities, ProviderInfo
+    from agentforge import Capabilities
 
 
 NO_AGENT = "no agent is usable here"
@@ -39,10 +39,10 @@ def doctor() -> int:
         if found.group != group:
             group = found.group
             echo(styled(group.capitalize(), "strong"))
-        line = f"  {marked(found.level)} {padded(found.name, columns)}  {hanging(found.found, indent)}"
-        echo(*line.split("\n"))
+        name = f"  {marked(found.level)} {padded(found.name, columns)}"
+        echo_hanging(f"{name}  {hanging(found.found, indent)}")
         if found.fix:
-            echo(*f"{' ' * indent}{hanging('fix: ' + found.fix, indent, 'busy')}".split("\n"))
+            echo_hanging(f"{' ' * indent}{hanging('fix: ' + found.fix, indent, 'busy')}")
     echo()
     if usable and any(found.found == NO_AGENT for found in probes):
         echo(styled(f"AgentForge can run here, but {NO_AGENT}: see above for what to do.", "warn"))
@@ -72,20 +72,16 @@ def providers() -> None:
         return
     columns = max(width(info.name) for info in found)
     for info in found:
-        echo(*(line for lines in _lines(info, columns) for line in lines.split("\n")))
-
-
-def _lines(info: "ProviderInfo", columns: int) -> list[str]:
-    mark = marked("ok" if info.usable else "broken")
-    origin = info.origin if info.origin == "built in" else f"{info.origin}: {info.place}"
-    abilities = "; ".join(_abilities(info.capabilities)) if info.capabilities else ""
-    about, indent = f"{origin} · {abilities}" if abilities else origin, columns + 6
-    lines = [f"  {mark} {styled(padded(info.name, columns), 'strong')}  {hanging(about, indent)}"]
-    if info.problem:
-        lines.append(" " * indent + hanging(info.problem, indent))
-    if info.fix:
-        lines.append(" " * indent + hanging(f"fix: {info.fix}", indent, "busy"))
-    return lines
+        mark = marked("ok" if info.usable else "broken")
+        origin = info.origin if info.origin == "built in" else f"{info.origin}: {info.place}"
+        abilities = "; ".join(_abilities(info.capabilities)) if info.capabilities else ""
+        about, indent = f"{origin} · {abilities}" if abilities else origin, columns + 6
+        name = styled(padded(info.name, columns), "strong")
+        echo_hanging(f"  {mark} {name}  {hanging(about, indent)}")
+        if info.problem:
+            echo_hanging(" " * indent + hanging(info.problem, indent))
+        if info.fix:
+            echo_hanging(" " * indent + hanging(f"fix: {info.fix}", indent, "busy"))
 
 
 def _abilities(found: "Capabilities") -> list[str]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from agentforge.cli.commands.answer import answer
+from agentforge.cli.controls import continued_by
 from agentforge.cli.invocation import Invocation, engine_options, invocation, note_others
 from agentforge.cli.output import echo, note, print_json, styled
 from agentforge.cli.request_choice import TargetAnswer, choose_request, read_open_requests, request_options
@@ -20,8 +21,7 @@ from agentforge.cli.start import answer_and_continue
 from agentforge.model.errors import UnknownRequest
 from agentforge.model.names import session_argument
 from agentforge.views.answers import labelled_commands
-from agentforge.views.lines.status import program_text
-from agentforge.views.status import needed_hooks, recover_command
+from agentforge.views.status import recover_command
 from agentforge.views.text import counted
 
 if TYPE_CHECKING:
@@ -64,9 +64,7 @@ def _note_answered(call: Invocation) -> None:
     for session in call.runs.recoverable():
         info = call.runs.info(session)
         if info.state.waits:
-            hooks = needed_hooks(info.plan, info.state)
-            command = f"`{recover_command(session, call.program)}`"
-            then = program_text(hooks) if hooks else command
+            then = continued_by(info, recover_command(session, call.program))
             note(f"Session '{session}' was answered but has no active engine; run {then}.")
 
 

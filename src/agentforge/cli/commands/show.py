@@ -15,7 +15,9 @@ from agentforge.cli.invocation import (
 from agentforge.cli.output import (
     columns,
     echo,
+    echo_hanging,
     echo_patch,
+    echo_row,
     hanging,
     is_terminal,
     marked,
@@ -129,21 +131,16 @@ def _show_iteration(call: Invocation, work: "RunWork", one: "IterationWork") -> 
     if files := work.files(one):
         folder, names = files[0].rpartition("/")[0], [path.rpartition("/")[2] for path in files]
         echo(f"  {styled(padded('Files:', LABEL), 'dim')} {folder}/")
-        _echo_lines(f"    {hanging(', '.join(names), 4)}")
+        echo_hanging(f"    {hanging(', '.join(names), 4)}")
     command = show_command(one, work.iterations, work.session, call.program, PART_OPTIONS)
     echo("", styled(f"More: {command}", "dim"))
 
 
 def _echo_rows(rows: "Iterable[EntryRow]") -> None:
     for row in rows:
-        label = styled(padded(row.label + ":", LABEL), "dim")
-        _echo_lines(f"  {label} {hanging(row.value, LABEL + 3)}")
+        echo_row(row.label, row.value, LABEL)
         for line in row.lines:
-            _echo_lines(f"    {hanging(line, 6) if row.label == 'Attempts' else line}")
-
-
-def _echo_lines(text: str) -> None:
-    echo(*text.split("\n"))
+            echo_hanging(f"    {hanging(line, 6) if row.label == 'Attempts' else line}")
 
 
 def _show_part(work: "RunWork", one: "IterationWork", part: str) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from agentforge.cli.controls import continued_by
 from agentforge.cli.invocation import (
     ABANDONED_SECONDS,
     Invocation,
@@ -22,13 +23,12 @@ from agentforge.cli.invocation import (
 from agentforge.cli.output import echo, echo_json, local_zone, note, styled, wrapped
 from agentforge.model.errors import AgentForgeError
 from agentforge.views.lines.events import event_json, event_line, output_json
-from agentforge.views.lines.status import program_text
 from agentforge.views.run_model import CARRIES_PLAN
-from agentforge.views.status import needed_hooks, resume_command_of
+from agentforge.views.status import resume_command_of
 from agentforge.views.text import MAX_LINE, counted, shortened
 
 if TYPE_CHECKING:
-    from agentforge import AgentAttempt, AgentLine, OutputTail
+    from agentforge import AgentAttempt, AgentLine
     from agentforge.model.event import Event
     from agentforge.model.plan import Plan
 
@@ -105,7 +105,12 @@ class Watch:
         self._tail = Tail(call.runs, session)
         with suppress(AgentForgeError):
             call.runs.info(session)  # Repairs its files; a damaged run is shown as far as it can be read.
-        self._output = _output_tail(call) if output else None
+        self._output = None
+        if output:
+            # Imported only here: it imports the providers, whose output it reads.
+            from agentforge import OutputTail
+
+            self._output = OutputTail(call.runs.project, os.environ)
         self._as_json = call.as_json
         self._zone = local_zone()
 
@@ -131,18 +136,13 @@ class Watch:
             self._show_running()
             abandoned_at = None if driven else abandoned_at or time.monotonic()
             if abandoned_at and time.monotonic() - abandoned_at > ABANDONED_SECONDS:
-                note(f"Session '{self._session}' has no active engine; {self._next_step()}.")
+                call = invocation()
+                info = call.runs.info(self._session)
+                command = resume_command_of(self._session, info.state, info.status, call.program)
+                then = continued_by(info, str(command))
+                note(f"Session '{self._session}' has no active engine; run {then}.")
                 return
             time.sleep(POLL_SECONDS)
-
-    def _next_step(self) -> str:
-        """What continues the run."""
-        call = invocation()
-        info = call.runs.info(self._session)
-        if hooks := needed_hooks(info.plan, info.state):
-            return f"run {program_text(hooks)}"
-        command = resume_command_of(self._session, info.state, info.status, call.program)
-        return f"run `{command}`"
 
     def _news(self) -> "Iterator[tuple[Event, Sequence[AgentAttempt]]]":
         """New events, each with the attempts that it ends."""
@@ -175,13 +175,6 @@ class Watch:
             branch = line.cursor.provider
             text = f"{branch}: {line.text}" if branch else line.text
             echo(*wrapped(styled(f"  │ {shortened(text, MAX_LINE)}", "dim")))
-
-
-def _output_tail(call: Invocation) -> "OutputTail":
-    # Imports the providers, whose output it reads.
-    from agentforge import OutputTail
-
-    return OutputTail(call.runs.project, os.environ)
 
 
 @click.command()
