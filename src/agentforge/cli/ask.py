@@ -107,6 +107,7 @@ def ask_in_place(
 
 def ask(call: Invocation, one: "OpenRequest") -> TargetAnswer | ClosedRequest | None:
     """Show the request and ask for an answer, until it was given here or elsewhere; None: later."""
+    # It may have been chosen from a list that was printed some time ago.
     watch = RequestWatch(call, one)
     if watch.is_closed:
         return watch.closed()
@@ -130,6 +131,7 @@ def _reply(call: Invocation, subject: RequestSubject, watch: RequestWatch) -> Ta
         is_rejection = one.request.kind == "approval" and answer == REJECT
         label = "Feedback" if is_rejection else "Reason" if one.request.needs_reason(answer) else ""
         text = read_line(f"{label} (leave empty to go back): ", watch) if label else ""
+        # Without its text, the person is back at the choices.
         if label and not text:
             continue
         is_final = one.request.kind != "question" and answer in FINAL

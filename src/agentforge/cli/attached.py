@@ -1,5 +1,13 @@
-"""Runs that are attached to a terminal, driven by this process or followed: with a display, stopped by
-signals, ending in a summary."""
+"""Runs that are attached to a terminal: with a display, stopped by signals, ending in a summary.
+
+A run has one driver. `drive` drives runs with an engine of this process; `_followed` reads the log of a run
+that another process drives. Both give a display the same pairs of an event and the run after it, so that a
+run looks the same from every terminal.
+
+A run that stops to ask may be answered here or elsewhere, and may be continued here or elsewhere. So each
+answer leads to another drive, or to following another engine, until the run has ended, the person leaves it
+or a signal stops it: that is the loop of `_ask_and_continue`.
+"""
 
 import asyncio
 import os
@@ -79,6 +87,7 @@ async def _drive(call: Invocation, work: Callable[[Engine], Awaitable[T]], *, se
             try:
                 outcome = await work(engine)
             except asyncio.CancelledError:
+                # A signal cancels the work; any other cancellation is not ours to hide.
                 if stopped.signal is None:
                     raise
     finally:
@@ -134,6 +143,7 @@ def _continue_with(call: Invocation, reply: TargetAnswer | ClosedRequest) -> Dri
     if isinstance(reply, ClosedRequest):
         return _continue_closed(call, reply)
     session = reply.target.session
+    # Read before the answer is given: if it comes too late, all that happened since is shown.
     seen = call.runs.info(session).state.seq
     try:
         driven = drive(call, reply.give)
@@ -157,6 +167,8 @@ def _continue_closed(call: Invocation, closed: ClosedRequest) -> DriveResult | i
         is_left = info.state.waits and call.runs.is_recoverable(session)
         if isinstance(followed, int) or not is_left or needed_hooks(info.plan, info.state):
             return followed
+        # Whoever answered has died, or has left the run to be continued. Another process may begin at the
+        # same moment: then this one follows it.
         driven = drive(call, lambda engine: engine.recover(session))
         if not driven.is_elsewhere:
             return driven
@@ -305,6 +317,7 @@ def _follow(tail: Tail, display: Display, seen: int | None) -> bool:
     run, past = RunModel(), deque(maxlen=PAST_EVENTS if seen is None else None)  # type: ignore[var-annotated]
     for event in tail.news():
         run.apply(event)
+        # The model keeps changing, and each event is shown with the run as it was after it.
         if event.seq > (seen or 0):
             past.append((event, copy(run)))
     for event, then in past:
@@ -315,6 +328,7 @@ def _follow(tail: Tail, display: Display, seen: int | None) -> bool:
     while not tail.is_over:
         if tail.is_driven:
             driven_at = time.monotonic()
+        # An engine that hands the run over to another leaves it without one for a moment.
         elif time.monotonic() - driven_at > ABANDONED_SECONDS:
             return False
         time.sleep(POLL_SECONDS)

@@ -69,6 +69,7 @@ def detach(call: Invocation, prepare: Prepare) -> Launched:
         background = Background(call.runs)
         async with Engine(call.root) as engine:
             run = await prepare(engine, background)
+            # Last: a run that is refused must not end the tmux session of the one before.
             cleaned = await background.free_tmux_name(run.session, force=run.force)
         return Launched(await background.start(run.session, run.arguments(cleaned)), cleaned)
 

@@ -121,6 +121,8 @@ def invocation(context: click.Context | None = None) -> Invocation:
 
 
 def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+    # An option may come before or after the name of the command: the place without it must not reset the
+    # other.
     if value is None or value is False:
         return
     root = context.find_root()

@@ -88,6 +88,7 @@ class LivePainter:
             self._live.stop()
 
     def _started(self, plan: Plan) -> Live:
+        # Not before the first event: a command that fails earlier leaves no empty picture behind.
         if self._live is None:
             first, *rest = header_lines(plan)
             self._console.print(shown(first, "bold"), shown("  ".join(rest), "dim"), sep="  ")

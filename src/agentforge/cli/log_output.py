@@ -66,7 +66,8 @@ def log_event(event: Event, run: RunModel) -> None:
     extra: dict[str, Any] = {"session": event.session, "event_type": event.fact.TYPE}
     fact, at = event.fact, event.cursor
     if isinstance(fact, f.PlanChanged) and run.state:
-        at = run.state.cursor  # The event's is of the plan before.
+        # That of the event is of the plan before.
+        at = run.state.cursor
     if at is not None:
         extra["stage"] = node.id if (node := plan.by_path.get(at.node_path)) else None
         extra["iteration"] = at.iteration or None

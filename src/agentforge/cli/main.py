@@ -90,6 +90,8 @@ def move_flags_behind_command(arguments: Sequence[str], is_command: Callable[[st
 
     `--resume SESSION` without a command resumes a run.
     """
+    # The shell engine took its flags anywhere in the line; Click takes those of a command only behind its
+    # name.
     kept: list[str] = []
     moved: list[str] = []
     rest = list(arguments)
@@ -168,6 +170,7 @@ class Commands(click.Group):
             args = move_flags_behind_command(
                 args, lambda word: word in COMMANDS or word in _stages(ctx, args)
             )
+        # Errors in the arguments are printed as JSON, too; they come before Click has read this option.
         ctx.obj.as_json = "--json" in args
         return super().parse_args(ctx, args)
 
@@ -190,6 +193,7 @@ class Commands(click.Group):
 def _stages(ctx: click.Context, args: Sequence[str]) -> list[str]:
     from agentforge import Definitions
 
+    # Which stages there are depends on the project, and Click has not read its option yet.
     found = invocation(ctx)
     for word, after in zip(args, [*args[1:], ""], strict=True):
         if word in ("-C", "--project"):
@@ -250,6 +254,7 @@ def call(arguments: list[str], path: str = "agentforge") -> int:
         return _called(arguments, seen)
     except click.exceptions.NoArgsIsHelpError as error:
         echo(*error.format_message().split("\n"))
+        # The shell engine exited with 1 when it was called without arguments.
         return exit_codes.FAILED if seen.name == SHELL_ENGINE_NAME and not arguments else exit_codes.USAGE
     except click.ClickException as error:
         return show_usage_error(error, as_json=seen.as_json, program=_program(seen), word=seen.word)

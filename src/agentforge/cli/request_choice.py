@@ -98,6 +98,7 @@ def choose_request(
 
 def _candidates(call: Invocation, named: str | None, id: str | None) -> "tuple[list[OpenRequest], Target]":
     """The open requests, and what to answer if there are none."""
+    # Sessions come first: people choose their names, and the engine those of requests.
     if named is not None and named in call.runs.sessions():
         found = [one for one in read_open_requests(call, named) if id in (None, one.request.id)]
         return found, Target(named, id)

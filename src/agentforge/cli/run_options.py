@@ -22,6 +22,7 @@ def options_for(kind: type[Any]) -> Callable[[Decorated], Decorated]:
     for name, row in arguments_of(kind).items():
         if row.help:
             found.append(_option(name, row, kind.__annotations__[name].__origin__))
+        # Not a row of its own: it says why for all the checks that are skipped.
         if name == "skip_checks":
             why = "Why the checks are skipped; recorded in the log."
             found.append(click.option("--reason", metavar="TEXT", help=why))

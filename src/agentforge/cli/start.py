@@ -199,6 +199,7 @@ def _resume_attached(call: Invocation, what: Resumption, *, trusted: bool) -> in
 
     session, how = what.session, what.how
     info = call.runs.info(session)
+    # A run that only waits for an answer is not continued by `resume`: the engine says what to do instead.
     asks_only = resume_command_of(session, info.state, info.status) is None
     is_answered = not asks_only or how.get("restart_stage") or how.get("approve")
     is_continued = info.state.status not in FINAL and is_answered
@@ -208,6 +209,7 @@ def _resume_attached(call: Invocation, what: Resumption, *, trusted: bool) -> in
         if trusted:
             engine.trust(session)
         compiled = what.recompile(engine)
+        # Before anything is printed: a refusal must not follow a line that says that the run is resumed.
         if is_continued or not isinstance(compiled, bool):
             engine.validate_resume(session, recompile=compiled, **how)
         if is_continued and not call.as_json:

@@ -30,6 +30,7 @@ from agentforge.views.lines.status import STATUS_TONES
 from agentforge.views.text import one_line
 from agentforge.views.top import HEADS, TopRow, column_widths, totals
 
+# Terminals send one of two codes for an arrow, depending on the mode of the cursor keys.
 _NAMES = {
     b"\x1b[A": "up",
     b"\x1bOA": "up",
@@ -132,6 +133,7 @@ class TopScreen:
                     if time.monotonic() - read_at > REFRESH_SECONDS:
                         self._rows = self._current()
                         names = [row.session for row in self._rows]
+                        # The selection follows the run, not the line: the order changes while runs do.
                         if self._selected not in names:
                             self._selected = names[0] if names else ""
                         read_at = time.monotonic()
@@ -154,6 +156,7 @@ class TopScreen:
 
     def _press(self, key: str) -> Callable[[], object] | None:
         session, self._message = self._selected, ""
+        # While the person is asked to confirm, every key but `y` means no.
         if self._to_cancel:
             asked, self._to_cancel = self._to_cancel, ""
             if key in ("y", "Y"):

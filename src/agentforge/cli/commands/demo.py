@@ -144,6 +144,7 @@ class Demo:
             self._watch(engine, until=lambda event: self._has_agent_started(event, "code"))
             agent = json.loads(Path(self._attempt_dir(), "agent.json").read_text(encoding="utf-8"))
             self._kill(engine, f"while its agent (PID {int(agent['pid'])}) keeps running")
+        # Long enough to see that the agent works on without an engine.
         time.sleep(0.5)
         with self._engine("recover", SESSION) as engine:
             self._watch(engine, until=lambda event: isinstance(event.fact, f.DelayStarted))

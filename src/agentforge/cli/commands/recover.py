@@ -57,6 +57,7 @@ def recover(session: str | None, accept_damage: bool, detach: bool) -> int:
     call = invocation()
     set_up_logs(call)
     refuse_agent(os.environ, accept_damage=accept_damage)
+    # Runs whose engine died after their last event need no engine, only their files.
     Engine(call.root).tidy()
     if session is None:
         note_others(call)

@@ -115,6 +115,8 @@ class Watch:
         self._zone = local_zone()
 
     def show_past(self, count: int) -> None:
+        # The whole log is read, since earlier events have the plan and say which output was shown; the last
+        # are kept.
         past: deque[tuple[Event, Sequence[AgentAttempt], Plan | None]] = deque(maxlen=count)
         total = 0
         for event, ended in self._news():
