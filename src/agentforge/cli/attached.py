@@ -167,7 +167,7 @@ def _continue_closed(call: Invocation, closed: ClosedRequest) -> DriveResult | i
         is_left = info.state.waits and call.runs.is_recoverable(session)
         if isinstance(followed, int) or not is_left or needed_hooks(info.plan, info.state):
             return followed
-        # Whoever answered has died, or has left the run to be continued. Another process may begin at the
+        # The process that answered has died, or left the run to be continued. Another one may begin at the
         # same moment: then this one follows it.
         driven = drive(call, lambda engine: engine.recover(session))
         if not driven.is_elsewhere:

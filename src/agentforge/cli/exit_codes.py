@@ -82,7 +82,7 @@ def of_result(result: "RunResult", signal: Signals | None = None) -> int:
             return STAGE_TIMEOUT if result.error_type in TIMEOUTS else FAILED
         case "aborted":
             return CANCELLED
-        # What a person has to do comes before the signal: the run would have stopped here without it.
+        # What a person has to do comes before how the run was stopped.
         case _ if any(request.reason == CYCLES for request in result.requests):
             return CYCLE_LIMIT
         case _ if any(request.kind not in AS_ASKED for request in result.requests):

@@ -102,6 +102,14 @@ def module_call(line: Sequence[str]) -> str:
     return ""
 
 
+class HintedUsageError(click.UsageError):
+    """A usage error with a hint of its own, in place of the one that names --help."""
+
+    def __init__(self, message: str, hint: str, context: click.Context | None = None) -> None:
+        super().__init__(message, context)
+        self.hint = hint
+
+
 def existing_folder(path: str, option: str) -> str:
     """The project's folder as an absolute path. Raises InvalidRequest if it doesn't exist."""
     try:

@@ -20,7 +20,6 @@ from agentforge.views.hook_calls import hook_calls
 from agentforge.views.lines.events import header_lines, run_line
 from agentforge.views.lines.hooks import hook_call_text
 from agentforge.views.lines.requests import QUESTION_CHARS, waits_text
-from agentforge.views.lines.row import RunLine
 from agentforge.views.lines.status import branch_text, running_check_text, stage_text
 from agentforge.views.results import duration
 from agentforge.views.run_model import RunModel, Summary
@@ -69,7 +68,10 @@ class LivePainter:
         line = run_line(event, plan, run.state)
         # The rows of stages show what is running.
         if line and line.mark != "begin":
-            live.console.print(_line(line))
+            mark, tone = MARKS[line.mark]
+            text = append(shown(""), f"{line.subject} " if line.subject else "", "bold")
+            append(text, line.text, "red" if line.level == "error" else "default")
+            live.console.print(_hanging(mark, text, STYLES[tone]))
 
     def say(self, text: str) -> None:
         self._notice = text
@@ -188,15 +190,8 @@ class LivePainter:
         return shown("    " + " · ".join(parts), "dim")
 
 
-def _line(line: RunLine) -> Table:
-    """Text that is longer than a line is wrapped at words, below its start."""
-    mark, tone = MARKS[line.mark]
-    text = append(shown(""), f"{line.subject} " if line.subject else "", "bold")
-    append(text, line.text, "red" if line.level == "error" else "default")
-    return _hanging(mark, text, STYLES[tone])
-
-
 def _hanging(mark: str, text: Text, style: str = "yellow") -> Table:
+    """Text that is longer than a line is wrapped at words, below its start."""
     table = Table.grid(padding=(0, 1))
     table.add_column(width=3, justify="right")
     table.add_column(overflow="fold")

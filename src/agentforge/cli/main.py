@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentforge.cli import exit_codes
-from agentforge.cli.invocation import Invocation, engine_options, invocation
+from agentforge.cli.invocation import HintedUsageError, Invocation, engine_options, invocation
 from agentforge.cli.output import drop_stdout, echo, show_error, show_unexpected, show_usage_error
 from agentforge.model.errors import AgentForgeError
 from agentforge.version import __version__
@@ -207,15 +207,13 @@ def _unknown(ctx: click.Context, word: str, stages: Sequence[str]) -> click.Usag
     from agentforge.model.diagnostic import did_you_mean
     from agentforge.views.text import one_line
 
-    shown = one_line(word, 60)
-    error = click.UsageError(f"'{shown}' is neither a command nor a stage", ctx)
     name = invocation(ctx).name
     hint = did_you_mean(word, [*COMMANDS, "runs", *stages])
     if word == "test":
         # The shell engine's command for running its tests.
         hint = f"`{name} lint` and `{name} dry-run` check pipelines; MOCK_MODE=true runs them without agents"
-    error.hint = hint or f"`{name} --help` lists the commands, `{name} stages` the stages"  # type: ignore[attr-defined]
-    return error
+    hint = hint or f"`{name} --help` lists the commands, `{name} stages` the stages"
+    return HintedUsageError(f"'{one_line(word, 60)}' is neither a command nor a stage", hint, ctx)
 
 
 @click.group(

@@ -1,6 +1,6 @@
 """The options of starting and resuming, made of the rows of `model/run_options.py`, and what they say."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 import click
@@ -41,28 +41,24 @@ def _option(name: str, row: Argument, type: Any) -> Callable[[Decorated], Decora
 def taken(kind: type[Options], options: dict[str, Any]) -> Options:
     """Take the options of `options_for(kind)` out of others, as arguments of `Engine`."""
     found = {name: options.pop(name) for name in arguments_of(kind) if name in options}
-    for name, read in (("provider_config", _settings), ("commands", _commands)):
-        if name in found:
-            found[name] = read(found[name])
+    if "commands" in found:
+        found["commands"] = _commands(found["commands"])
+    if pairs := found.get("provider_config"):
+        from agentforge import provider_settings
+
+        found["provider_config"] = provider_settings(pairs)
+    elif pairs is not None:
+        found["provider_config"] = {}
     if "skip_checks" in found:
-        found["skip_checks"] = _reasons(found["skip_checks"], options.pop("reason"))
+        names, reason = found["skip_checks"], options.pop("reason")
+        if names and not (reason or "").strip():
+            raise click.UsageError(
+                "--skip-check needs --reason TEXT: the log records why a check was skipped"
+            )
+        if reason is not None and not names:
+            raise click.UsageError("--reason says why checks are skipped: use it with --skip-check NAME")
+        found["skip_checks"] = dict.fromkeys(names, reason or "")
     return cast(Options, found)
-
-
-def _reasons(names: Sequence[str], reason: str | None) -> dict[str, str]:
-    if names and not (reason or "").strip():
-        raise click.UsageError("--skip-check needs --reason TEXT: the log records why a check was skipped")
-    if reason is not None and not names:
-        raise click.UsageError("--reason says why checks are skipped: use it with --skip-check NAME")
-    return dict.fromkeys(names, reason or "")
-
-
-def _settings(pairs: tuple[str, ...]) -> dict[str, Any]:
-    if not pairs:
-        return {}
-    from agentforge import provider_settings
-
-    return provider_settings(pairs)
 
 
 def _commands(pairs: tuple[str, ...]) -> dict[str, str]:

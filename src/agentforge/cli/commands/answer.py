@@ -4,7 +4,6 @@ import click
 
 from agentforge.cli.invocation import Invocation, engine_options, invocation
 from agentforge.cli.request_choice import (
-    Target,
     TargetAnswer,
     choose_request,
     read_open_requests,
@@ -54,23 +53,15 @@ def reject(
     if feedback is not None and not feedback.strip():
         raise click.UsageError("the feedback is empty: say what to do better, or use --abort to end the run")
     target = choose_request(call, session, request, APPROVED_WITH)
-    if not abort:
-        _refuse_without_result(target)
+    asked = target.request
+    if not abort and asked is not None and asked.kind != "approval":
+        name = one_line(asked.subject)
+        what = f"checkpoint {name!r} comes before a stage"
+        if asked.kind == "pause":
+            what = f"hook {name!r} paused the run"
+        raise InvalidRequest(f"{what}: there is no result to reject", hint="use --abort to end the run")
     reply = TargetAnswer(target, ABORT) if abort else TargetAnswer(target, REJECT, feedback or "")
     return answer_and_continue(call, reply, is_detached=detach, trust=trust)
-
-
-def _refuse_without_result(target: Target) -> None:
-    request = target.request
-    if request is None or request.kind == "approval":
-        return
-    name = one_line(request.subject)
-    what = (
-        f"hook {name!r} paused the run"
-        if request.kind == "pause"
-        else f"checkpoint {name!r} comes before a stage"
-    )
-    raise InvalidRequest(f"{what}: there is no result to reject", hint="use --abort to end the run")
 
 
 @click.command()
@@ -101,16 +92,12 @@ def answer(
         given = TargetAnswer(choose_request(call, None, request), session, reason)
     else:
         given = TargetAnswer(choose_request(call, session, request), answer, reason)
-    _refuse_plain_rejection(call, given)
-    return answer_and_continue(call, given, is_detached=detach, trust=trust)
-
-
-def _refuse_plain_rejection(call: Invocation, given: TargetAnswer) -> None:
-    """Without feedback it would end the run."""
-    request = given.target.request
-    if request is not None and request.kind == "approval" and given.answer == REJECT:
-        command = reject_command(given.target.session, request, call.program, only=True)
+    asked = given.target.request
+    if asked is not None and asked.kind == "approval" and given.answer == REJECT:
+        # Without feedback it would end the run.
+        command = reject_command(given.target.session, asked, call.program, only=True)
         raise click.UsageError(f"a rejection needs feedback: `{command}`, or --abort to end the run")
+    return answer_and_continue(call, given, is_detached=detach, trust=trust)
 
 
 def _refuse_named(call: Invocation, word: str) -> None:

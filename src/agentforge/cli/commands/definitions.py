@@ -1,7 +1,7 @@
 """`agentforge stages`, `pipelines`, `graph` and `schema`: what a project defines, and how to write it."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -54,21 +54,19 @@ def _show(found: "Sequence[Available]", what: str, where: str) -> None:
         echo(f"No {what} yet; create one in {where}")
         return
     columns = max(width(one.name) for one in found)
-    for title, some in _groups(found):
-        echo(styled(f"{title}:", "dim"))
+    # What belongs to the project or to the user first; then what a first run needs.
+    groups = {
+        "Yours": [one for one in found if not one.is_builtin],
+        "Built in": [one for one in found if one.is_builtin and one.name in FIRST],
+        "Built in, from agent-pipelines": [one for one in found if one.is_builtin and one.name not in FIRST],
+    }
+    for title, some in groups.items():
+        if some:
+            echo(styled(f"{title}:", "dim"))
         for one in some:
             described = one_line(one.description, 90)
             line = f"  {styled(padded(one.name, columns), 'strong')}  {described}".rstrip()
             echo_wrapped(line, indent=columns + 4)
-
-
-def _groups(found: "Sequence[Available]") -> "Iterator[tuple[str, list[Available]]]":
-    """What belongs to the project or to the user first; then what a first run needs."""
-    own = [one for one in found if not one.is_builtin]
-    first = [one for one in found if one.is_builtin and one.name in FIRST]
-    others = [one for one in found if one.is_builtin and one.name not in FIRST]
-    groups = (("Yours", own), ("Built in", first), ("Built in, from agent-pipelines", others))
-    yield from ((title, some) for title, some in groups if some)
 
 
 SESSION = "preview"

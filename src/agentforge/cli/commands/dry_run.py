@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentforge.cli.controls import open_engine
-from agentforge.cli.invocation import invocation, project_options
+from agentforge.cli.invocation import HintedUsageError, invocation, project_options
 from agentforge.cli.output import echo, note, print_json, wrapped
 from agentforge.cli.run_options import Definition, definition_of, options_for
 from agentforge.model.run_options import OverrideOptions
@@ -76,8 +76,7 @@ def _names_stage(engine: "Engine", name: str) -> bool:
     if name not in stages:
         from agentforge.model.diagnostic import did_you_mean
 
-        error = click.UsageError(f"'{name}' is neither a pipeline nor a stage")
         lists = "`agentforge pipelines` and `agentforge stages` list them"
-        error.hint = did_you_mean(name, [*pipelines, *stages]) or lists  # type: ignore[attr-defined]
-        raise error
+        hint = did_you_mean(name, [*pipelines, *stages]) or lists
+        raise HintedUsageError(f"'{name}' is neither a pipeline nor a stage", hint)
     return True

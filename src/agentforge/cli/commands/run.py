@@ -7,7 +7,7 @@ import click
 
 from agentforge import Definitions
 from agentforge.cli.controls import trust_option
-from agentforge.cli.invocation import WholeNumber, engine_options, invocation
+from agentforge.cli.invocation import HintedUsageError, WholeNumber, engine_options, invocation
 from agentforge.cli.run_options import definition_of, options_for, taken
 from agentforge.cli.start import start_attached, start_options, start_or_resume
 from agentforge.model.run_options import OverrideOptions, StartOptions
@@ -36,7 +36,6 @@ def run(
     """
     if context.args:
         extra, known = context.args[0], Definitions(invocation().root)
-        error = click.UsageError(f"unexpected extra argument '{extra}'", context)
         word, hint = quote(extra), ""
         if extra in known.stage_names():
             hint = f"`agentforge {word}` runs the stage of that name"
@@ -44,8 +43,7 @@ def run(
                 hint += f", `agentforge run -p {word}` the pipeline"
         elif pipeline is None:
             hint = f"`agentforge run -p {word}` runs a pipeline"
-        error.hint = hint  # type: ignore[attr-defined]
-        raise error
+        raise HintedUsageError(f"unexpected extra argument '{extra}'", hint, context)
     if pipeline is None:
         raise click.UsageError(
             "missing pipeline: pass a file or a name with -p (`agentforge pipelines` lists the named ones)"

@@ -104,7 +104,13 @@ def list_runs(count: int) -> None:
     call = invocation()
     note_others(call)
     rows = call.runs.rows(count)
-    _note_stopped(call)
+    # Runs in the background whose engine stopped, or did not start: nothing else says why.
+    for reason in call.runs.stopped():
+        since = age((datetime.now(UTC) - reason.at).total_seconds())
+        session = one_line(reason.session, 64)
+        note(f"The engine of session '{session}' stopped {since}: {one_line(reason.message)}")
+        if reason.hint:
+            note(f"  hint: {one_line(with_program(reason.hint, call.program))}")
     if call.as_json:
         print_json(rows)
         return
@@ -118,16 +124,6 @@ def list_runs(count: int) -> None:
     total = len(call.runs.sessions())
     if total > len(rows):
         echo(f"  {total - len(rows)} more: {call.program} list {total}")
-
-
-def _note_stopped(call: Invocation) -> None:
-    """Report why runs in the background stopped, or did not start."""
-    for reason in call.runs.stopped():
-        since = age((datetime.now(UTC) - reason.at).total_seconds())
-        session = one_line(reason.session, 64)
-        note(f"The engine of session '{session}' stopped {since}: {one_line(reason.message)}")
-        if reason.hint:
-            note(f"  hint: {one_line(with_program(reason.hint, call.program))}")
 
 
 def table(rows: "Sequence[RunRow]", now: datetime, program: str) -> list[str]:
