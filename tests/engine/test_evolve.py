@@ -12,8 +12,9 @@ from tests.engine.playbook import play
 from agentforge.engine.decide.run import decide
 from agentforge.engine.evolve.checks import checks_on_resume
 from agentforge.engine.evolve.hooks import resumed
-from agentforge.engine.evolve.run import MAX_CONTROLS, evolve
-from agentforge.engine.evolve.task import after_failure
+from agentforge.engine.evolve.run import evolve
+from agentforge.engine.evolve.session import MAX_CONTROLS
+from agentforge.engine.evolve.task import evolve_iteration
 from agentforge.model import facts as f
 from agentforge.model.changes import MAX_LEFT, LeftInGit
 from agentforge.model.cursor import Cursor
@@ -298,14 +299,14 @@ def test_error_before_any_node_has_no_effect() -> None:
 
 def test_a_limit_whose_iteration_is_missing_counts_for_the_provider_only() -> None:
     met = f.LimitMet(1, "claude", 0, NOON, NOON, "limit")
-    after = after_failure(StageState("0", 1), event(2, met, Cursor("0", 1, 1)), met)
+    after = evolve_iteration(StageState("0", 1), event(2, met, Cursor("0", 1, 1)), met)
     assert after.iteration is None
     assert [known.choice for known in after.unavailable] == [0]
 
 
 def test_a_change_of_provider_whose_iteration_is_missing_counts_for_the_provider_only() -> None:
     changed = f.ProviderChanged(1, "claude", 0, "codex", 1, "not logged in")
-    after = after_failure(StageState("0", 1), event(2, changed, Cursor("0", 1, 1)), changed)
+    after = evolve_iteration(StageState("0", 1), event(2, changed, Cursor("0", 1, 1)), changed)
     assert after.iteration is None
     assert [(known.choice, known.limited) for known in after.unavailable] == [(0, False)]
 

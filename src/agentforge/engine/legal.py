@@ -23,56 +23,68 @@ from agentforge.model.status import (
     status_text,
 )
 
+# Theory of operation
+#
+# `evolve` accepts whatever is on the disk, so nothing illegal may get there: this is asked before each write.
+# Most facts say themselves which status they lead to, and the tables of `model.status` say from where: a new
+# fact needs no line here. Without this check, a bug in a gate or in the driver would be part of a run for
+# ever, as a second outcome of one task, or as work after the end of the run.
+#
+# It refuses what contradicts the state, not what is missing from it: after a damaged line the start of a task
+# may be unknown, and its outcome counts all the same.
+
 _ALLOWS_NEXT_ATTEMPT = frozenset({TaskStatus.DUE, TaskStatus.LOST, TaskStatus.CANCELLED})
 """After these, another attempt of the agent may start: a failed one is first decided about. Other tasks start
 again after a failure without a decision that is recorded."""
 
-_LOG_FACTS = (f.LogRepaired, f.DamageAccepted, f.FileRefused)
-_REQUEST_FACTS = (f.RequestOpened, f.RequestAnswered, f.RequestResolved)
-
 
 def refuse_illegal(state: RunState | None, fact: f.AnyFact, cursor: Cursor | None = None) -> None:
     """Raise IllegalMove if the fact can't follow the state, at the stage of the cursor."""
-    kind = type(fact)
     if state is None:
-        if kind is not f.SessionStarted:
+        if not isinstance(fact, f.SessionStarted):
             raise IllegalMove(f"{fact.TYPE} before session_start")
         return
-    if not state.run_id or kind is f.LogImported:
-        _check_import(state, kind)
+    if isinstance(fact, f.LogImported):
+        if state.run_id:
+            raise IllegalMove("log_adopted in a log that was not written by the shell engine")
         return
-    if kind is f.SessionStarted:
+    refuse_shell_run(state)
+    if isinstance(fact, f.SessionStarted):
         raise IllegalMove("the log already has a session_start")
-    if state.status in FINAL and not isinstance(fact, _LOG_FACTS):
+    if state.status in FINAL and not fact.AFTER_END:
         raise IllegalMove(f"{fact.TYPE} after the run was {state.status}")
-    if isinstance(fact, f.SessionRecovered):
-        _refuse_recovery(state, fact)
-    elif isinstance(fact.MOVES_TO, RunStatus):
-        move(RUN_MOVES, state.status, fact.MOVES_TO)
-    elif isinstance(fact.MOVES_TO, NodeStatus):
-        move(STAGE_MOVES, _node_status(state, cursor), fact.MOVES_TO)
-    else:
-        _refuse_work(state, fact, cursor)
+    match fact.MOVES_TO:
+        case RunStatus() as status:
+            move(RUN_MOVES, state.status, status)
+        case NodeStatus() as status:
+            move(STAGE_MOVES, _node_status(state, cursor), status)
+        case _:
+            _refuse_work(state, fact, cursor)
 
 
 def _refuse_work(state: RunState, fact: f.AnyFact, cursor: Cursor | None) -> None:
-    if isinstance(fact, _REQUEST_FACTS):
-        _refuse_request(state, fact)
     provider = cursor.provider if cursor else None
     stage = state.stage(provider)
     iteration = stage.iteration if stage else None
-    if isinstance(fact, f.IterationStarted) and iteration is not None:
-        move(ITERATION_MOVES, iteration.status, IterationStatus.STARTED)
-    if isinstance(fact, f.TaskFact):
-        # A damaged log may lack the start of a task; its outcome still counts.
-        if (task := state.task(fact.KIND, fact.about, provider)) is not None:
-            _refuse_task(task, fact)
-    elif iteration is not None and iteration.attempt is not None:
-        status = iteration.attempt.status
-        if isinstance(fact, f.TimerFired) and fact.timer == "retry":
-            move(TASK_MOVES, status, TaskStatus.DUE)
-        elif isinstance(fact.MOVES_TO, TaskStatus):
-            move(TASK_MOVES, status, fact.MOVES_TO)
+    match fact:
+        case f.SessionRecovered():
+            _refuse_recovery(state, fact)
+        case f.RequestOpened():
+            if any(fact.key == known.key for known in state.requests):
+                raise IllegalMove(f"request {fact.key!r} is already open")
+        case f.RequestAnswered() | f.RequestResolved():
+            _refuse_answer(state, fact)
+        case f.TaskFact():
+            # A damaged log may lack the start of a task; its outcome still counts.
+            if (task := state.task(fact.KIND, fact.about, provider)) is not None:
+                _refuse_task(task, fact)
+        case _ if iteration is not None:
+            if isinstance(fact.MOVES_TO, IterationStatus):
+                move(ITERATION_MOVES, iteration.status, fact.MOVES_TO)
+            due = isinstance(fact, f.TimerFired) and fact.timer == "retry"
+            status = TaskStatus.DUE if due else fact.MOVES_TO
+            if iteration.attempt is not None and isinstance(status, TaskStatus):
+                move(TASK_MOVES, iteration.attempt.status, status)
 
 
 def _refuse_task(known: TaskState, fact: f.TaskFact) -> None:
@@ -98,12 +110,8 @@ def _refuse_recovery(state: RunState, fact: f.SessionRecovered) -> None:
         raise IllegalMove(f"invalid transition: {state.status} → {RunStatus.RUNNING}")
 
 
-def _refuse_request(state: RunState, fact: f.RequestOpened | f.RequestAnswered | f.RequestResolved) -> None:
+def _refuse_answer(state: RunState, fact: f.RequestAnswered | f.RequestResolved) -> None:
     """A request is answered once and resolved once."""
-    if isinstance(fact, f.RequestOpened):
-        if any(fact.key == known.key for known in state.requests):
-            raise IllegalMove(f"request {fact.key!r} is already open")
-        return
     known = next((request for request in state.requests if request.id == fact.id), None)
     if known is not None and isinstance(fact, f.RequestResolved) and fact.effect == "withdrawn":
         return
@@ -111,13 +119,6 @@ def _refuse_request(state: RunState, fact: f.RequestOpened | f.RequestAnswered |
         raise IllegalMove(f"{fact.TYPE} is not expected for request {fact.id!r}")
     if isinstance(fact, f.RequestAnswered) and known.is_overdue and fact.by != "default":
         raise IllegalMove(f"request {fact.id!r} timed out and takes its default answer")
-
-
-def _check_import(state: RunState, kind: type[f.AnyFact]) -> None:
-    if state.run_id:
-        raise IllegalMove("log_adopted in a log that was not written by the shell engine")
-    if kind is not f.LogImported:
-        refuse_shell_run(state)
 
 
 def refuse_shell_run(state: RunState) -> None:

@@ -11,8 +11,8 @@ STATE = "agentforge.model.state"
 STAGE_AT = "agentforge.engine.decide.stage_at"
 EVOLVE = "agentforge.engine.evolve.run"
 OF_SESSION = "agentforge.engine.evolve.session"
-OF_ATTEMPT = "agentforge.engine.evolve.task"
-OF_BLOCK = "agentforge.engine.evolve.block"
+OF_TASK = "agentforge.engine.evolve.task"
+OF_NODE = "agentforge.engine.evolve.node"
 OF_STAGE = "agentforge.engine.evolve.stage"
 LEGAL = "agentforge.engine.legal"
 REQUESTS = "agentforge.engine.decide.requests"
@@ -235,18 +235,18 @@ BUGS = (
         "1",
     ),
     Bug(
-        EVOLVE,
+        OF_NODE,
         "the second pass of a node keeps the state of the first",
-        "_node",
+        "node_of",
         "isinstance(at, StageState) and at.path == cursor.node_path and (at.run == cursor.node_run)",
         "isinstance(at, StageState) and at.path == cursor.node_path",
     ),
     Bug(
         OF_SESSION,
         "a pause revokes a cancel",
-        "_stop_requested",
-        "if state.stop and state.stop.cancel:\n    stop = state.stop",
-        "pass",
+        "_apply_control",
+        "state.stop and state.stop.cancel",
+        "False",
     ),
     Bug(
         OF_SESSION,
@@ -256,11 +256,11 @@ BUGS = (
         "None",
     ),
     Bug(
-        EVOLVE,
+        OF_SESSION,
         "recorded controls are forgotten",
-        "_with_control",
-        "(*state.controls, control)[-MAX_CONTROLS:]",
-        "(control,)",
+        "_apply_control",
+        "(*state.controls, fact.control)[-MAX_CONTROLS:]",
+        "(fact.control,)",
     ),
     Bug(
         OF_SESSION,
@@ -284,7 +284,7 @@ BUGS = (
         "replace(ended, stop=None)",
     ),
     Bug(
-        EVOLVE,
+        OF_NODE,
         "an earlier visit lowers the count of visits",
         "_visited",
         "max(run, state.visits.get(key, 0))",
@@ -299,56 +299,56 @@ BUGS = (
         "with_request(state, timer.removeprefix(TIMER), overdue=False)",
     ),
     Bug(
-        OF_ATTEMPT,
+        OF_TASK,
         "the next provider inherits the failures of the first",
         "_changed",
         "with_iteration(known, failures=())",
         "known",
     ),
     Bug(
-        OF_ATTEMPT,
+        OF_TASK,
         "a provider is listed twice as unavailable",
         "_with_resting",
         "tuple((known for known in at.unavailable if known.choice != now.choice))",
         "at.unavailable",
     ),
     Bug(
-        OF_ATTEMPT,
+        OF_TASK,
         "limits aren't counted",
         "_limited",
         "at.iteration.limited + 1",
         "at.iteration.limited",
     ),
     Bug(
-        OF_ATTEMPT,
+        OF_TASK,
         "earlier usage of a session is counted twice",
         "with_agent",
         "_sum(before.used, usage)",
         "usage",
     ),
     Bug(
-        OF_BLOCK,
+        OF_NODE,
         "the second pass of a block keeps the branches of the first",
-        "block_of",
+        "_block_of",
         "(block.path, block.run) == (path, run)",
         "block.path == path",
     ),
     Bug(
-        OF_BLOCK,
+        OF_NODE,
         "a branch continues in its previous stage",
         "_stage",
         "at is not None and (at.path, at.run) == (path, run)",
         "at is not None",
     ),
     Bug(
-        OF_STAGE,
+        OF_TASK,
         "a failed attempt keeps the count of losses",
         "_failed",
         "with_attempt(left, status=TaskStatus.FAILED, failure=failure, ended_at=event.at, started=fact.started, lost=0)",
         "with_attempt(left, status=TaskStatus.FAILED, failure=failure, ended_at=event.at, started=fact.started)",
     ),
     Bug(
-        OF_STAGE,
+        OF_TASK,
         "a limit counts as a failed attempt",
         "_failed",
         "fact.kind in LIMITS",
@@ -363,11 +363,11 @@ BUGS = (
         "max(1, state.visits.get(path.rpartition('.')[0], 0))",
     ),
     Bug(
-        EVOLVE,
+        OF_NODE,
         "a visit of a branch's stage counts only if it is visited again",
-        "_apply_block",
-        "isinstance(fact, f.StageCompleted)",
-        "False",
+        "apply_place",
+        "isinstance(fact, _BlockFact)",
+        "isinstance(fact, _BlockFact | f.StageCompleted)",
     ),
     Bug(
         REQUESTS,
@@ -377,11 +377,11 @@ BUGS = (
         "True",
     ),
     Bug(
-        OF_STAGE,
+        OF_TASK,
         "an agent that never started drops its session",
-        "_apply_attempt",
-        "with_agent(at, fact.agent_session or _resumed_by(at), None) if started else at",
-        "with_agent(at, fact.agent_session or _resumed_by(at), None)",
+        "_stopped",
+        "isinstance(fact, f.AttemptCancelled) or fact.started",
+        "True",
         equivalent="an agent that never started reports no session, and the session to resume stays known",
     ),
     Bug(
@@ -392,7 +392,7 @@ BUGS = (
         "at.stops + 1 if fact.result.stop else at.stops",
     ),
     Bug(
-        OF_STAGE,
+        OF_TASK,
         "plateaus that aren't consecutive add up",
         "_completed",
         "at.plateaus + 1 if fact.result.signals.plateau_suspected else 0",
@@ -412,7 +412,7 @@ BUGS = (
         LEGAL,
         "any fact may be recorded after the end",
         "refuse_illegal",
-        "state.status in FINAL and (not isinstance(fact, _LOG_FACTS))",
+        "state.status in FINAL and (not fact.AFTER_END)",
         "False",
     ),
     Bug(
@@ -425,14 +425,14 @@ BUGS = (
     Bug(
         LEGAL,
         "a request is answered twice",
-        "_refuse_request",
+        "_refuse_answer",
         "known is None or known.is_open != isinstance(fact, f.RequestAnswered)",
         "known is None",
     ),
     Bug(
         LEGAL,
         "a late answer is accepted",
-        "_refuse_request",
+        "_refuse_answer",
         "isinstance(fact, f.RequestAnswered) and known.is_overdue and (fact.by != 'default')",
         "isinstance(fact, f.RequestAnswered) and False",
     ),

@@ -122,7 +122,7 @@ BUGS = (
     Bug(
         OF_CHECKS,
         "an outer cycle keeps the counters inside it",
-        "transitioned",
+        "_transitioned",
         "{key: count for key, count in state.cycles.items() if not _is_inside(key, target, source, provider)}",
         "{key: count for key, count in state.cycles.items()}",
         ROUTES,
@@ -130,7 +130,7 @@ BUGS = (
     Bug(
         OF_CHECKS,
         "a cycle resets every counter",
-        "transitioned",
+        "_transitioned",
         "{**outside, route_key(source, provider, target): count}",
         "{route_key(source, provider, target): count}",
         ROUTES,
@@ -162,7 +162,7 @@ BUGS = (
     Bug(
         OF_CHECKS,
         "a visit that passes doesn't end a row of equal failures",
-        "verdict_reached",
+        "_verdict_reached",
         "replace(state, failing={key: known for key, known in state.failing.items() if key != path})",
         "state",
         ROUTES,

@@ -75,7 +75,7 @@ BUGS = (
     Bug(
         f"{EVOLVE}checks",
         "verdicts without a tree count as visits without progress",
-        "verdict_reached",
+        "_verdict_reached",
         "fact.tree",
         "True",
         STATE,
@@ -171,7 +171,7 @@ BUGS = (
     Bug(
         f"{EVOLVE}checks",
         "the first failures are kept instead of the latest",
-        "verdict_reached",
+        "_verdict_reached",
         "tuple(counts.values())[-MAX_CLUSTERS:]",
         "tuple(counts.values())[:MAX_CLUSTERS]",
         STATE,
@@ -193,15 +193,15 @@ BUGS = (
         STATE,
     ),
     Bug(
-        f"{EVOLVE}run",
+        f"{EVOLVE}node",
         "a nested pipeline counts as passed over although one of its nodes was entered",
-        "_apply_node",
+        "_entered",
         "not is_within(at.path, path)",
         "path != at.path",
         STATE,
     ),
     Bug(
-        f"{EVOLVE}block",
+        f"{EVOLVE}node",
         "a second route of a branch forgets what the first one passed over",
         "_routed",
         "tuple(dict.fromkeys((*branch.skipped, *transition.skipped)))",
@@ -329,9 +329,9 @@ BUGS = (
         ("tests/engine/test_decide_requests.py",),
     ),
     Bug(
-        f"{EVOLVE}stage",
+        f"{EVOLVE}task",
         "what a second attempt leaves for git hides what the first one left",
-        "_apply_attempt",
+        "evolve_iteration",
         "(*at.git_left, *items)",
         "items",
         ("tests/engine/test_decide_people.py",),
@@ -369,7 +369,7 @@ BUGS = (
         ("tests/sdk/test_waiting_runs.py",),
     ),
     Bug(
-        f"{EVOLVE}run",
+        f"{EVOLVE}node",
         "all iterations of a completed stage count as ones that asked",
         "_completed",
         "at.completed - at.counted",
@@ -401,7 +401,7 @@ BUGS = (
         ("tests/engine/test_decide_checks.py",),
     ),
     Bug(
-        f"{EVOLVE}block",
+        f"{EVOLVE}node",
         "a resume grants no new rounds to a branch whose question is open",
         "with_fresh_stages",
         "request.kind == 'escalation' and (asking := state.stage_asking(request.at))",
@@ -409,9 +409,9 @@ BUGS = (
         ("tests/engine/test_decide_people.py",),
     ),
     Bug(
-        f"{EVOLVE}run",
+        f"{EVOLVE}checks",
         "a second waiver replaces that of another check",
-        "_apply_permission",
+        "apply_to_run",
         "(*others, Waiver(check, reason, by))",
         "(Waiver(check, reason, by),)",
         ("tests/engine/test_decide_checks.py",),

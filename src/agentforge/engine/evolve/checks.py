@@ -5,7 +5,7 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from agentforge.engine.evolve.task import with_call, without_call
+from agentforge.engine.evolve.task import evolve_call, with_call, without_call
 from agentforge.model import facts as f
 from agentforge.model.event import Event
 from agentforge.model.place import visits_key
@@ -22,16 +22,16 @@ from agentforge.model.state import (
     StageState,
     Transition,
     Verdict,
+    Waiver,
     position_of,
 )
-
-VerdictFact = f.CheckPrepared | f.CheckCompleted | f.StageVerdictReached | f.StageTransitioned
 
 ROUTE_REASONS = frozenset({"cycle_limit", "failure_cluster", "no_progress"})
 """Of the questions whether a run may go back once more."""
 
 
-def evolve_checks(at: StageState, fact: VerdictFact) -> StageState:
+def evolve_checks(at: StageState, event: Event, fact: f.AnyCheckFact) -> StageState:
+    """What the fact means for its stage."""
     match fact:
         case f.CheckPrepared(files=files):
             return with_call(at, fact.KIND, files=files)
@@ -43,6 +43,10 @@ def evolve_checks(at: StageState, fact: VerdictFact) -> StageState:
             return replace(at, verdict=verdict)
         case f.StageTransitioned():
             return replace(at, transition=Transition(fact.next, fact.feedback, fact.skipped))
+        case f.TaskFact():
+            return evolve_call(at, event, fact)
+        case f.CheckWaived():
+            return at
         case _:
             assert_never(fact)
 
@@ -66,7 +70,21 @@ def _record(at: StageState, fact: f.CheckCompleted) -> CheckRecord:
     )
 
 
-def verdict_reached(state: RunState, event: Event, fact: f.StageVerdictReached) -> RunState:
+def apply_to_run(state: RunState, event: Event, fact: f.AnyCheckFact) -> RunState:
+    """What the fact means for the run as a whole: its waivers, and how often it failed and went back."""
+    match fact:
+        case f.CheckWaived(check=check, reason=reason, by=by):
+            others = (waiver for waiver in state.waivers if waiver.check != check)
+            return replace(state, waivers=(*others, Waiver(check, reason, by)))
+        case f.StageVerdictReached():
+            return _verdict_reached(state, event, fact)
+        case f.StageTransitioned():
+            return _transitioned(state, event, fact)
+        case _:
+            return state
+
+
+def _verdict_reached(state: RunState, event: Event, fact: f.StageVerdictReached) -> RunState:
     """Count a failing visit: by its signatures, and as one that changed nothing."""
     at = event.cursor
     path, run = (visits_key(at.node_path, at.provider), at.node_run) if at else ("", 0)
@@ -109,7 +127,7 @@ def _without(state: RunState, is_dropped: Callable[[str], bool]) -> RunState:
     return replace(state, cycles=cycles, failing=failing, clusters=clusters)
 
 
-def transitioned(state: RunState, event: Event, fact: f.StageTransitioned) -> RunState:
+def _transitioned(state: RunState, event: Event, fact: f.StageTransitioned) -> RunState:
     """Count a cycle; it resets the counters of the cycles inside it."""
     if not fact.cycle or event.cursor is None or fact.next is None:
         return state

@@ -26,11 +26,9 @@ BY = "hook "
 """Prefix of who said something, before the id of the hook."""
 
 CallFact = f.HookCompleted | f.HookFailed | f.HookTimedOut | f.HookLost | f.HookEnding | f.HookRetryScheduled
-EffectFact = f.EffectIntended | f.EffectDone | f.EffectReconciled
-AnyHookFact = f.HookStarted | f.HookSkipped | CallFact | EffectFact
 
 
-def evolve_hooks(state: RunState, event: Event, fact: AnyHookFact) -> RunState:
+def evolve_hooks(state: RunState, event: Event, fact: f.AnyHookOrEffect) -> RunState:
     match fact:
         case f.HookStarted():
             return _started(state, event, fact)
@@ -164,12 +162,8 @@ def _resumed(progress: HookProgress) -> HookProgress:
     return replace(progress, call=replace(call, status=status, failures=0, lost=0))
 
 
-def left(state: RunState, at: Cursor | None, fact: f.AnyFact) -> RunState:
-    """Forget the hooks of a place that the run has left: a stage, a branch, or a node with all that is in
-    it."""
-    is_branch = isinstance(fact, f.ProviderCompleted) and fact.status == "completed"
-    if not is_branch and not isinstance(fact, f.NodeCompleted | f.NodeRestarted | f.StageCompleted):
-        return state
+def left(state: RunState, at: Cursor | None) -> RunState:
+    """Forget the hooks of a place that the run has left."""
     kept = (p for p in state.hooks if p.point in CALL_POINTS or p.at is None or not _is_left(p.at, at))
     return replace(state, hooks=tuple(kept))
 

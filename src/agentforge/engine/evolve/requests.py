@@ -5,7 +5,7 @@ from typing import assert_never
 from msgspec.structs import asdict, replace
 
 from agentforge.engine.evolve import checks, hooks
-from agentforge.engine.evolve.block import with_fresh_stages, with_stage
+from agentforge.engine.evolve.node import with_fresh_stages, with_stage
 from agentforge.engine.evolve.stage import answered, excused, on_resume
 from agentforge.engine.evolve.task import with_call
 from agentforge.model import facts as f
@@ -16,10 +16,8 @@ from agentforge.model.request import Feedback, Request
 from agentforge.model.state import STUCK, RunState
 from agentforge.model.status import TaskStatus
 
-RequestFact = f.RequestOpened | f.RequestAnswered | f.RequestResolved
 
-
-def apply_request(state: RunState, event: Event, fact: RequestFact) -> RunState:
+def apply_request(state: RunState, event: Event, fact: f.AnyRequestFact) -> RunState:
     match fact:
         case f.RequestOpened():
             fields = asdict(fact)
@@ -33,6 +31,8 @@ def apply_request(state: RunState, event: Event, fact: RequestFact) -> RunState:
             left = replace(state, requests=tuple(r for r in state.requests if r.id != id))
             left = hooks.withdrawn(left, id)
             return _resolved(left, event, fact, closed) if closed else left
+        case f.CheckpointCleared(name=name):
+            return state if name in state.cleared else replace(state, cleared=(*state.cleared, name))
         case _:
             assert_never(fact)
 

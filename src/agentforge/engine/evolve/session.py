@@ -1,4 +1,4 @@
-"""Applies controls, and what stops, resumes and ends a run."""
+"""Applies events to the run as a whole: its controls, and what stops, resumes, changes and ends it."""
 
 from datetime import timedelta
 from typing import assert_never
@@ -6,7 +6,8 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from agentforge.engine.evolve import hooks
-from agentforge.engine.evolve.block import with_fresh_stages, with_stage
+from agentforge.engine.evolve.node import with_fresh_stages, with_stage
+from agentforge.engine.evolve.plan_change import apply_plan_change
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
@@ -14,7 +15,9 @@ from agentforge.model.failure import Failure
 from agentforge.model.request import Note
 from agentforge.model.state import (
     MACHINE_SHUTDOWN,
+    MAX_REFUSED,
     LatestResume,
+    RefusedFile,
     Restart,
     RunState,
     Stop,
@@ -22,53 +25,20 @@ from agentforge.model.state import (
 )
 from agentforge.model.status import RunStatus
 
-SessionFact = (
-    f.SessionCompleted
-    | f.SessionFailed
-    | f.SessionPaused
-    | f.AwaitingApproval
-    | f.SessionContinued
-    | f.SessionResumed
-    | f.SessionAborted
-    | f.SessionRecovered
-)
+MAX_CONTROLS = 32
 
 
-def apply_control(state: RunState, fact: f.ControlFact) -> RunState:
+def apply_session(state: RunState, event: Event, fact: f.AnyRunFact) -> RunState:
+    if isinstance(fact, f.ControlFact):
+        return _apply_control(state, fact)
     match fact:
-        case f.PauseRequested() | f.CancelRequested():
-            return _stop_requested(state, fact)
-        case f.NoteAdded(text=text, by=by, secrets=secrets):
-            return replace(state, notes=latest_notes((*state.notes, Note(text, by, secrets))))
-        case f.RestartRequested(reason=reason, by=by, provider=provider, hook=hook):
-            stage = state.stage(provider)
-            if stage is None:
-                return state
-            count = stage.hook_restarts + bool(hook)
-            restarts = replace(stage, restart=Restart(reason, by), hook_restarts=count)
-            return with_stage(state, Cursor(stage.path, stage.run, 0, provider), restarts)
-        case _:
-            assert_never(fact)
-
-
-def _stop_requested(state: RunState, fact: f.PauseRequested | f.CancelRequested) -> RunState:
-    match fact:
-        case f.CancelRequested():
-            stop = Stop(cancel=True, reason=fact.reason, now=True)
-        case f.PauseRequested():
-            # A shutdown stops what a person was about to stop: it stays the person's stop.
-            known = state.stop if fact.reason == MACHINE_SHUTDOWN else None
-            reason = known.reason if known else fact.reason
-            stop = Stop(cancel=False, reason=reason, now=fact.now, due_at=fact.due_at)
-            if state.stop and state.stop.cancel:
-                stop = state.stop
-        case _:
-            assert_never(fact)
-    return replace(state, stop=stop)
-
-
-def apply_session(state: RunState, event: Event, fact: SessionFact) -> RunState:
-    match fact:
+        case f.SessionStarted() | f.TmuxSessionCleaned():
+            return state
+        case f.PlanChanged():
+            return apply_plan_change(state, event, fact)
+        case f.FileRefused():
+            refused = (*state.refused, RefusedFile(fact.name, fact.reason, fact.moved_to))
+            return replace(state, refused=refused[-MAX_REFUSED:])
         case f.SessionCompleted(reason=reason):
             return _ended(state, event, RunStatus.COMPLETED, reason)
         case f.SessionFailed():
@@ -85,12 +55,37 @@ def apply_session(state: RunState, event: Event, fact: SessionFact) -> RunState:
             return replace(state, recoveries=state.recoveries + 1, stop=None if is_over else state.stop)
         case f.SessionContinued() | f.SessionRecovered(by="recovery"):
             return _continued(state, event)
-        case f.SessionRecovered() | f.SessionResumed():
+        case f.SessionRecovered() | f.SessionResumed():  # exhaustive
             known = state.settings
             settings = replace(
                 known, record=known.record or fact.record, approve=known.approve or fact.approve
             )
             return _resumed(replace(state, settings=settings), event, fact)
+
+
+def _apply_control(state: RunState, fact: f.ControlFact) -> RunState:
+    if fact.control:
+        # So that it isn't processed twice.
+        state = replace(state, controls=(*state.controls, fact.control)[-MAX_CONTROLS:])
+    match fact:
+        case f.CancelRequested():
+            return replace(state, stop=Stop(cancel=True, reason=fact.reason, now=True))
+        case f.PauseRequested() if state.stop and state.stop.cancel:
+            return state
+        case f.PauseRequested():
+            # A shutdown stops what a person was about to stop: it stays the person's stop.
+            known = state.stop if fact.reason == MACHINE_SHUTDOWN else None
+            reason = known.reason if known else fact.reason
+            return replace(state, stop=Stop(cancel=False, reason=reason, now=fact.now, due_at=fact.due_at))
+        case f.NoteAdded(text=text, by=by, secrets=secrets):
+            return replace(state, notes=latest_notes((*state.notes, Note(text, by, secrets))))
+        case f.RestartRequested(reason=reason, by=by, provider=provider, hook=hook):
+            stage = state.stage(provider)
+            if stage is None:
+                return state
+            count = stage.hook_restarts + bool(hook)
+            restarts = replace(stage, restart=Restart(reason, by), hook_restarts=count)
+            return with_stage(state, Cursor(stage.path, stage.run, 0, provider), restarts)
         case _:
             assert_never(fact)
 

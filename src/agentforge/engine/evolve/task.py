@@ -1,55 +1,43 @@
-"""Applies events to the tasks of a stage: the attempts of its agent, and the calls between two iterations.
+"""Applies events to the tasks of a stage: iterations with the attempts of its agent, and calls between them.
 
 A call is a judge or a check: its start, its end on request, its loss, and an outcome from which nothing else
 follows. What an outcome means for the stage is up to its kind (`stage`, `checks`).
 """
 
-from typing import TypeVar, assert_never
+from typing import TypeVar
 
+from msgspec import UnsetType
 from msgspec.structs import replace
 
 from agentforge.model import facts as f
 from agentforge.model.event import Event
-from agentforge.model.failure import LIMITS
-from agentforge.model.result import Usage
-from agentforge.model.state import AgentSession, StageState, TaskState, Unavailable
-from agentforge.model.status import TaskStatus
+from agentforge.model.failure import LIMITS, Failure
+from agentforge.model.changes import MAX_LEFT
+from agentforge.model.result import Decision, Usage
+from agentforge.model.state import (
+    AgentSession,
+    AttemptState,
+    IterationState,
+    StageState,
+    TaskState,
+    Unavailable,
+    Verdict,
+)
+from agentforge.model.status import IterationStatus, TaskStatus
 
 
-def evolve_call(at: StageState, event: Event, fact: f.TaskFact) -> StageState:
-    known = at.calls.get(fact.KIND)
-    if isinstance(fact, f.TaskStarted):
-        # Only losses of the same task are in a row: another check has its own.
-        lost = known.lost if known and known.about == fact.about else 0
-        call = TaskState(
-            fact.attempt, TaskStatus.RUNNING, event.at, lost, about=fact.about, timeout=fact.timeout
-        )
-        return replace(at, calls={**at.calls, fact.KIND: call})
-    if known is None or fact.MOVES_TO is None:
-        # A damaged log may lack the start. There is nothing to wait for then, and the gate starts it again.
-        return at
-    if isinstance(fact, f.TaskLost):
-        return replace(at, calls={**at.calls, fact.KIND: known.as_lost(started=fact.started)})
-    outcome = {"failure": fact.failure} if isinstance(fact, f.TaskOutcome) else {}
-    return with_call(at, fact.KIND, status=fact.MOVES_TO, **outcome)
-
-
-def with_call(at: StageState, kind: str, **changes: object) -> StageState:
-    known = at.calls.get(kind)
-    return at if known is None else replace(at, calls={**at.calls, kind: replace(known, **changes)})
-
-
-def without_call(at: StageState, kind: str) -> StageState:
-    if kind not in at.calls:
-        return at
-    return replace(at, calls={other: call for other, call in at.calls.items() if other != kind})
-
-
-AfterFailure = f.RetryScheduled | f.StageRetried | f.LimitMet | f.ProviderChanged
-
-
-def after_failure(at: StageState, event: Event, fact: AfterFailure) -> StageState:
+def evolve_iteration(at: StageState, event: Event, fact: f.AnyIterationFact) -> StageState:
     match fact:
+        case f.IterationStarted():
+            number = _number(at, event)
+            iteration = IterationState(number, IterationStatus.STARTED, event.at, fact.prompt_sha256)
+            return without_call(replace(at, iteration=iteration, failure=None, judge_tries=0), "judge")
+        case f.AttemptStarted():
+            return _attempt_started(at, event, fact)
+        case f.IterationCompleted():
+            return _completed(at, event, fact)
+        case f.ErrorOccurred():
+            return _failed(at, event, fact)
         case f.RetryScheduled(due_at=due_at):
             return with_attempt(at, status=TaskStatus.WAITING, due_at=due_at)
         case f.StageRetried(number=number, due_at=due_at):
@@ -60,8 +48,81 @@ def after_failure(at: StageState, event: Event, fact: AfterFailure) -> StageStat
             return with_attempt(counted, status=TaskStatus.WAITING, due_at=fact.due_at)
         case f.ProviderChanged():
             return _changed(at, event, fact)
-        case _:
-            assert_never(fact)
+        case f.GitLeft(items=items):
+            return replace(at, git_left=tuple(dict.fromkeys((*at.git_left, *items)))[-MAX_LEFT:])
+        case f.AttemptEnding():
+            return with_attempt(at, status=TaskStatus.ENDING)
+        case f.AttemptCancelled() | f.AttemptLost():
+            return _stopped(at, fact)
+        case f.AttemptReattached() | f.TreeTaken():  # exhaustive
+            return at
+
+
+def _stopped(at: StageState, fact: f.AttemptCancelled | f.AttemptLost) -> StageState:
+    left = at
+    if isinstance(fact, f.AttemptCancelled) or fact.started:
+        # The session being resumed still exists if the agent was killed before it reported its id.
+        resumed = at.iteration.attempt.resume if at.iteration and at.iteration.attempt else None
+        left = with_agent(at, fact.agent_session or resumed, None)
+    attempt = left.iteration.attempt if left.iteration else None
+    if isinstance(fact, f.AttemptCancelled) or attempt is None:
+        return with_attempt(left, status=TaskStatus.CANCELLED)
+    return with_iteration(left, attempt=attempt.as_lost(started=fact.started))
+
+
+def _attempt_started(at: StageState, event: Event, fact: f.AttemptStarted) -> StageState:
+    before = at.iteration or IterationState(_number(at, event), IterationStatus.STARTED, event.at)
+    agent = before.agent if fact.resume else None
+    attempt = AttemptState(
+        fact.attempt,
+        TaskStatus.RUNNING,
+        event.at,
+        before.attempt.lost if before.attempt else 0,
+        timeout=fact.timeout,
+        idle_timeout=fact.idle_timeout,
+        choice=fact.choice,
+        resume=fact.resume,
+        before=agent.used if agent else None,
+        once=fact.once,
+    )
+    if agent is not None:
+        agent = replace(agent, continued=agent.continued + 1)
+    return replace(at, iteration=replace(before, attempt=attempt, attempts=fact.attempt, agent=agent))
+
+
+def _completed(at: StageState, event: Event, fact: f.IterationCompleted) -> StageState:
+    done = replace(
+        at,
+        completed=_number(at, event),
+        iteration=None,
+        last_decision=fact.decision,
+        tree=fact.tree,
+        last_completed_at=event.at,
+        delay_due=None,
+        delay_over=False,
+        plateaus=at.plateaus + 1 if fact.result.signals.plateau_suspected else 0,
+    )
+    if fact.decision is Decision.ASK:
+        done = replace(done, questions=fact.result.asked, asked=at.asked + 1)
+    elif at.questions:
+        done = replace(done, questions=())
+    if not isinstance(fact.result.verdict, UnsetType):
+        return replace(done, claim=Verdict(fact.result.verdict, fact.result.reason))
+    return replace(done, claim=None) if at.claim else done
+
+
+def _failed(at: StageState, event: Event, fact: f.ErrorOccurred) -> StageState:
+    failure = Failure(fact.kind, fact.message, fact.exit_code, fact.resets_at)
+    if at.iteration is None:
+        return replace(at, failure=failure)
+    left = with_agent(at, fact.agent_session, fact.usage)
+    ended = with_attempt(
+        left, status=TaskStatus.FAILED, failure=failure, ended_at=event.at, started=fact.started, lost=0
+    )
+    if fact.kind in LIMITS:
+        # Limits don't count against the retry policy; they have their own bound.
+        return ended
+    return with_iteration(ended, failures=(*at.iteration.failures, fact.kind))
 
 
 def _changed(at: StageState, event: Event, fact: f.ProviderChanged) -> StageState:
@@ -130,3 +191,39 @@ def _plus(one: _Number | None, other: _Number | None) -> _Number | None:
     if one is None or other is None:
         return one if other is None else other
     return one + other
+
+
+def _number(at: StageState, event: Event) -> int:
+    return event.cursor.iteration if event.cursor else at.completed + 1
+
+
+# -- calls between two iterations
+
+
+def evolve_call(at: StageState, event: Event, fact: f.TaskFact) -> StageState:
+    known = at.calls.get(fact.KIND)
+    if isinstance(fact, f.TaskStarted):
+        # Only losses of the same task are in a row: another check has its own.
+        lost = known.lost if known and known.about == fact.about else 0
+        call = TaskState(
+            fact.attempt, TaskStatus.RUNNING, event.at, lost, about=fact.about, timeout=fact.timeout
+        )
+        return replace(at, calls={**at.calls, fact.KIND: call})
+    if known is None or fact.MOVES_TO is None:
+        # A damaged log may lack the start. There is nothing to wait for then, and the gate starts it again.
+        return at
+    if isinstance(fact, f.TaskLost):
+        return replace(at, calls={**at.calls, fact.KIND: known.as_lost(started=fact.started)})
+    outcome = {"failure": fact.failure} if isinstance(fact, f.TaskOutcome) else {}
+    return with_call(at, fact.KIND, status=fact.MOVES_TO, **outcome)
+
+
+def with_call(at: StageState, kind: str, **changes: object) -> StageState:
+    known = at.calls.get(kind)
+    return at if known is None else replace(at, calls={**at.calls, kind: replace(known, **changes)})
+
+
+def without_call(at: StageState, kind: str) -> StageState:
+    if kind not in at.calls:
+        return at
+    return replace(at, calls={other: call for other, call in at.calls.items() if other != kind})

@@ -26,7 +26,6 @@ AnswerKey = tuple[str, NodeKey, int, int, str]
 """The task's kind, node, iteration and attempt; of a check, its name."""
 CallKey = tuple[NodeKey, int, int, str]
 """Where a hook was called (node, iteration and attempt), and the hook."""
-CallOutcome = f.HookCompleted | f.HookFailed | f.HookTimedOut | f.HookLost
 RUN = NodeKey("")
 """The run as a whole."""
 MAX_DIGITS = 9
@@ -59,22 +58,23 @@ class Answers:
             self.add(place, event)
 
     def add(self, place: NodeKey | None, event: Event) -> None:
-        if isinstance(event.fact, f.RequestOpened) and (
-            asked := request_key(event.fact, place, event.cursor)
-        ):
-            self._opened[event.fact.id] = asked
-        elif isinstance(event.fact, f.RequestAnswered) and (about := self._opened.get(event.fact.id)):
-            self.add_reply(about, PastReply(event.fact, self._waived))
-            self._waived = ()
-        elif isinstance(event.fact, f.CheckWaived):
-            self._waived = (*self._waived, event.fact)
-        elif isinstance(event.fact, f.SessionResumed | f.SessionRecovered):
-            self._waived = ()
-        elif isinstance(event.fact, CallOutcome) and (here := _somewhere(place, event.cursor)):
-            iteration = event.cursor.iteration if event.cursor else 0
-            call = here, iteration, event.fact.attempt, event.fact.hook
-            self._calls.setdefault(call, deque()).append(event)
-        key = _answer_key(event.fact, place, event.cursor)
+        fact, cursor = event.fact, event.cursor
+        match fact:
+            case f.RequestOpened():
+                if asked := request_key(fact, place, cursor):
+                    self._opened[fact.id] = asked
+            case f.RequestAnswered():
+                if about := self._opened.get(fact.id):
+                    self.add_reply(about, PastReply(fact, self._waived))
+                    self._waived = ()
+            case f.CheckWaived():
+                self._waived = (*self._waived, fact)
+            case f.SessionResumed() | f.SessionRecovered():
+                self._waived = ()
+            case f.HookFact() if isinstance(fact, f.TaskOutcome) and (here := _somewhere(place, cursor)):
+                call = here, cursor.iteration if cursor else 0, fact.attempt, fact.hook
+                self._calls.setdefault(call, deque()).append(event)
+        key = _answer_key(fact, place, cursor)
         if key is not None:
             self._facts.setdefault(key, event)
 

@@ -43,7 +43,7 @@ from agentforge.model.task import Wait
 MAX_QUIET_STEPS = 64
 """Consecutive waits and timers to skip; they are not part of a course."""
 
-_CARRIES_PLAN = f.SessionStarted | f.LogImported | f.PlanChanged
+_CARRIES_PLAN = f.FirstFact | f.PlanChanged
 _ABOUT_RUN = f.RequestOpened | RunStop
 """Decisions about the run as a whole, of which no place is compared."""
 
@@ -93,8 +93,7 @@ def rehearse(plan: Plan, events: Sequence[Event]) -> Rehearsal:
 
 def _folded(events: Sequence[Event]) -> RunState:
     """The state after the last event; events before the start of the run are ignored."""
-    beginnings = (f.SessionStarted, f.LogImported)
-    begun = max((n for n, event in enumerate(events) if isinstance(event.fact, beginnings)), default=None)
+    begun = max((n for n, event in enumerate(events) if isinstance(event.fact, f.FirstFact)), default=None)
     if begun is None:
         # A damaged log lacks the start. The plan change has all that is needed of it: a plan and a trace id.
         last = events[-1]

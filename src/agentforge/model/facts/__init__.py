@@ -34,4 +34,7 @@ AnyFact = (
 )
 
 
+FirstFact = SessionStarted | LogImported
+"""A run starts with one of them."""
+
 FACTS: dict[str, type[AnyFact]] = {kind.TYPE: kind for kind in get_args(AnyFact)}

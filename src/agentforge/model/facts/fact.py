@@ -7,25 +7,39 @@ from msgspec import Struct, field
 
 from agentforge.model.course import CourseStep
 from agentforge.model.failure import Failure
-from agentforge.model.status import NodeStatus, RunStatus, TaskStatus
+from agentforge.model.result import Usage
+from agentforge.model.status import IterationStatus, NodeStatus, RunStatus, TaskStatus
 
 _T = TypeVar("_T")
 
 
 class Fact(Struct, frozen=True, omit_defaults=True):
-    """`TYPE` is the event's type in the log, its fields are the event's data."""
+    """`TYPE` is the event's type in the log, its fields are the event's data. How it counts, each fact says
+    itself, so that nothing else lists facts by their kind."""
 
     TYPE: ClassVar[str]
     EXTERNAL: ClassVar[bool] = False
     """Whether a person or the host caused it: no plan decides it, and it is not the outcome of a task."""
     FOLLOWS_ERROR: ClassVar[bool] = False
     """Whether it may be a consequence of an error: it does not show that the error is over."""
-    MOVES_TO: ClassVar[RunStatus | NodeStatus | TaskStatus | None] = None
-    """The status of the run, the node or the task after it, if it changes."""
+    AFTER_END: ClassVar[bool] = False
+    """Whether it may be recorded when the run is over: it is about the log or the files of the run."""
+    MOVES_TO: ClassVar[RunStatus | NodeStatus | IterationStatus | TaskStatus | None] = None
+    """The status of the run, the node, the iteration or the task after it, if it changes."""
 
     def step(self) -> CourseStep | None:
         """The step of the run's course that it is, without its place; None: it isn't part of the course."""
         return None
+
+    @property
+    def leaves(self) -> bool:
+        """Whether the run has left the place of its cursor: a stage, a branch, or a node with all in it."""
+        return False
+
+    @property
+    def is_progress(self) -> bool:
+        """Whether something was completed that isn't done again: a run gets on although its engine dies."""
+        return False
 
 
 def written(default: _T) -> _T:
@@ -91,6 +105,15 @@ class TaskOutcome(TaskFact, frozen=True):
     @property
     def failure(self) -> Failure | None:
         return None
+
+    @property
+    def usage(self) -> Usage | None:
+        """What it cost, as far as that is known."""
+        return None
+
+    @property
+    def is_progress(self) -> bool:
+        return self.MOVES_TO is TaskStatus.SUCCEEDED
 
     def step(self) -> CourseStep:
         return CourseStep("task_outcome", attempt=self.attempt, detail=f"{self._shown}: {self.MOVES_TO}")

@@ -71,6 +71,11 @@ class HookCompleted(HookFact, TaskOutcome, frozen=True):
     def step(self) -> CourseStep:
         return CourseStep("hook_answer", attempt=self.attempt, detail=self.action)
 
+    @property
+    def is_progress(self) -> bool:
+        """What it answers to a request counts only if that is accepted, which is another fact."""
+        return self.point != "request"
+
 
 class HookFailed(HookFact, TaskOutcome, frozen=True):
     """A try failed."""

@@ -18,13 +18,14 @@ from agentforge.model.facts.fact import (
 )
 from agentforge.model.failure import FailureKind
 from agentforge.model.result import Decision, Result, Usage
-from agentforge.model.status import TaskStatus
+from agentforge.model.status import IterationStatus, TaskStatus
 
 
 class IterationStarted(Fact, frozen=True):
     """An iteration is prepared: its prompt and its context are written."""
 
     TYPE = "iteration_start"
+    MOVES_TO = IterationStatus.STARTED
 
     stage: str
     type: str

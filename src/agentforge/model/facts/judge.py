@@ -51,6 +51,10 @@ class JudgeCompleted(JudgeFact, TaskOutcome, frozen=True):
         detail = answer if self.status == "success" else self.status
         return CourseStep("judgment", attempt=self.attempt, detail=detail)
 
+    @property
+    def is_progress(self) -> bool:
+        return self.status == "success"
+
 
 class JudgeEnding(JudgeFact, TaskEnding, frozen=True):
     """The intent to kill; the signal is sent only after this is durable."""

@@ -49,6 +49,7 @@ class LogRepaired(Fact, frozen=True):
 
     TYPE = "log_repaired"
     EXTERNAL = True
+    AFTER_END = True
 
     bytes: int
     kept: str
@@ -59,6 +60,7 @@ class DamageAccepted(Fact, frozen=True):
 
     TYPE = "damage_accepted"
     EXTERNAL = True
+    AFTER_END = True
 
     lines: tuple[int, ...]
 

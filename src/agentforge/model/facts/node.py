@@ -59,6 +59,10 @@ class NodeCompleted(Fact, frozen=True):
     def step(self) -> CourseStep:
         return CourseStep("node_over", iteration=self.iterations, detail=self.reason)
 
+    @property
+    def leaves(self) -> bool:
+        return True
+
 
 class NodeRestarted(Fact, frozen=True):
     """A visit to a stage ended without completing the stage, which is visited again."""
@@ -79,6 +83,10 @@ class NodeRestarted(Fact, frozen=True):
 
     def step(self) -> CourseStep:
         return CourseStep("node_restarted", detail=self.cause)
+
+    @property
+    def leaves(self) -> bool:
+        return True
 
 
 class ProviderStarted(Fact, frozen=True):
@@ -107,6 +115,11 @@ class ProviderCompleted(Fact, frozen=True):
     def step(self) -> CourseStep:
         return CourseStep("branch_over", detail=self.status)
 
+    @property
+    def leaves(self) -> bool:
+        """A branch that failed stays where it is: a resume continues it."""
+        return self.status == "completed"
+
 
 class WorkerCompleted(Fact, frozen=True):
     """An agent inside a parallel block ended."""
@@ -134,6 +147,10 @@ class StageCompleted(Fact, frozen=True):
 
     def step(self) -> CourseStep:
         return CourseStep("stage_over", iteration=self.iterations, detail=self.reason)
+
+    @property
+    def leaves(self) -> bool:
+        return True
 
 
 class ManifestWritten(Fact, frozen=True):
@@ -164,11 +181,8 @@ class TimerFired(Fact, frozen=True):
     timer: str
 
 
-AnyNodeFact = (
-    WorkerCompleted
-    | DelayStarted
-    | TimerFired
-    | NodeStarted
+PlaceFact = (
+    NodeStarted
     | NodeCompleted
     | NodeRestarted
     | ProviderStarted
@@ -176,3 +190,6 @@ AnyNodeFact = (
     | StageCompleted
     | ManifestWritten
 )
+"""A run enters or leaves a node, a branch or a stage, or completes a block."""
+
+AnyNodeFact = WorkerCompleted | DelayStarted | TimerFired | PlaceFact

@@ -233,6 +233,7 @@ class FileRefused(Fact, frozen=True):
 
     TYPE = "file_refused"
     EXTERNAL = True
+    AFTER_END = True
 
     name: str
     """Relative to the run directory."""
