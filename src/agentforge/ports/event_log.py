@@ -54,22 +54,18 @@ class LogReader(Protocol):
     def events(self, after: Head | None = None) -> Iterator[Event]:
         """The events after a known head, or all; raises LogConflict if the log no longer contains that
         head."""
-        ...
 
     @property
     def damage(self) -> Sequence[Damage]:
         """The lines that the last `events` skipped."""
-        ...
 
     @property
     def torn(self) -> TornTail | None:
         """The torn line that the last `events` ended in, or None."""
-        ...
 
     @property
     def head(self) -> Head:
         """The head that the last `events` reached."""
-        ...
 
 
 class LogWriter(Protocol):
@@ -78,7 +74,6 @@ class LogWriter(Protocol):
     @property
     def head(self) -> Head:
         """Includes buffered events."""
-        ...
 
     @property
     def health(self) -> BufferHealth: ...
@@ -86,46 +81,36 @@ class LogWriter(Protocol):
     @property
     def repaired(self) -> TornTail | None:
         """The torn tail that opening cut off, or None."""
-        ...
 
     @property
     def damage(self) -> Sequence[Damage]:
         """Damaged lines that the log already held; complete as soon as it is open."""
-        ...
 
     @property
     def shell_lines(self) -> ShellLines | None:
         """The shell engine's lines at the start of the log, or None."""
-        ...
 
     def replay(self) -> Iterator[Event]:
         """All intact events that the log contained when it was opened; raises LogTooNew."""
-        ...
 
     def append(self, event: Event) -> None:
         """Buffer the event; a full buffer is flushed at once. Nothing is ever dropped."""
-        ...
 
     def flush(self) -> None:
         """Write the buffer without waiting for the disk."""
-        ...
 
     def flush_if_due(self) -> float | None:
         """Flush if the oldest buffered event has waited for the flush interval; cheap, for every tick.
         Returns the seconds after which to call again, or None if the buffer is empty."""
-        ...
 
     def sync(self) -> None:
         """Write the buffer and wait for the disk: all appended events are durable when this returns."""
-        ...
 
     def verify(self) -> None:
         """Raise LogConflict if the log is no longer where readers look for it, or was changed."""
-        ...
 
     def close(self) -> None:
         """Sync, verify and release the lease, even if one of them fails."""
-        ...
 
 
 class EventLog(Protocol):
@@ -133,15 +118,12 @@ class EventLog(Protocol):
 
     def is_held(self) -> bool:
         """Whether any process holds the lease now."""
-        ...
 
     def reader(self) -> LogReader: ...
 
     def open(self) -> LogWriter:
         """Take the lease and repair a torn tail; raises RunActive if another engine holds the lease."""
-        ...
 
     def hold(self) -> AbstractContextManager[None]:
         """Take the lease without opening the log, for example to move the run; raises RunActive like
         `open`."""
-        ...

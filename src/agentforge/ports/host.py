@@ -13,15 +13,12 @@ class Clock(Protocol):
 
     def now(self) -> datetime:
         """In UTC. May jump in either direction."""
-        ...
 
     def monotonic(self) -> float:
         """Seconds since some moment; never jumps."""
-        ...
 
     async def sleep(self, seconds: float) -> None:
         """Wait; may return early."""
-        ...
 
 
 class Identity(Struct, frozen=True):
@@ -38,39 +35,31 @@ class Processes(Protocol):
 
     def identify(self, pid: int) -> Identity | None:
         """The identity, or None if no such process is running."""
-        ...
 
     def is_alive(self, identity: Identity) -> bool:
         """Whether exactly this process is running. False for zombies, other hosts and earlier boots."""
-        ...
 
     async def start_supervisor(self, folder: str, spec: bytes) -> Identity:
         """Start the supervisor in the attempt's folder and in a new session, detached from the engine and its
         terminal, and hand the specification over to it: not through a file, since it contains secrets."""
-        ...
 
     async def wait(self, identity: Identity) -> None:
         """Return once the process has exited; it need not be a child."""
-        ...
 
     def terminate(self, identity: Identity) -> None:
         """Send SIGTERM to exactly this process (a supervisor then ends its agent's whole process tree)."""
-        ...
 
     def supervisors(self) -> Mapping[Identity, str]:
         """The supervisors that are running, each with the folder of its attempt as it was named at the
         start."""
-        ...
 
     async def end_marked(self, mark: str, seconds: float = 5.0) -> int:
         """End every process that has the mark in its environment, with all descendants; return the count.
         For agents whose supervisor died: none may be running when the next attempt starts."""
-        ...
 
     def inherited(self, variable: str) -> frozenset[str]:
         """The values of the variable with which this process and those that started it were started, as far
         as they can be read."""
-        ...
 
 
 _ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
@@ -90,15 +79,12 @@ class Workspace(Protocol):
     def stamps(self) -> dict[str, Stamp] | None:
         """Stamps by path relative to the workspace root, or None if there are too many files. Excludes files
         that version control ignores and the engine's own files."""
-        ...
 
     def stamp(self, path: str) -> Stamp | None:
         """The stamp of one file, or None if it is missing."""
-        ...
 
     def read(self, path: str, max_bytes: int) -> bytes | None:
         """The file's content, or None if it can't be read or is larger than `max_bytes`."""
-        ...
 
 
 class TakenTree(Struct, frozen=True):
@@ -124,22 +110,18 @@ class Trees(Protocol):
 
     def is_possible(self) -> bool:
         """Whether there is something to take a tree of; quick."""
-        ...
 
     def take(self) -> TakenTree | NoTree:
         """The tree of the project's files: tracked and new ones, without those that version control ignores
         and the engine's own. What two taken trees need to be compared is kept with the run. Changes nothing
         else, and is limited in time and size."""
-        ...
 
     def changed(self, before: str, after: str, limit: int) -> tuple[str, ...] | NoTree:
         """The paths that differ between two taken trees, at most `limit`; or why they can't be compared."""
-        ...
 
     def keep(self, tree: str, name: str) -> KeptTree | NoTree:
         """Keep a taken tree in the user's repository, as the reference `refs/agentforge/NAME`. Only the
         reference and missing objects are added. Needs git."""
-        ...
 
 
 def is_tree_id(text: str) -> bool:

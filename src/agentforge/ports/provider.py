@@ -97,22 +97,18 @@ class Provider(Protocol):
 
     async def init(self) -> None:
         """One-time setup, called before any `execute`."""
-        ...
 
     async def execute(self, request: ExecuteRequest) -> ExecuteResult:
         """Cancelled when its time limit is over or the run is stopped. It then ends soon: nothing that it
         started runs on. What it returns after that doesn't count as a success."""
-        ...
 
     async def shutdown(self) -> None:
         """Release the resources that `init` acquired; always called."""
-        ...
 
     def capabilities(self) -> Capabilities: ...
 
     def validate(self) -> None:
         """Called after `init`; raises ProviderUnusable with a hint that states the fix."""
-        ...
 
 
 class Command(Struct, frozen=True):
@@ -170,12 +166,10 @@ class ProcessProvider(Provider, Protocol):
     def command(self, request: ExecuteRequest) -> Command:
         """The program to run; raises ProviderUnusable, which fails the attempt as `provider_missing`,
         or MissingKey: `provider_auth`."""
-        ...
 
     def interpret(self, exit: Exit) -> ExecuteResult:
         """Interpret the exit and the output; pure. The output of a killed agent is also worth reading: it
         may contain the agent session to resume."""
-        ...
 
 
 @runtime_checkable
@@ -186,7 +180,6 @@ class CleansUp(Protocol):
         """The program that ends the work of an attempt and removes what it left, safe to repeat: the
         supervisor runs it once the agent's program is gone, a later engine if the supervisor died. `mark` is
         that of the attempt's request."""
-        ...
 
 
 @runtime_checkable
@@ -197,7 +190,6 @@ class ValidatesSettings(Protocol):
         """Returns what to warn about. Raises ProviderUnusable. Must not check what may appear during the run,
         such as a program that an earlier stage builds, nor API keys: the next provider of a chain may have
         one."""
-        ...
 
 
 @runtime_checkable
@@ -206,7 +198,6 @@ class BuildsSandbox(Protocol):
 
     def builds_sandbox(self, config: dict[str, Any]) -> str:
         """The settings that make it build none, for people; empty: it builds none with these settings."""
-        ...
 
 
 @runtime_checkable
@@ -215,4 +206,3 @@ class ShowsProgress(Protocol):
 
     def progress(self, line: str) -> str:
         """A line of its output as human-readable text, or "" if it is not worth showing."""
-        ...

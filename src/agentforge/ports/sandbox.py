@@ -30,16 +30,12 @@ class Sandbox(Protocol):
     @property
     def nesting_problem(self) -> str:
         """Why a program can't build a sandbox of its own inside this one; empty: it can."""
-        ...
 
     def probe(self, choice: SandboxChoice) -> None:
         """Raises ProviderUnusable if the sandbox doesn't work on this machine."""
-        ...
 
     def wrap(self, command: Command, choice: SandboxChoice, within: Confinement, mark: str) -> Command:
         """The same program, confined. `mark` identifies the attempt."""
-        ...
 
     def cleanup(self, mark: str) -> tuple[str, ...]:
         """The program that ends a confined attempt whose processes aren't ours; empty: not needed."""
-        ...

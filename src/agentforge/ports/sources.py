@@ -15,7 +15,6 @@ class Sources(Protocol):
     @property
     def project(self) -> str:
         """The project's root, absolute."""
-        ...
 
     @property
     def environment(self) -> Mapping[str, str]: ...
@@ -23,26 +22,21 @@ class Sources(Protocol):
     @property
     def builtin(self) -> str:
         """The root of the built-in `stages/` and `pipelines/`, absolute."""
-        ...
 
     def read(self, path: str) -> str | None:
         """The file's text, or None if the file is missing or not a regular file. Of a larger file, as much as
         shows that it is larger than MAX_SOURCE_BYTES."""
-        ...
 
     def is_dir(self, path: str) -> bool: ...
 
     def listing(self, path: str) -> Sequence[str]:
         """Names in a folder, sorted; empty if the folder is missing."""
-        ...
 
     def expand(self, pattern: str) -> Sequence[str] | None:
         """The files that an input names: a file, a glob, or a folder's texts; absolute, sorted. None: more
         than MAX_INPUTS, or too many files and folders to search."""
-        ...
 
     def resolve(self, path: str) -> str | None:
         """The path with all links resolved, or None if nothing exists there."""
-        ...
 
     def now(self) -> datetime: ...

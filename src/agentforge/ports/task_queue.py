@@ -10,12 +10,9 @@ class TaskQueue(Protocol):
 
     def problem(self) -> Failure | None:
         """Why the queue can't be read on this machine, found without reading it."""
-        ...
 
     async def count(self) -> int | Failure:
         """How many tasks are ready. Has no side effects, so it can be repeated after a crash."""
-        ...
 
     async def release(self) -> None:
         """Release tasks claimed by agents that no engine runs any more; does nothing without a queue."""
-        ...

@@ -46,4 +46,3 @@ class Webhooks(Protocol):
         self, message: WebhookMessage, seconds: float
     ) -> WebhookAnswer | WebhookRefused | WebhookTimedOut:
         """Never raises because of the service or the network."""
-        ...
