@@ -4,7 +4,13 @@ import pytest
 from tests.engine.plans import plan_of, stage
 from tests.engine.playbook import play
 
-from agentforge.engine.retry import ATTEMPTS_PER_KIND, STAGE_FAILURES, attempts_allowed, backoff, kind_of
+from agentforge.engine.decide.failure import (
+    ATTEMPTS_PER_KIND,
+    STAGE_FAILURES,
+    attempts_allowed,
+    backoff,
+    kind_of,
+)
 from agentforge.model.failure import LIMITS, FailureKind
 from agentforge.model.plan import RetryPolicy
 

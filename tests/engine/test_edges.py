@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from tests.engine.plans import NOON, event, nested, plan_of, stage, started
 from tests.engine.playbook import Play
 
-from agentforge.engine.decide.failure import choose_in_chain
+from agentforge.engine.decide.failure import attempts_allowed, choose_in_chain
 from agentforge.engine.decide.task_kinds import in_flight
 from agentforge.engine.evolve.run import evolve
 from agentforge.engine.legal import refuse_illegal
@@ -16,7 +16,6 @@ from agentforge.engine.normalise import normalise_returned
 from agentforge.engine.rehearsal.outcomes import Answers
 from agentforge.engine.rehearsal.rehearsed_run import RehearsedRun, step_of_fact, step_of_work
 from agentforge.engine.replan import plan_change
-from agentforge.engine.retry import attempts_allowed
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.errors import IllegalMove, LogTooOld

@@ -328,6 +328,12 @@ def test_an_end_whose_beginning_is_missing_has_no_effect(fact: f.AnyFact, at: Cu
     assert replace(after, seq=before.seq, cursor=before.cursor) == before
 
 
+def test_the_end_of_a_left_tmux_session_changes_nothing() -> None:
+    before = fold([event(1, started(PLAN)), event(2, f.NodeStarted("plan", "0", runs=3), Cursor("0", 1, 0))])
+    after = evolve(before, event(3, f.TmuxSessionCleaned("agentforge-auth")))
+    assert replace(after, seq=before.seq) == before
+
+
 def test_block_that_the_plan_does_not_have_fails_the_run_with_its_path() -> None:
     state = replace(fold([event(1, started(PLAN))]), at=BlockState("x", 1))
     (draft,) = decide(PLAN, state).facts

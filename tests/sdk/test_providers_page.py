@@ -20,7 +20,7 @@ from agentforge.adapters.providers.codex import CODEX
 from agentforge.adapters.providers.gemini import GEMINI
 from agentforge.adapters.providers.opencode import OPENCODE
 from agentforge.app.providers.offers import described_provider, find_described
-from agentforge.engine.retry import ATTEMPTS_PER_KIND
+from agentforge.engine.decide.failure import ATTEMPTS_PER_KIND
 from agentforge.model.failure import LIMITS
 from agentforge.model.failure import FailureKind as K
 from agentforge.ports.provider import ExecuteRequest, Exit

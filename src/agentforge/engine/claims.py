@@ -34,9 +34,13 @@ def allowed_by(node: StageNode) -> AllowedVerdicts:
 def claimed_verdict(written: JSONObject, allowed: AllowedVerdicts) -> Claimed | Failure:
     """A verdict that isn't allowed makes the result invalid. `next` only counts without a verdict, and if a
     route leads there."""
-    given = written.get("verdict")
+    given, to = written.get("verdict"), written.get("next")
     if given is None or given == "":
-        return _hinted(written.get("next"), allowed)
+        if not isinstance(to, str) or not to:
+            return UNSET, ()
+        word = next((word for target, word in allowed.targets if target == to.strip()), None)
+        ignored = f"next {_shown(to)} ignored: no route of the stage leads there"
+        return (word, ()) if word else (UNSET, (ignored,))
     claimed = given.strip().lower() if isinstance(given, str) else None
     word = next((word for word in allowed.words if word.lower() == claimed), None)
     if word is None:
@@ -44,16 +48,8 @@ def claimed_verdict(written: JSONObject, allowed: AllowedVerdicts) -> Claimed | 
         message = f"verdict must be one of {known}, got {_shown(given)}"
         hint = "to allow it, add it to the stage's `verdicts`"
         return Failure(FailureKind.RESULT_INVALID, f"{message}; {hint}")
-    to = written.get("next")
     agrees = not isinstance(to, str) or not to or (to.strip(), word) in allowed.targets
     return word, () if agrees else (f"next {_shown(to)} ignored: the verdict {word!r} decides",)
-
-
-def _hinted(to: Any, allowed: AllowedVerdicts) -> Claimed:
-    if not isinstance(to, str) or not to:
-        return UNSET, ()
-    word = next((word for target, word in allowed.targets if target == to.strip()), None)
-    return (word, ()) if word else (UNSET, (f"next {_shown(to)} ignored: no route of the stage leads there",))
 
 
 def _shown(value: Any) -> str:
@@ -98,7 +94,9 @@ def asked_questions(written: JSONObject, decision: Decision) -> Asked | Failure:
 
 
 def _question(id: str, item: JSONObject, remarks: list[str]) -> AgentQuestion:
-    options = _options(item.get("options"))
+    given = item.get("options")
+    texts = (_cut(option, MAX_OPTION_CHARS) for option in (given if isinstance(given, list) else ()))
+    options = tuple(dict.fromkeys(text for text in texts if text))
     if len(options) > MAX_OPTIONS:
         remarks.append(f"question {id!r} has more than {MAX_OPTIONS} options: the others dropped")
         options = options[:MAX_OPTIONS]
@@ -114,11 +112,6 @@ def _question(id: str, item: JSONObject, remarks: list[str]) -> AgentQuestion:
         # Without a default there is nothing to continue with.
         blocking=item.get("blocking") is not False or default is None,
     )
-
-
-def _options(given: Any) -> tuple[str, ...]:
-    texts = (_cut(option, MAX_OPTION_CHARS) for option in (given if isinstance(given, list) else ()))
-    return tuple(dict.fromkeys(text for text in texts if text))
 
 
 def _different(items: Sequence[Any]) -> list[JSONObject]:

@@ -8,7 +8,7 @@ from agentforge.model.cursor import Cursor
 from agentforge.model.errors import IllegalMove
 from agentforge.model.names import session_argument
 from agentforge.model.plan import Plan
-from agentforge.model.state import BlockState, RunState, StageState, TaskState
+from agentforge.model.state import RunState, TaskState
 from agentforge.model.status import (
     FINAL,
     ITERATION_MOVES,
@@ -57,7 +57,9 @@ def refuse_illegal(state: RunState | None, fact: f.AnyFact, cursor: Cursor | Non
         case RunStatus() as status:
             move(RUN_MOVES, state.status, status)
         case NodeStatus() as status:
-            move(STAGE_MOVES, _node_status(state, cursor), status)
+            provider = cursor.provider if cursor else None
+            here = state.stage(provider) or (state.block if provider is None else None)
+            move(STAGE_MOVES, NodeStatus.RUNNING if here else NodeStatus.PENDING, status)
         case _:
             _refuse_work(state, fact, cursor)
 
@@ -68,7 +70,10 @@ def _refuse_work(state: RunState, fact: f.AnyFact, cursor: Cursor | None) -> Non
     iteration = stage.iteration if stage else None
     match fact:
         case f.SessionRecovered():
-            _refuse_recovery(state, fact)
+            # A run without its engine is recovered, and one that was stopped by a shutdown of the machine.
+            is_continued = fact.by == "recovery" and state.is_stopped_by_shutdown
+            if state.status is not RunStatus.RUNNING and not is_continued:
+                raise IllegalMove(f"invalid transition: {state.status} → {RunStatus.RUNNING}")
         case f.RequestOpened():
             if any(fact.key == known.key for known in state.requests):
                 raise IllegalMove(f"request {fact.key!r} is already open")
@@ -103,13 +108,6 @@ def _refuse_task(known: TaskState, fact: f.TaskFact) -> None:
         raise IllegalMove(f"{named} {fact.attempt} starts while {name} {known.number} is {known.status}")
 
 
-def _refuse_recovery(state: RunState, fact: f.SessionRecovered) -> None:
-    """A run without its engine is recovered, and one that was stopped by a shutdown of the machine."""
-    is_continued = fact.by == "recovery" and state.is_stopped_by_shutdown
-    if state.status is not RunStatus.RUNNING and not is_continued:
-        raise IllegalMove(f"invalid transition: {state.status} → {RunStatus.RUNNING}")
-
-
 def _refuse_answer(state: RunState, fact: f.RequestAnswered | f.RequestResolved) -> None:
     """A request is answered once and resolved once."""
     known = next((request for request in state.requests if request.id == fact.id), None)
@@ -128,12 +126,6 @@ def refuse_shell_run(state: RunState) -> None:
             f"Session {state.session!r} was started by the agent-pipelines shell engine.",
             hint=f"import it first: `agentforge resume {session_argument(state.session)}`",
         )
-
-
-def _node_status(state: RunState, at: Cursor | None) -> NodeStatus:
-    if at is not None and at.provider is not None:
-        return NodeStatus.RUNNING if state.stage(at.provider) else NodeStatus.PENDING
-    return NodeStatus.RUNNING if isinstance(state.at, StageState | BlockState) else NodeStatus.PENDING
 
 
 def refuse_resume(state: RunState, plan: Plan) -> None:

@@ -94,18 +94,15 @@ def clean_output(raw: bytes) -> CleanOutput:
     encoded = text.encode()
     if len(encoded) <= MAX_OUTPUT_BYTES:
         return CleanOutput(text)
-    return CleanOutput(_head(encoded) + TRUNCATED, truncated_from=len(encoded))
+    # The complete lines that fit, or the start of a single long line.
+    end = encoded.rfind(b"\n", 0, MAX_OUTPUT_BYTES)
+    head = encoded[: MAX_OUTPUT_BYTES if end < 0 else end].decode("utf-8", "ignore")
+    return CleanOutput(head + TRUNCATED, truncated_from=len(encoded))
 
 
 def without_escapes(raw: bytes) -> bytes:
     """The output of a program without the codes that control a terminal."""
     return _ANSI.sub(b"", raw) if b"\x1b" in raw else raw
-
-
-def _head(encoded: bytes) -> str:
-    """The complete lines that fit, or the start of a single long line."""
-    end = encoded.rfind(b"\n", 0, MAX_OUTPUT_BYTES)
-    return encoded[: MAX_OUTPUT_BYTES if end < 0 else end].decode("utf-8", "ignore")
 
 
 def _from_result(written: JSONObject) -> Result:
@@ -143,10 +140,6 @@ def _with_claims(result: Result, written: JSONObject, allowed: AllowedVerdicts) 
     verdict, remarks = claimed
     if verdict is not UNSET or remarks:
         result = replace(result, verdict=verdict, errors=result.errors + remarks)
-    return _with_questions(result, written)
-
-
-def _with_questions(result: Result, written: JSONObject) -> Result | Failure:
     asked = asked_questions(written, result.decision)
     if isinstance(asked, Failure):
         return asked
@@ -236,11 +229,18 @@ _decoder = json.JSONDecoder()
 
 def read_judgment(answer: str) -> JudgeResult | None:
     """The last judgment in an answer, which may wrap it in a code fence or in prose; or None."""
-    found = None
+    last = None
     for value in _objects(answer[-JUDGMENT_CHARS:]):
         if "stop" in value:
-            found = _normalised(value)
-    return found
+            last = value
+    if last is None:
+        return None
+    stop, reason = last["stop"], last.get("reason")
+    return JudgeResult(
+        stop=stop is True or (isinstance(stop, str) and stop.strip().lower() == "true"),
+        reason=reason if isinstance(reason, str) else "",
+        confidence=_confidence(last.get("confidence")),
+    )
 
 
 def _objects(answer: str) -> Iterator[dict[str, Any]]:
@@ -253,25 +253,13 @@ def _objects(answer: str) -> Iterator[dict[str, Any]]:
         try:
             value, end = _decoder.raw_decode(answer, start)
         except (ValueError, RecursionError) as error:
-            scanned += _scanned(error, start, len(answer))
+            # How far the decoder came. The error of a string without an end is at its beginning.
+            came = len(answer)
+            if isinstance(error, json.JSONDecodeError) and not error.msg.startswith("Unterminated"):
+                came = error.pos
+            scanned += came - start
         else:
             yield value
-
-
-def _scanned(error: ValueError | RecursionError, start: int, end: int) -> int:
-    """How far a decoder came. The error of a string without an end is at its beginning."""
-    if isinstance(error, json.JSONDecodeError) and not error.msg.startswith("Unterminated"):
-        return error.pos - start
-    return end - start
-
-
-def _normalised(value: dict[str, Any]) -> JudgeResult:
-    stop, reason, confidence = value["stop"], value.get("reason"), value.get("confidence")
-    return JudgeResult(
-        stop=stop is True or (isinstance(stop, str) and stop.strip().lower() == "true"),
-        reason=reason if isinstance(reason, str) else "",
-        confidence=_confidence(confidence),
-    )
 
 
 def _confidence(given: object) -> float:

@@ -4,6 +4,10 @@ Nodes are the same if they have the same kind and id within the same pipelines, 
 whose current node was removed can't continue with the new plan; that is an error.
 """
 
+# What is running must not lose what reads its output: the provider of an agent, the check, the script of a
+# hook. While a task may be in flight, these are compared between the plans, and a difference is refused. All
+# else may change under a run, because decisions that were made are facts and aren't made again.
+
 from collections.abc import Iterator
 
 from agentforge.engine.nodes import first_node, is_of_round, key_of, next_node

@@ -5,7 +5,7 @@ from tests.mutants.mutation import Mutation as Bug
 BLOCK = "agentforge.engine.decide.block"
 DECIDE = "agentforge.engine.decide.run"
 FAILURE = "agentforge.engine.decide.failure"
-RETRY = "agentforge.engine.retry"
+RETRY = "agentforge.engine.decide.failure"
 STAGE = "agentforge.engine.decide.stage"
 STATE = "agentforge.model.state"
 STAGE_AT = "agentforge.engine.decide.stage_at"
@@ -90,8 +90,8 @@ BUGS = (
         BLOCK,
         "a failed branch doesn't fail its block",
         "_after_all",
-        "if failed:\n    why = '; '.join((f\"{b.provider}: {(b.failure.message if b.failure else '')}\" for b in failed))\n    message = f'Parallel block {step.node.id!r} failed. Failed providers: {why}'\n    return Ruling(failure=Failure(_kind(failed), message))",
-        "if False:\n    why = '; '.join((f\"{b.provider}: {(b.failure.message if b.failure else '')}\" for b in failed))\n    message = f'Parallel block {step.node.id!r} failed. Failed providers: {why}'\n    return Ruling(failure=Failure(_kind(failed), message))",
+        "[branch for branch in branches if branch.status is NodeStatus.FAILED]",
+        "[]",
     ),
     Bug(
         BLOCK,
@@ -358,7 +358,7 @@ BUGS = (
     Bug(
         BLOCK,
         "the visits of a branch's stage are those of its block",
-        "_next_visit",
+        "_decide_branch",
         "state.visits.get(visits_key(path, branch.provider), 0) + 1",
         "max(1, state.visits.get(path.rpartition('.')[0], 0))",
     ),
@@ -501,8 +501,8 @@ BUGS = (
         TERMINATION,
         "the judge is called one iteration too late",
         "wants_judge",
-        "at.completed >= max(1, termination.judged_from)",
-        "at.completed > max(1, termination.judged_from)",
+        "at.completed < max(1, termination.judged_from)",
+        "at.completed <= max(1, termination.judged_from)",
     ),
     Bug(
         TERMINATION,
@@ -514,7 +514,7 @@ BUGS = (
     Bug(
         NORMALISE,
         "the text 'false' means stop",
-        "_normalised",
+        "read_judgment",
         "stop.strip().lower() == 'true'",
         "bool(stop)",
     ),

@@ -60,8 +60,8 @@ BUGS = (
         DECIDE,
         "the point of a later iteration counts as passed",
         "call_hooks",
-        "_is_before(point, iteration, progress)",
-        "not _is_before(point, iteration, progress)",
+        "_rank(point, iteration) < now_at",
+        "not _rank(point, iteration) < now_at",
         PLAYBOOKS,
     ),
     Bug(

@@ -66,7 +66,7 @@ BUGS = (
     Bug(
         CHECKS,
         "a verdict names the tree of one check, and another saw other files",
-        "_tree",
+        "concluded",
         "len(seen) == 1",
         "seen",
         ROUTES,
@@ -168,7 +168,7 @@ BUGS = (
         ROUTES,
     ),
     Bug(
-        "agentforge.engine.retry",
+        "agentforge.engine.decide.failure",
         "a timeout inside another exception is not transient",
         "kind_of",
         "_causes(error)",

@@ -77,7 +77,7 @@ BUGS = (
         "verdicts without a tree count as visits without progress",
         "_verdict_reached",
         "fact.tree",
-        "True",
+        "fact.tree or 'none'",
         STATE,
     ),
     Bug(

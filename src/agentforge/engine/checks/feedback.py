@@ -23,7 +23,8 @@ def failing_text(failed: Sequence[CheckRecord], said: str = "") -> str:
     ends of their outputs."""
     told = _start(said, FEEDBACK_ROOM // 4) if failed else _start(said, FEEDBACK_ROOM)
     room = FEEDBACK_ROOM - size(told) - len(_GAP) * len(failed)
-    parts = [_told(each).partition(END_OF_OUTPUT) for each in failed]
+    told_by = [each.feedback or f"check {each.check!r}: {each.reason}" for each in failed]
+    parts = [text.partition(END_OF_OUTPUT) for text in told_by]
     heads, outputs = [part[0] for part in parts], [part[2] for part in parts]
     needed = [size(END_OF_OUTPUT + output) if output else 0 for output in outputs]
     for_heads = min(room, max(room // 2, room - sum(needed), _COUNTS_BYTES * len(failed)))
@@ -43,10 +44,6 @@ def end_of(text: str, room: int) -> str:
         content = content[len(content) - max(0, room) :]
         content = content[content.find(b"\n") + 1 :]
     return content.decode("utf-8", "ignore")
-
-
-def _told(failed: CheckRecord) -> str:
-    return failed.feedback or f"check {failed.check!r}: {failed.reason}"
 
 
 def _shares(sizes: Iterable[int], room: int) -> list[int]:

@@ -126,12 +126,12 @@ class _Document:
         self._counted[result] += 1
         if result in ("error", "failure"):
             kind, message = self._results[result]
-            owner, name = test.get("classname", ""), test.get("name", "")
+            owner, name, line = test.get("classname", ""), test.get("name", ""), test.get("line", "")
             self._failures.add(
                 message,
                 id=f"{owner}::{name}" if owner and name else owner or name,
                 file=test.get("file", ""),
-                line=_number(test.get("line", "")),
+                line=int(line) if line.isascii() and line.isdigit() and len(line) < 10 else 0,
                 rule=kind,
             )
         self._results = {}
@@ -139,7 +139,3 @@ class _Document:
 
 def _refuse_doctype(*_: object) -> None:
     raise _Refused("it has a document type, which is not accepted")
-
-
-def _number(text: str) -> int:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0

@@ -114,17 +114,12 @@ def _judged(reading: CheckReading, code: int, output: bytes, hide: Hide) -> Read
         found.add(last_line(output), place=f"exit status {code}")
         reading = found.reading(counts)
     failures = reading.failures
-    reason = _counted(counts) or f"exit status {code}"
+    errors = f"{counts.errors} error{'' if counts.errors == 1 else 's'}" if counts.errors else ""
+    failed = f"{counts.failed} failed" if counts.failed else ""
+    reason = ", ".join(filter(None, (failed, errors))) or f"exit status {code}"
     kept = failures[:MAX_KEPT_FAILURES]
     outcome = CheckOutcome("fail", code, counts, kept, reading.failure_count, reason=reason)
     return ReadCheck(outcome, failures)
-
-
-def _counted(counts: CheckCounts) -> str:
-    """`2 failed, 1 error`; empty if no test failed."""
-    errors = f"{counts.errors} error{'' if counts.errors == 1 else 's'}" if counts.errors else ""
-    failed = f"{counts.failed} failed" if counts.failed else ""
-    return ", ".join(filter(None, (failed, errors)))
 
 
 def _expected(read: ReadCheck, expect: CheckExpectation) -> ReadCheck:

@@ -199,7 +199,8 @@ def _add(text: str, file: str, line: str, errors: FailureList, warnings: Failure
     severity, text = _severity(text)
     if severity in _NOTES:
         return
-    rule, message = _rule(text)
+    found = _RULE_FIRST.match(text) or _RULE_LAST.fullmatch(text)
+    rule, message = (found["rule"], found["text"]) if found else ("", text)
     target = warnings if severity == "warning" else errors
     target.add(message, file=file, line=int(line), rule=rule)
 
@@ -213,11 +214,3 @@ def _severity(text: str) -> tuple[str, str]:
     if rest[:1] not in (":", "[") and not _RULE_FIRST.match(rest.lstrip()):
         return "", text
     return found["severity"].lower(), rest.removeprefix(":").lstrip()
-
-
-def _rule(text: str) -> tuple[str, str]:
-    if found := _RULE_FIRST.match(text):
-        return found["rule"], found["text"]
-    if found := _RULE_LAST.fullmatch(text):
-        return found["rule"], found["text"]
-    return "", text

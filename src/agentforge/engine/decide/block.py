@@ -5,13 +5,13 @@ from msgspec.structs import replace
 from agentforge.engine.decide.hooks import call_hooks
 from agentforge.engine.decide.requests import Question, Ruling, opened
 from agentforge.engine.decide.stage import decide_stage, stuck
-from agentforge.engine.decide.stage_at import stage_in
+from agentforge.engine.decide.stage_at import stage_in, stage_started
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.event import Draft
 from agentforge.model.failure import TIMEOUTS, Failure, FailureKind
 from agentforge.model.place import Place, branch_place, folder_of, visits_key
-from agentforge.model.plan import ParallelNode, Plan, StageNode, Step
+from agentforge.model.plan import ParallelNode, Plan, Step
 from agentforge.model.state import NO_VERDICT, BlockState, BranchState, RunState, StageState
 from agentforge.model.status import NodeStatus
 from agentforge.model.task import ManifestTask, Work
@@ -20,7 +20,10 @@ OVER = frozenset({NodeStatus.COMPLETED, NodeStatus.FAILED})
 
 
 def decide_block(plan: Plan, state: RunState, step: Step, block: BlockState) -> Ruling:
-    branches, here = _branches(step, block), Cursor(step.path, block.run, 0)
+    # The branches of the plan: a damaged log may lack some, or have others.
+    planned = step.node.branches if isinstance(step.node, ParallelNode) else ()
+    branches = tuple(block.branch(each.provider) or BranchState(each.provider) for each in planned)
+    here = Cursor(step.path, block.run, 0)
     if all(branch.status in OVER for branch in branches):
         ruling = _after_all(plan, state, step, block, branches)
         hooks = call_hooks(plan, state, "stage_end", here, ruling.done) if ruling.done else None
@@ -47,12 +50,6 @@ def decide_block(plan: Plan, state: RunState, step: Step, block: BlockState) -> 
     return Ruling(tuple(facts), tuple(work))
 
 
-def _branches(step: Step, block: BlockState) -> tuple[BranchState, ...]:
-    """The branches of the plan; a damaged log may lack some, or have others."""
-    planned = step.node.branches if isinstance(step.node, ParallelNode) else ()
-    return tuple(block.branch(branch.provider) or BranchState(branch.provider) for branch in planned)
-
-
 def _decide_branch(plan: Plan, state: RunState, step: Step, block: BlockState, branch: BranchState) -> Ruling:
     here = Cursor(step.path, block.run, 0, branch.provider)
     stages = step.branch(branch.provider)
@@ -68,10 +65,16 @@ def _decide_branch(plan: Plan, state: RunState, step: Step, block: BlockState, b
     if is_new and (before := call_hooks(plan, state, "parallel_provider_start", here)):
         return before
     at = branch.stage if branch.stage and plan.stage(branch.stage.path, branch.provider) else None
-    at = at or _next_visit(state, branch, step.inner_path(stages[branch.next_stage]))
+    if at is None:
+        path = step.inner_path(stages[branch.next_stage])
+        at = StageState(path, state.visits.get(visits_key(path, branch.provider), 0) + 1)
     place, node = branch_place(plan, block, branch.provider, at), stages[at.position]
-    if branch.stage is None and (branch.reentry is not None or _was_visited(branch, at.path)):
-        return _visited_again(state, place, node)
+    was_visited = branch.reentry is not None or any(record.path == at.path for record in branch.stages)
+    if branch.stage is None and was_visited:
+        folder = f"{place.folder}/run-{place.run:03d}"
+        return Ruling(
+            (Draft(stage_started(node, place.path, place.run, folder, state.rounds), place.cursor(0)),)
+        )
     stage = stage_in(plan, state, place, node, at)
     ruling = decide_stage(stage)
     if ruling.done is not None:
@@ -87,29 +90,6 @@ def _decide_branch(plan: Plan, state: RunState, step: Step, block: BlockState, b
     return ruling
 
 
-def _next_visit(state: RunState, branch: BranchState, path: str) -> StageState:
-    return StageState(path, state.visits.get(visits_key(path, branch.provider), 0) + 1)
-
-
-def _was_visited(branch: BranchState, path: str) -> bool:
-    return any(record.path == path for record in branch.stages)
-
-
-def _visited_again(state: RunState, place: Place, node: StageNode) -> Ruling:
-    started = f.NodeStarted(
-        name=node.id,
-        path=place.path,
-        run=place.run,
-        folder=f"{place.folder}/run-{place.run:03d}",
-        rounds=state.rounds,
-        type=node.stage,
-        provider=node.provider.type,
-        model=node.provider.model,
-        runs=node.runs,
-    )
-    return Ruling((Draft(started, place.cursor(0)),))
-
-
 def _after_all(
     plan: Plan, state: RunState, step: Step, block: BlockState, branches: tuple[BranchState, ...]
 ) -> Ruling:
@@ -117,16 +97,13 @@ def _after_all(
     if failed:
         why = "; ".join(f"{b.provider}: {b.failure.message if b.failure else ''}" for b in failed)
         message = f"Parallel block {step.node.id!r} failed. Failed providers: {why}"
-        return Ruling(failure=Failure(_kind(failed), message))
+        # A timeout, if that is why all of them failed.
+        kinds = {branch.failure.kind for branch in failed if branch.failure}
+        kind = kinds.pop() if len(kinds) == 1 and kinds <= TIMEOUTS else FailureKind.PARALLEL_BLOCK_FAILED
+        return Ruling(failure=Failure(kind, message))
     if block.manifest:
         return Ruling(done="all providers complete")
     place = Place(block.path, block.run, folder_of(plan, block))
     if question := stuck(state):
         return Ruling(question=replace(question, at=place.cursor(0)))
     return Ruling(work=(ManifestTask(place, step.node.id),))
-
-
-def _kind(failed: list[BranchState]) -> FailureKind:
-    """A timeout, if that is why all of them failed."""
-    kinds = {branch.failure.kind for branch in failed if branch.failure}
-    return kinds.pop() if len(kinds) == 1 and kinds <= TIMEOUTS else FailureKind.PARALLEL_BLOCK_FAILED

@@ -5,16 +5,28 @@ leads onward, or along a route. Going back to an earlier node is a cycle: cycles
 a person decides.
 """
 
+# Theory of operation
+#
+# The verdict is recorded before anything follows from it (`concluded`), so a crash, a resume or another plan
+# can't conclude something else from the same work, and no check runs again in a stage that is over. A person
+# may accept it; it stays in the log as it was.
+#
+# An outcome counts for the files that it saw: for the iterations that were complete then, and only if no file
+# changed while the check ran. One about the files of another moment would send an agent after a failure that
+# isn't there.
+#
+# Going back is limited per route, which bounds the cost. Two signs stop it earlier: the same failure in many
+# visits, and visits that change neither failures nor files.
+
 from agentforge.engine.checks.feedback import failing_text
 from agentforge.engine.decide.requests import Question, Ruling
-from agentforge.engine.decide.stage_at import StageAt, check_timeout, runtime_used_up, tightest, visit_again
+from agentforge.engine.decide.stage_at import StageAt, check_timeout, runtime_used_up, tightest
 from agentforge.engine.decide.termination import iterations_left
 from agentforge.engine.evolve.checks import route_key
 from agentforge.engine.nodes import entry, next_node, siblings
 from agentforge.model import facts as f
 from agentforge.model.check import Check, CheckTime
 from agentforge.model.failure import Failure, FailureKind
-from agentforge.model.layout import iteration_dir
 from agentforge.model.place import visits_key
 from agentforge.model.plan import CycleLimits, PipelineInfo, Route, StageNode
 from agentforge.model.request import ACCEPT, CANCEL, RESUME, RETRY, Feedback
@@ -39,7 +51,11 @@ def _run(here: StageAt, check: Check) -> Ruling | None:
     call, known = here.at.calls.get("check"), here.outcome_of(check)
     if call is not None and call.about == check.name:
         if call.is_given_up:
-            return _lost(here, check, call.lost)
+            text = (
+                f"check {check.name!r} of stage {here.node.id!r} was lost {call.lost} times in a row,"
+                " because the engine or the machine died. Retry?"
+            )
+            return Ruling(question=Question("check_lost", text, subject=check.name))
         return _start(here, check, call.number + 1)
     if known is None:
         before = next((each for each in here.at.checks if each.check == check.name), None)
@@ -59,14 +75,6 @@ def _run(here: StageAt, check: Check) -> Ruling | None:
 def _start(here: StageAt, check: Check, number: int) -> Ruling:
     timeout = tightest(check_timeout(check), here.remaining)
     return runtime_used_up(here) or here.record(f.CheckStarted(check.name, number, timeout))
-
-
-def _lost(here: StageAt, check: Check, lost: int) -> Ruling:
-    text = (
-        f"check {check.name!r} of stage {here.node.id!r} was lost {lost} times in a row,"
-        " because the engine or the machine died. Retry?"
-    )
-    return Ruling(question=Question("check_lost", text, subject=check.name))
 
 
 def _error(check: Check, reason: str) -> Ruling:
@@ -104,6 +112,7 @@ def concluded(here: StageAt, ended: str) -> Ruling | None:
     if here.at.verdict is not None or not has_verdict:
         return None
     failed = here.failing
+    seen = {each.tree for each in here.at.checks if _saw_the_work(each, here.at)}
     return here.record(
         f.StageVerdictReached(
             verdict.word,
@@ -112,19 +121,13 @@ def concluded(here: StageAt, ended: str) -> Ruling | None:
             failing=tuple(each.check for each in failed),
             waived=here.waived,
             signatures=tuple(f"{each.check}: {text}" for each in failed for text in each.signatures),
-            tree=_tree(here),
+            tree=seen.pop() if len(seen) == 1 else None,
         )
     )
 
 
-def _tree(here: StageAt) -> str | None:
-    """The files that all checks of the work saw; None if there are no such files. A check before the first
-    iteration saw the work only if the agent changed nothing."""
-    seen = {each.tree for each in here.at.checks if _saw_the_work(each, here.at)}
-    return seen.pop() if len(seen) == 1 else None
-
-
 def _saw_the_work(check: CheckRecord, at: StageState) -> bool:
+    """A check before the first iteration saw the work only if the agent changed nothing."""
     if check.iteration == OUTDATED:
         return False
     return check.iteration == at.completed or (at.tree is not None and check.tree == at.tree)
@@ -152,7 +155,12 @@ def follow_verdict(here: StageAt) -> Ruling | None:
         case "go":
             return _go(here, verdict, route)
         case "ask":
-            return Ruling(question=_ask(here, verdict))
+            checks, again = (" run the checks again,", (RESUME,)) if here.failing else ("", ())
+            text = f"stage {here.node.id!r} ended with {verdict.word!r}{_without(here)}{_why(verdict)}."
+            text += f" Accept the result, run the stage again,{checks} or cancel the run?"
+            options = (ACCEPT, RETRY, *again, CANCEL)
+            at = here.place.cursor(here.at.completed)
+            return Ruling(question=Question("verdict", text, options, at=at))
         case "fail":
             return _failed(here, verdict)
         case "end":  # exhaustive
@@ -164,21 +172,9 @@ def _failed(here: StageAt, verdict: Verdict) -> Ruling:
     same from the same work."""
     if verdict.resumed:
         feedback = verdict_feedback(here, verdict)
-        return here.record(
-            visit_again(
-                here, "requested", verdict.reason, by="person", round=here.at.round, feedback=feedback
-            )
-        )
+        return here.visit_again("requested", verdict.reason, by="person", feedback=feedback)
     kind = FailureKind.CHECKS_FAILED if verdict.is_checked else FailureKind.REJECTED
     return Ruling(failure=Failure(kind, verdict.reason or f"the verdict is {verdict.word!r}"))
-
-
-def _ask(here: StageAt, verdict: Verdict) -> Question:
-    checks, again = (" run the checks again,", (RESUME,)) if here.failing else ("", ())
-    text = f"stage {here.node.id!r} ended with {verdict.word!r}{_without(here)}{_why(verdict)}."
-    text += f" Accept the result, run the stage again,{checks} or cancel the run?"
-    options = (ACCEPT, RETRY, *again, CANCEL)
-    return Question("verdict", text, options, at=here.place.cursor(here.at.completed))
 
 
 def _without(here: StageAt) -> str:
@@ -211,7 +207,8 @@ def _go(here: StageAt, verdict: Verdict, route: Route) -> Ruling | None:
         return None  # An accepted result continues with the next node.
     known = here.state.cycles.get(route_key(place.path, place.branch, path))
     cycle = known.taken + 2 if known else 2
-    limit = max(limits_of(here).cycles or DEFAULT_CYCLES, known.limit if known else 0)
+    limits = cycle_limits(here.plan.pipeline, here.node)
+    limit = max(limits.cycles or DEFAULT_CYCLES, known.limit if known else 0)
     if here.at.granted:
         limit = max(limit, cycle - 1 + here.at.granted)
     elif question := _exhausted(here, verdict, cycle, limit):
@@ -233,7 +230,8 @@ def _go(here: StageAt, verdict: Verdict, route: Route) -> Ruling | None:
 def _exhausted(here: StageAt, verdict: Verdict, cycle: int, limit: int) -> Question | None:
     """Why a person is asked instead of going back. The cycle limit is reported first, then a failure that
     keeps coming back, then a stage that makes no progress."""
-    limits, place = limits_of(here), visits_key(here.place.path, here.place.branch)
+    limits = cycle_limits(here.plan.pipeline, here.node)
+    place = visits_key(here.place.path, here.place.branch)
     if cycle > limit:
         text = f"stage {here.node.id!r} did not pass in cycle {limit} of {limit}"
         return _question(here, verdict, "cycle_limit", text)
@@ -266,14 +264,8 @@ def _why(verdict: Verdict) -> str:
 
 def verdict_feedback(here: StageAt, verdict: Verdict, said: str = "") -> Feedback:
     """What the next visit is told. `said`: by the person who decided on it."""
-    folder = iteration_dir(here.place.folder, here.at.completed)
-    files = (f"{folder}/output.md", f"{folder}/result.json") if here.at.completed else ()
     told = failing_text(here.failing, verdict.reason or f"The verdict is {verdict.word!r}.")
-    return Feedback(f"{said}\n\n{told}" if said else told, f"stage {here.node.id}", files)
-
-
-def limits_of(here: StageAt) -> CycleLimits:
-    return cycle_limits(here.plan.pipeline, here.node)
+    return Feedback(f"{said}\n\n{told}" if said else told, f"stage {here.node.id}", here.files)
 
 
 def cycle_limits(pipeline: PipelineInfo, stage: StageNode) -> CycleLimits:

@@ -87,9 +87,12 @@ def new_delivery(here: HookSite, hook: Hook) -> str:
 
 def hook_task(here: HookSite, hook: Hook, call: HookCall) -> HookTask:
     at, node = here.at or Cursor("", 1, 0), here.node
+    block, scope = here.state.block, ""
+    if block is not None and at.provider is not None and block.path in here.plan.places:
+        scope = branch_folder(here.plan, block, at.provider)
     resumption = here.state.resumption if here.point == "resume" else None
     return HookTask(
-        Place(at.node_path, at.node_run, "", at.provider, _scope(here)),
+        Place(at.node_path, at.node_run, "", at.provider, scope),
         node.id if node else "",
         at.iteration,
         call.number,
@@ -104,14 +107,6 @@ def hook_task(here: HookSite, hook: Hook, call: HookCall) -> HookTask:
         text=resumption.text if resumption else "",
         sandbox=_sandbox(here),
     )
-
-
-def _scope(here: HookSite) -> str:
-    """The folder of the branch, or empty outside of a block."""
-    block, provider = here.state.block, here.at.provider if here.at else None
-    if block is None or provider is None or block.path not in here.plan.places:
-        return ""
-    return branch_folder(here.plan, block, provider)
 
 
 def _sandbox(here: HookSite) -> SandboxChoice | None:

@@ -4,6 +4,20 @@ The hooks of a point are called one after another. Each call is a task; its answ
 is called again that has answered. What follows from an answer is decided here.
 """
 
+# Theory of operation
+#
+# A call has one delivery id for all its tries, made of the run, the place, the hook and the point, so that a
+# service can recognise a repeat. `hook_start` is durable before the call, and the effect of a webhook has an
+# intent and an end of its own: if the engine dies in between, what is unknown is recorded as unknown, and
+# `on_lost` decides whether to repeat or to ask. Nothing else could: only the service knows what it did.
+#
+# The state keeps the progress at one point for each host: the run, a block, a branch or a stage. Points come
+# in an order (`_rank`), so a point that the host has passed is not called again, and arriving at a later one
+# replaces the progress. That bounds the state, and a gate needs no record of all the calls before it.
+#
+# Hooks are other people's code. What isn't possible at a point is skipped with its reason, and restarts,
+# answers and grants have limits: a hook that answers every request would keep a run going for ever.
+
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Literal, assert_never
@@ -18,7 +32,7 @@ from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.hook import Hook, HookPoint
 from agentforge.model.plan import Plan
 from agentforge.model.request import ABORT, ACCEPT, CANCEL, CONTINUE, RESUME, RETRY, Request
-from agentforge.model.state import HookCall, HookProgress, RunState, hook_host
+from agentforge.model.state import HookCall, RunState, hook_host
 from agentforge.model.status import TaskStatus
 from agentforge.model.task import HookTask, Wait
 
@@ -50,8 +64,9 @@ def call_hooks(
         return None
     progress, iteration = here.progress, at.iteration if at else 0
     if progress is not None and not progress.is_at(point, iteration):
-        if _is_before(point, iteration, progress):
-            return None
+        now_at = _rank(progress.point, progress.at.iteration if progress.at else 0)
+        if _rank(point, iteration) < now_at:
+            return None  # The stage has passed the point.
         progress = None
     if progress is not None and progress.call is not None:
         return _calling(here, progress.call)
@@ -78,11 +93,6 @@ def _holds(here: HookSite, hook: Hook) -> bool | ConditionError:
         "event": here.point,
     }
     return evaluate(hook.condition, values)
-
-
-def _is_before(point: HookPoint, iteration: int, progress: HookProgress) -> bool:
-    """Whether the stage has passed the point."""
-    return _rank(point, iteration) < _rank(progress.point, progress.at.iteration if progress.at else 0)
 
 
 def _rank(point: HookPoint, iteration: int) -> tuple[int, int, int]:
@@ -159,7 +169,9 @@ def _answered(here: HookSite, hook: Hook, call: HookCall) -> Ruling:
         return _skip(here, hook.id, refused, answered=True)
     match call.outcome:
         case "pause":
-            return Ruling(question=_pause(here, hook, call))
+            reason = "hook_confirm" if hook.action == "confirm" else "hook_pause"
+            text = call.reason or hook.message or f"Hook {hook.id!r} paused the run. Continue?"
+            return Ruling(question=_question(here, hook, reason, text, (CONTINUE, ABORT)))
         case "abort":
             return here.record(f.CancelRequested(call.reason or f"hook {hook.id} aborted the run"))
         case "restart_stage":
@@ -206,12 +218,6 @@ def grant_limit(plan: Plan, request: Request) -> int:
     if request.reason == "approval_rounds" and stage and stage.approve:
         return stage.approve.rounds
     return 3
-
-
-def _pause(here: HookSite, hook: Hook, call: HookCall) -> Question:
-    reason = "hook_confirm" if hook.action == "confirm" else "hook_pause"
-    text = call.reason or hook.message or f"Hook {hook.id!r} paused the run. Continue?"
-    return _question(here, hook, reason, text, (CONTINUE, ABORT))
 
 
 def _question(here: HookSite, hook: Hook, reason: str, text: str, options: tuple[str, ...]) -> Question:
@@ -275,19 +281,16 @@ def _then(here: HookSite, hook: Hook, call: HookCall) -> LostThen:
 def _lost(here: HookSite, hook: Hook, call: HookCall) -> Ruling:
     then = _then(here, hook, call)
     if then == "ask":
-        return Ruling(question=_lost_question(here, hook, call))
+        stopped = call.status is TaskStatus.CANCELLED
+        why = "the run was stopped" if stopped else "the engine or the machine died"
+        text = (
+            f"The answer of hook {hook.id!r} was lost, because {why}. Its effect is unknown."
+            " Continue without it, retry, or abort?"
+        )
+        return Ruling(question=_question(here, hook, "hook_lost", text, (CONTINUE, RETRY, ABORT)))
     if then == "skip":
         return _skip(here, hook.id, f"{call.lost} calls were lost in a row")
     return _call(here, hook, call)
-
-
-def _lost_question(here: HookSite, hook: Hook, call: HookCall) -> Question:
-    why = "the run was stopped" if call.status is TaskStatus.CANCELLED else "the engine or the machine died"
-    text = (
-        f"The answer of hook {hook.id!r} was lost, because {why}. Its effect is unknown."
-        " Continue without it, retry, or abort?"
-    )
-    return _question(here, hook, "hook_lost", text, (CONTINUE, RETRY, ABORT))
 
 
 def _skip(here: HookSite, hook: str, reason: str, *, answered: bool = False) -> Ruling:

@@ -5,11 +5,10 @@ from msgspec.structs import replace
 from agentforge.engine.claims import words_of
 from agentforge.engine.decide.checks import PASS, follow_verdict, verdict_feedback
 from agentforge.engine.decide.requests import Question, Ruling, withdrawn
-from agentforge.engine.decide.stage_at import StageAt, visit_again
+from agentforge.engine.decide.stage_at import StageAt
 from agentforge.engine.decide.task_kinds import ended, in_flight_at
 from agentforge.model import facts as f
 from agentforge.model.event import Draft
-from agentforge.model.layout import iteration_dir
 from agentforge.model.plan import Approval
 from agentforge.model.request import ABORT, APPROVE, REJECT, Request
 from agentforge.model.result import AgentQuestion, Decision
@@ -56,9 +55,14 @@ def _approval_question(here: StageAt, approval: Approval) -> Question:
     round = f" (round {here.at.round} of {_rounds(here)})" if here.at.round > 1 else ""
     text = approval.message or f"Approve the result of stage {here.node.id!r}?"
     defaults = {"approve": APPROVE, "abort": ABORT}
+    # Who approves should look at what is left for git before running git there.
+    left = here.at.git_left
+    more = f" and {len(left) - MAX_NAMED} more" if len(left) > MAX_NAMED else ""
+    named = ". ".join(item.text for item in left[:MAX_NAMED])
+    left_in_git = f" Left for git: {named}{more}." if left else ""
     return Question(
         "approval",
-        f"{_who(here)}{text}{round}{_left_in_git(here)}",
+        f"{here.who}{text}{round}{left_in_git}",
         (APPROVE, REJECT, ABORT),
         at=here.place.cursor(here.at.completed),
         kind="approval",
@@ -66,14 +70,6 @@ def _approval_question(here: StageAt, approval: Approval) -> Question:
         timeout=approval.timeout,
         default=defaults.get(approval.on_timeout) if approval.timeout is not None else None,
     )
-
-
-def _left_in_git(here: StageAt) -> str:
-    """Who approves should look at it before running git there."""
-    left = here.at.git_left
-    more = f" and {len(left) - MAX_NAMED} more" if len(left) > MAX_NAMED else ""
-    named = ". ".join(item.text for item in left[:MAX_NAMED])
-    return f" Left for git: {named}{more}." if left else ""
 
 
 def rejected(here: StageAt) -> Ruling | None:
@@ -86,17 +82,13 @@ def rejected(here: StageAt) -> Ruling | None:
         return Ruling(
             question=Question(
                 "approval_rounds",
-                f"{_who(here)}the result of stage {here.node.id!r} was rejected {here.at.round} times, by "
+                f"{here.who}the result of stage {here.node.id!r} was rejected {here.at.round} times, by "
                 f"{feedback.by} the last time. Run the stage again?",
                 grants="rounds",
             )
         )
-    folder = iteration_dir(here.place.folder, here.at.completed)
-    shown = (f"{folder}/output.md", f"{folder}/result.json") if here.at.completed else ()
-    told = replace(feedback, files=shown)
-    return here.record(
-        visit_again(here, "rejected", feedback.text, by=feedback.by, round=here.at.round + 1, feedback=told)
-    )
+    told = replace(feedback, files=here.files)
+    return here.visit_again("rejected", feedback.text, by=feedback.by, feedback=told)
 
 
 def _rounds(here: StageAt) -> int:
@@ -114,7 +106,7 @@ def asked_by_agent(here: StageAt) -> Ruling | None:
         return Ruling(
             question=Question(
                 "question_rounds",
-                f"{_who(here)}the agent of stage {here.node.id!r} has asked {here.at.asked} times"
+                f"{here.who}the agent of stage {here.node.id!r} has asked {here.at.asked} times"
                 " without finishing. Let it ask again?",
                 grants="rounds",
             )
@@ -133,7 +125,7 @@ def asked_by_agent(here: StageAt) -> Ruling | None:
 def _agent_question(here: StageAt, question: AgentQuestion) -> Question:
     return Question(
         "question",
-        f"{_who(here)}{question.question}",
+        f"{here.who}{question.question}",
         question.options,
         at=here.place.cursor(here.at.completed),
         kind="question",
@@ -162,10 +154,8 @@ def restarted(here: StageAt) -> Ruling | None:
     verdict, feedback = here.at.verdict, here.at.feedback
     if verdict is not None and verdict.word != PASS:
         feedback = verdict_feedback(here, verdict, restart.reason)
-    again = visit_again(
-        here, "requested", restart.reason, by=restart.by, round=here.at.round, feedback=feedback
-    )
-    return Ruling((*withdrawn(requests_of(here)), *here.record(again).facts))
+    again = here.visit_again("requested", restart.reason, by=restart.by, feedback=feedback)
+    return Ruling((*withdrawn(requests_of(here)), *again.facts))
 
 
 def requests_of(here: StageAt) -> list[Request]:
@@ -180,7 +170,3 @@ def requests_of(here: StageAt) -> list[Request]:
         and (request.at.node_path, request.at.node_run, request.at.provider)
         == (at.node_path, at.node_run, at.provider)
     ]
-
-
-def _who(here: StageAt) -> str:
-    return f"{here.place.branch}: " if here.place.branch else ""

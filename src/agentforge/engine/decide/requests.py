@@ -146,9 +146,13 @@ def consequences(plan: Plan, state: RunState, request: Request) -> tuple[Draft, 
 def _consequences(
     plan: Plan, state: RunState, request: Request
 ) -> tuple[tuple[f.AnyFact, ...], f.RequestResolved]:
-    answer = request.answer or ""
-    if request.kind != "question" and (answer in (CANCEL, ABORT) or _is_plain_rejection(request)):
-        return (f.CancelRequested(_why_cancelled(request)),), f.RequestResolved(request.id, "cancel")
+    answer, said = request.answer or "", request.text.strip()
+    # A rejection without feedback gives the stage nothing to improve.
+    is_plain_rejection = request.kind == "approval" and answer == REJECT and not said
+    if request.kind != "question" and (answer in (CANCEL, ABORT) or is_plain_rejection):
+        verb = "rejected" if request.kind == "approval" else "answered"
+        why = request.text if said else f"{verb} by {request.answered_by}"
+        return (f.CancelRequested(why),), f.RequestResolved(request.id, "cancel")
     match request.kind:
         case "approval":
             return (), f.RequestResolved(request.id, "approved" if answer == APPROVE else "rejected")
@@ -178,18 +182,6 @@ def _after_escalation(
     if request.grants and (number := granted(answer)):
         return (), f.RequestResolved(request.id, "granted", number)
     return (), f.RequestResolved(request.id, "continue")
-
-
-def _is_plain_rejection(request: Request) -> bool:
-    """A rejection without feedback gives the stage nothing to improve."""
-    return request.kind == "approval" and request.answer == REJECT and not request.text.strip()
-
-
-def _why_cancelled(request: Request) -> str:
-    if request.text.strip():
-        return request.text
-    verb = "rejected" if request.kind == "approval" else "answered"
-    return f"{verb} by {request.answered_by}"
 
 
 def _done(plan: Plan, state: RunState, request: Request) -> tuple[f.AnyFact, ...]:

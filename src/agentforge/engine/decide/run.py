@@ -26,7 +26,7 @@ from agentforge.engine.decide.requests import (
     withdrawn,
 )
 from agentforge.engine.decide.stage import decide_stage, is_stuck
-from agentforge.engine.decide.stage_at import stage_at
+from agentforge.engine.decide.stage_at import stage_at, stage_started
 from agentforge.engine.decide.task_kinds import ended, in_flight
 from agentforge.engine.nodes import first_node, next_node
 from agentforge.model import facts as f
@@ -269,7 +269,14 @@ def _between_nodes(plan: Plan, state: RunState, to: Destination | None) -> Direc
     for gate in BETWEEN_NODES:
         if (directive := gate(plan, state, to)) is not None:
             return directive
-    return _enter(plan, state, to) if to else _complete(plan, state)
+    if to is None:
+        reason = state.stages[-1].reason if plan.mode == "loop" and state.stages else "all_loops_complete"
+        return _over(state, f.SessionCompleted(reason))
+    step = plan.places.get(to.path)
+    if step is None:
+        return _missing_node(state, to.path)
+    here = _next_visit(state, step)
+    return Directive((Draft(_entered(step, here.node_run, to.rounds), here),))
 
 
 def _session_start(plan: Plan, state: RunState, _: Destination | None) -> Directive | None:
@@ -280,11 +287,6 @@ def _session_start(plan: Plan, state: RunState, _: Destination | None) -> Direct
 def _session_end(plan: Plan, state: RunState, to: Destination | None) -> Directive | None:
     hooks = call_hooks(plan, state, "session_end") if to is None else None
     return _of_run(state, hooks) if hooks else None
-
-
-def _complete(plan: Plan, state: RunState) -> Directive:
-    reason = state.stages[-1].reason if plan.mode == "loop" and state.stages else "all_loops_complete"
-    return _over(state, f.SessionCompleted(reason))
 
 
 def _other_checkpoint(plan: Plan, state: RunState, to: Destination | None) -> Directive | None:
@@ -315,14 +317,6 @@ def _checkpoint(plan: Plan, state: RunState, to: Destination | None) -> Directiv
     return Directive(opened(state, question))
 
 
-def _enter(plan: Plan, state: RunState, to: Destination) -> Directive:
-    step = plan.places.get(to.path)
-    if step is None:
-        return _missing_node(state, to.path)
-    here = _next_visit(state, step)
-    return Directive((Draft(_entered(step, here.node_run, to.rounds), here),))
-
-
 def _next_visit(state: RunState, step: Step) -> Cursor:
     return Cursor(step.path, state.visits.get(step.path, 0) + 1, 0)
 
@@ -340,17 +334,7 @@ def _entered(step: Step, run: int, rounds: tuple[int, ...]) -> f.NodeStarted:
             providers=tuple(branch.provider for branch in node.branches),
             stages=tuple(stage.id for stage in node.branches[0].stages),
         )
-    return f.NodeStarted(
-        name=node.id,
-        path=step.path,
-        run=run,
-        folder=folder,
-        rounds=rounds,
-        type=node.stage,
-        provider=node.provider.type,
-        model=node.provider.model,
-        runs=node.runs,
-    )
+    return stage_started(node, step.path, run, folder, rounds)
 
 
 def _missing_node(state: RunState, path: str) -> Directive:

@@ -21,6 +21,7 @@ from agentforge.engine.decide.checks import (
     run_checks,
 )
 from agentforge.engine.decide.failure import (
+    DEFAULT_POLICY,
     FailedAttempt,
     choose_in_chain,
     decide_after_failure,
@@ -39,7 +40,6 @@ from agentforge.engine.decide.requests import Question, Ruling
 from agentforge.engine.decide.stage_at import StageAt, runtime_used_up, tightest
 from agentforge.engine.decide.task_kinds import in_flight_at
 from agentforge.engine.decide.termination import MAX_JUDGE_FAILURES, end_of, wants_judge, wants_queue
-from agentforge.engine.retry import DEFAULT_POLICY
 from agentforge.model import facts as f
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.hook import HookPoint
@@ -61,7 +61,10 @@ AttemptGate = Callable[[StageAt, IterationState, AttemptState], Ruling | None]
 
 def decide_stage(here: StageAt) -> Ruling:
     iteration = here.at.iteration
-    ruling = _asked(AT_ANY_TIME, here) or _next_step(here)
+    if iteration is None:
+        ruling = _asked((*AT_ANY_TIME, *BETWEEN_ITERATIONS), here) or _next_iteration(here)
+    else:
+        ruling = _asked((*AT_ANY_TIME, *BEFORE_ATTEMPT), here) or _next_attempt(here, iteration)
     if ruling.done is not None:
         ruling = _hooks(here, "stage_end", here.at.completed, ruling.done) or ruling
     if ruling.question is None:
@@ -71,12 +74,6 @@ def decide_stage(here: StageAt) -> Ruling:
     at = here.place.cursor(iteration.number if iteration else here.at.completed)
     number = iteration.attempts if iteration else ruling.question.number
     return replace(ruling, question=replace(ruling.question, at=at, number=number))
-
-
-def _next_step(here: StageAt) -> Ruling:
-    if here.at.iteration is None:
-        return _asked(BETWEEN_ITERATIONS, here) or _next_iteration(here)
-    return _asked(BEFORE_ATTEMPT, here) or _next_attempt(here, here.at.iteration)
 
 
 def _asked(gates: tuple[StageGate, ...], here: StageAt) -> Ruling | None:
@@ -134,9 +131,12 @@ def _judge(here: StageAt) -> Ruling | None:
     if at.judged < at.completed and at.judge_failures >= MAX_JUDGE_FAILURES:
         unheard = f.JudgeResult(stop=False, reason="judge_unreliable")
         return here.record(f.JudgeCompleted("skipped", unheard))
-    if asked := _lost_judge(here) or _stuck(here):
-        return asked
     before = at.calls.get("judge")
+    if before is not None and before.is_given_up:
+        text = _lost_question(here, f"{before.lost} judges of iteration {at.completed}")
+        return Ruling(question=Question("judge_lost", text, number=before.number))
+    if asked := _stuck(here):
+        return asked
     number = before.number + 1 if before else 1
     judge = here.plan.judge_of(here.node)
     return here.record(f.JudgeStarted(judge.type, judge.model, number))
@@ -218,13 +218,12 @@ def _once(here: StageAt, iteration: IterationState, attempt: AttemptState) -> Ru
         return None
     died = "it was stopped" if attempt.status is TaskStatus.CANCELLED else "the engine or the machine died"
     why = attempt.failure.message if attempt.failure else died
-    who = f"{here.place.branch}: " if here.place.branch else ""
     return Ruling(
         question=Question(
             AT_MOST_ONCE,
-            f"{who}attempt {attempt.number} at iteration {iteration.number} of stage {here.node.id!r} failed"
-            f" ({why}) and may have partially run. Retry it ({RETRY}), mark it as done ({SUCCEEDED}), or"
-            f" cancel the run ({CANCEL})?",
+            f"{here.who}attempt {attempt.number} at iteration {iteration.number} of stage {here.node.id!r}"
+            f" failed ({why}) and may have partially run. Retry it ({RETRY}), mark it as done ({SUCCEEDED}),"
+            f" or cancel the run ({CANCEL})?",
             (RETRY, SUCCEEDED, RESUME, CANCEL),
         )
     )
@@ -263,14 +262,6 @@ def _lost_attempt(here: StageAt, iteration: IterationState, attempt: AttemptStat
         return None
     what = f"{attempt.lost} attempts at iteration {iteration.number}"
     return Ruling(question=Question("attempts_lost", _lost_question(here, what)))
-
-
-def _lost_judge(here: StageAt) -> Ruling | None:
-    judge = here.at.calls.get("judge")
-    if judge is None or not judge.is_given_up:
-        return None
-    what = f"{judge.lost} judges of iteration {here.at.completed}"
-    return Ruling(question=Question("judge_lost", _lost_question(here, what), number=judge.number))
 
 
 def _lost_question(here: StageAt, what: str) -> str:

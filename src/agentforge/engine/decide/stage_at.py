@@ -10,6 +10,7 @@ from agentforge.model import facts as f
 from agentforge.model.check import Check
 from agentforge.model.cursor import Destination
 from agentforge.model.event import Draft
+from agentforge.model.layout import iteration_dir
 from agentforge.model.place import Place, place_of
 from agentforge.model.plan import Plan, StageNode
 from agentforge.model.request import Feedback
@@ -64,19 +65,32 @@ class StageAt(Struct, frozen=True):
         failed = self.failing
         return Feedback(failing_text(failed), BY_CHECKS) if failed else self.at.feedback
 
+    @property
+    def who(self) -> str:
+        """The branch, before the text of a question; empty outside of a block."""
+        return f"{self.place.branch}: " if self.place.branch else ""
 
-def visit_again(
-    here: StageAt,
-    cause: Literal["rejected", "requested"],
-    reason: str,
-    *,
-    by: str,
-    round: int,
-    feedback: Feedback | None,
-) -> f.NodeRestarted:
-    """End this visit and begin another; a branch has no destination of its own."""
-    to = Destination(here.place.path, here.state.rounds) if here.place.branch is None else None
-    return f.NodeRestarted(here.node.id, cause, reason, by, here.at.completed, round, feedback, to)
+    @property
+    def files(self) -> tuple[str, ...]:
+        """What the latest iteration left, for the feedback on it."""
+        folder = iteration_dir(self.place.folder, self.at.completed)
+        return (f"{folder}/output.md", f"{folder}/result.json") if self.at.completed else ()
+
+    def visit_again(
+        self,
+        cause: Literal["rejected", "requested"],
+        reason: str,
+        *,
+        by: str,
+        feedback: Feedback | None,
+    ) -> Ruling:
+        """End this visit and begin another. A rejection is one round of approval."""
+        # A branch has no destination of its own: the stage is its next one.
+        to = Destination(self.place.path, self.state.rounds) if self.place.branch is None else None
+        round = self.at.round + (cause == "rejected")
+        return self.record(
+            f.NodeRestarted(self.node.id, cause, reason, by, self.at.completed, round, feedback, to)
+        )
 
 
 def stage_in(plan: Plan, state: RunState, place: Place, node: StageNode, at: StageState) -> StageAt:
@@ -90,6 +104,22 @@ def stage_at(plan: Plan, state: RunState, provider: str | None, at: StageState) 
     """None if a damaged log names a stage that isn't in the plan."""
     node, place = plan.stage(at.path, provider), place_of(plan, state, provider, at)
     return stage_in(plan, state, place, node, at) if node and place else None
+
+
+def stage_started(
+    node: StageNode, path: str, run: int, folder: str, rounds: tuple[int, ...]
+) -> f.NodeStarted:
+    return f.NodeStarted(
+        name=node.id,
+        path=path,
+        run=run,
+        folder=folder,
+        rounds=rounds,
+        type=node.stage,
+        provider=node.provider.type,
+        model=node.provider.model,
+        runs=node.runs,
+    )
 
 
 def check_timeout(check: Check) -> float:

@@ -21,8 +21,13 @@ def end_of(termination: Termination, at: StageState, *, plateau_test: bool = Fal
             if at.completed and at.last_decision is Decision.STOP:
                 return f"Agent requested stop at iteration {at.completed}"
             return f"Completed {at.counted} iterations (max: {limit})" if at.counted >= limit else ""
-        case Judgment():
-            return _judged_end(termination, at, at.plateaus if plateau_test else at.stops)
+        case Judgment(required_stops=required):
+            # The agent's own decision is evidence for the judge; it doesn't end the stage.
+            stops = at.plateaus if plateau_test else at.stops
+            if at.completed >= termination.judged_from and at.completed and stops >= required:
+                reason = f"\n  Reason: {at.judge_reason}" if at.judge_reason else ""
+                return f"Consensus reached: {required} consecutive agents agree to stop{reason}"
+            return MAX_ITERATIONS if at.counted >= termination.max else ""
         case Queue(max=limit):
             if at.queue_checked == at.completed and at.queue_left == 0:
                 return "All beads complete"
@@ -33,36 +38,21 @@ def end_of(termination: Termination, at: StageState, *, plateau_test: bool = Fal
             assert_never(termination)
 
 
-def _judged_end(termination: Judgment, at: StageState, stops: int) -> str:
-    """The agent's own decision is evidence for the judge; it doesn't end the stage."""
-    required = termination.required_stops
-    if at.completed >= termination.judged_from and at.completed and stops >= required:
-        reason = f"\n  Reason: {at.judge_reason}" if at.judge_reason else ""
-        return f"Consensus reached: {required} consecutive agents agree to stop{reason}"
-    return MAX_ITERATIONS if at.counted >= termination.max else ""
-
-
 def iterations_left(termination: Termination, at: StageState) -> bool:
     return at.counted < termination.max
 
 
 def wants_judge(termination: Termination, at: StageState) -> bool:
     """Whether the latest iteration still has to be judged."""
-    return (
-        isinstance(termination, Judgment)
-        and at.completed >= max(1, termination.judged_from)
-        and (at.judged < at.completed or _is_judge_due(at))
-    )
-
-
-def _is_judge_due(at: StageState) -> bool:
-    """Whether the judge of an iteration is called again: after a failed call, or a retry that was lost. An
-    unreadable answer is not retried."""
+    if not isinstance(termination, Judgment) or at.completed < max(1, termination.judged_from):
+        return False
+    if at.judged < at.completed:
+        return True
     judge = at.calls.get("judge")
-    failure = judge.failure if judge else None
-    if failure is None:
-        return judge is not None
-    return failure.message == "invoke_failed" and at.judge_tries < MAX_JUDGE_CALLS
+    if judge is None or judge.failure is None:
+        return judge is not None  # A call for a retry was lost.
+    # A call that failed is repeated; an unreadable answer would be the same again.
+    return judge.failure.message == "invoke_failed" and at.judge_tries < MAX_JUDGE_CALLS
 
 
 def wants_queue(termination: Termination, at: StageState) -> bool:

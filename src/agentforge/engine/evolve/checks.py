@@ -30,7 +30,7 @@ ROUTE_REASONS = frozenset({"cycle_limit", "failure_cluster", "no_progress"})
 """Of the questions whether a run may go back once more."""
 
 
-def evolve_checks(at: StageState, event: Event, fact: f.AnyCheckFact) -> StageState:
+def evolve_checks(at: StageState, event: Event, fact: f.CheckedStageFact) -> StageState:
     """What the fact means for its stage."""
     match fact:
         case f.CheckPrepared(files=files):
@@ -45,8 +45,6 @@ def evolve_checks(at: StageState, event: Event, fact: f.AnyCheckFact) -> StageSt
             return replace(at, transition=Transition(fact.next, fact.feedback, fact.skipped))
         case f.TaskFact():
             return evolve_call(at, event, fact)
-        case f.CheckWaived():
-            return at
         case _:
             assert_never(fact)
 
@@ -96,17 +94,13 @@ def _verdict_reached(state: RunState, event: Event, fact: f.StageVerdictReached)
         visits = known.visits + (known.latest != (path, run))
         counts[signature] = replace(known, visits=visits, latest=(path, run))
     clusters = tuple(counts.values())[-MAX_CLUSTERS:]
-    failing = state.failing
-    if fact.tree:  # Without a tree, it is unknown whether anything changed.
-        failing = {**failing, path: _failing(failing.get(path), fact, run)}
+    failing, tree = state.failing, fact.tree
+    if tree:  # Without a tree, it is unknown whether anything changed.
+        now, before = Failing(tree, tuple(sorted(fact.signatures)), 1, run), failing.get(path)
+        if before is not None and (before.tree, before.signatures) == (now.tree, now.signatures):
+            now = replace(now, visits=before.visits + (before.run != run))
+        failing = {**failing, path: now}
     return replace(state, clusters=clusters, failing=failing)
-
-
-def _failing(before: Failing | None, fact: f.StageVerdictReached, run: int) -> Failing:
-    now = Failing(fact.tree or "", tuple(sorted(fact.signatures)), 1, run)
-    if before is None or (before.tree, before.signatures) != (now.tree, now.signatures):
-        return now
-    return replace(now, visits=before.visits + (before.run != run))
 
 
 def new_round(state: RunState, path: str, rounds: tuple[int, ...]) -> RunState:

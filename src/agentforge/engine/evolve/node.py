@@ -42,8 +42,11 @@ def apply_place(state: RunState, event: Event, fact: f.PlaceFact) -> RunState:
     at = event.cursor
     if isinstance(fact, f.NodeCompleted):
         return _completed(state, event, fact)
-    if isinstance(fact, f.NodeStarted | f.NodeRestarted) and (at is None or at.provider is None):
-        return _entered(state, event, fact) if isinstance(fact, f.NodeStarted) else _left(state, event, fact)
+    if at is None or at.provider is None:
+        if isinstance(fact, f.NodeStarted):
+            return _entered(state, event, fact)
+        if isinstance(fact, f.NodeRestarted):
+            return replace(state, at=Between(fact.next, reentry_of(node_of(state, event), fact)))
     if at is None:
         return state
     changed = replace(state, at=_evolve_block(_block_of(state.block, event), event, fact))
@@ -88,10 +91,6 @@ def _entered(state: RunState, event: Event, fact: f.NodeStarted) -> RunState:
     skipped = {path: when for path, when in state.skipped.items() if not is_within(at.path, path)}
     visited = checks.new_round(_visited(state, at.path, at.run), at.path, fact.rounds)
     return replace(visited, at=at, rounds=fact.rounds, skipped=skipped)
-
-
-def _left(state: RunState, event: Event, fact: f.NodeRestarted) -> RunState:
-    return replace(state, at=Between(fact.next, reentry_of(node_of(state, event), fact)))
 
 
 def _completed(state: RunState, event: Event, fact: f.NodeCompleted) -> RunState:

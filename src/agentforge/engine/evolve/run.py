@@ -46,7 +46,13 @@ def evolve(state: RunState | None, event: Event) -> RunState:
     """The state after the event; the first event of a log starts the session."""
     fact = event.fact
     if isinstance(fact, f.FirstFact):
-        _refuse_older(event, fact)
+        # Runs of the shell engine have no run id and no format.
+        if fact.run_id and fact.format != f.LOG_FORMAT:
+            raise LogTooOld(
+                f"the log of session {event.session!r} has format {fact.format}, but this version requires"
+                f" format {f.LOG_FORMAT}",
+                hint="finish the run with the version that started it, or start over with --force",
+            )
         return _started(event, fact)
     if state is None:
         raise LogCorrupt(
@@ -79,16 +85,6 @@ def _run_cursor(state: RunState, event: Event) -> Cursor | None:
     if event.cursor is None or event.cursor.provider is None:
         return event.cursor or state.cursor
     return Cursor(state.block.path, state.block.run, 0) if state.block else state.cursor
-
-
-def _refuse_older(event: Event, fact: f.FirstFact) -> None:
-    """Runs of the shell engine have no run id and no format."""
-    if fact.run_id and fact.format != f.LOG_FORMAT:
-        raise LogTooOld(
-            f"the log of session {event.session!r} has format {fact.format}, but this version requires"
-            f" format {f.LOG_FORMAT}",
-            hint="finish the run with the version that started it, or start over with --force",
-        )
 
 
 def _started(event: Event, fact: f.FirstFact) -> RunState:

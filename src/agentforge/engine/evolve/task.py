@@ -10,9 +10,9 @@ from msgspec import UnsetType
 from msgspec.structs import replace
 
 from agentforge.model import facts as f
+from agentforge.model.changes import MAX_LEFT
 from agentforge.model.event import Event
 from agentforge.model.failure import LIMITS, Failure
-from agentforge.model.changes import MAX_LEFT
 from agentforge.model.result import Decision, Usage
 from agentforge.model.state import (
     AgentSession,

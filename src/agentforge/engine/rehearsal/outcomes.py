@@ -60,13 +60,11 @@ class Answers:
     def add(self, place: NodeKey | None, event: Event) -> None:
         fact, cursor = event.fact, event.cursor
         match fact:
-            case f.RequestOpened():
-                if asked := request_key(fact, place, cursor):
-                    self._opened[fact.id] = asked
-            case f.RequestAnswered():
-                if about := self._opened.get(fact.id):
-                    self.add_reply(about, PastReply(fact, self._waived))
-                    self._waived = ()
+            case f.RequestOpened() if asked := request_key(fact, place, cursor):
+                self._opened[fact.id] = asked
+            case f.RequestAnswered() if about := self._opened.get(fact.id):
+                self.add_reply(about, PastReply(fact, self._waived))
+                self._waived = ()
             case f.CheckWaived():
                 self._waived = (*self._waived, fact)
             case f.SessionResumed() | f.SessionRecovered():

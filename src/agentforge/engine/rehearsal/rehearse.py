@@ -84,11 +84,13 @@ def rehearse(plan: Plan, events: Sequence[Event]) -> Rehearsal:
     assert isinstance(first, _CARRIES_PLAN)
     old, state = first.plan, _folded(events[: start + 1])
     try:
-        placed = state if plan == old else _placed(plan, old, state, isinstance(first, f.SessionStarted))
+        if plan != old and not isinstance(first, f.SessionStarted):
+            moved = plan_change(plan, old, state)
+            state = evolve(state, Event(state.seq, state.updated_at, state.session, state.run_id, moved))
     except IllegalMove as error:
         past = _Past(old, events[start + 1 :])
         return Rehearsal(past.course(), (), Difference(CourseStep("resumed"), None, error.message))
-    return _Comparison(RehearsedRun(plan, placed), _Past(old, events[start + 1 :])).compare()
+    return _Comparison(RehearsedRun(plan, state), _Past(old, events[start + 1 :])).compare()
 
 
 def _folded(events: Sequence[Event]) -> RunState:
@@ -107,14 +109,6 @@ def _folded(events: Sequence[Event]) -> RunState:
         state = evolve(state, event)
     assert state is not None
     return state
-
-
-def _placed(plan: Plan, old: Plan, state: RunState, is_new: bool) -> RunState:
-    """The state under the rehearsed plan; raises IllegalMove if the current node is not in it."""
-    if is_new:
-        return state
-    changed = plan_change(plan, old, state)
-    return evolve(state, Event(state.seq, state.updated_at, state.session, state.run_id, changed))
 
 
 class _Past:
@@ -149,8 +143,9 @@ class _Comparison:
         unrecorded: tuple[CourseStep, ...] = ()
         for number, event in enumerate(past.events):
             if not self._follow(event):
+                if self._difference is None and (was := past.step(event)) is not None:
+                    self._difference = Difference(was, self._next_step(event.cursor))
                 # With another plan a run may go in circles as long as answers last: hence a bound.
-                self._diverge(event)
                 max_steps = 10 * (len(past.events) + len(self._run.plan.steps)) + 1000
                 unrecorded = self._run.advance(past.answers(number), max_steps)
                 break
@@ -192,8 +187,11 @@ class _Comparison:
         draft = self._reach(lambda decision: self._same(decision.facts, event, place), here)
         if draft is None:
             return False
-        self._compare(event, draft)
-        fact = draft.fact
+        # The same step may have another reason or another provider.
+        was, fact = self._past.step(event), draft.fact
+        now = step_of_fact(fact, self._run.keys.at(draft.cursor), draft.cursor)
+        if self._difference is None and was is not None and now is not None and was.detail != now.detail:
+            self._difference = Difference(was, now)
         if isinstance(event.fact, f.RequestOpened) and isinstance(fact, f.RequestOpened):
             fact = replace(fact, id=f"{fact.reason}-{self._run.state.seq + 1}")
             self._requests[event.fact.id] = fact.id
@@ -238,18 +236,6 @@ class _Comparison:
             if self._run.keys.at(draft.cursor) == place and _number(draft) == _number(event):
                 return draft
         return alike[0] if alike and isinstance(event.fact, _ABOUT_RUN) else None
-
-    def _compare(self, event: Event, draft: Draft) -> None:
-        """The same step may have another reason or another provider."""
-        was = self._past.step(event)
-        now = step_of_fact(draft.fact, self._run.keys.at(draft.cursor), draft.cursor)
-        if self._difference is None and was is not None and now is not None and was.detail != now.detail:
-            self._difference = Difference(was, now)
-
-    def _diverge(self, event: Event) -> None:
-        was = self._past.step(event)
-        if self._difference is None and was is not None:
-            self._difference = Difference(was, self._next_step(event.cursor))
 
     def _next_step(self, cursor: Cursor | None) -> CourseStep | None:
         """The rehearsed run's next step, preferably in the past event's branch."""

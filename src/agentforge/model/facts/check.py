@@ -156,13 +156,8 @@ class StageTransitioned(Fact, frozen=True, rename={"source": "from"}):
         return CourseStep("route", detail=self.to or "the end")
 
 
-AnyCheckFact = (
-    CheckStarted
-    | CheckPrepared
-    | CheckCompleted
-    | CheckEnding
-    | CheckLost
-    | CheckWaived
-    | StageVerdictReached
-    | StageTransitioned
-)
+_OfCheck = CheckStarted | CheckPrepared | CheckCompleted | CheckEnding | CheckLost
+CheckedStageFact = _OfCheck | StageVerdictReached | StageTransitioned
+"""About one stage; a waiver holds for the whole run."""
+
+AnyCheckFact = _OfCheck | CheckWaived | StageVerdictReached | StageTransitioned

@@ -15,7 +15,7 @@ from typing import TypeGuard
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agentforge.engine.retry import kind_of
+from agentforge.engine.decide.failure import kind_of
 from agentforge.model.errors import AgentForgeError, MissingKey, ProviderUnusable, UnknownProvider
 from agentforge.model.facts import AnyFact
 from agentforge.model.failure import Failure, FailureKind, short_message
