@@ -25,6 +25,10 @@ def apply_request(state: RunState, event: Event, fact: f.AnyRequestFact) -> RunS
             return replace(state, requests=(*state.requests, request))
         case f.RequestAnswered(id=id, answer=answer, by=by, text=text, secrets=secrets):
             known = hooks.answered(state, id, by)
+            if all(request.reason != STUCK for request in state.requests if request.id == id):
+                # An answer is progress, like work that isn't done again, but not the permission to continue
+                # without any. All of it is bounded between two iterations, so no engine dies without end.
+                known = replace(known, recoveries=0, recoveries_excused=0)
             return with_request(known, id, answer=answer, answered_by=by, text=text, secrets=secrets)
         case f.RequestResolved(id=id):
             closed = next((request for request in state.requests if request.id == id), None)

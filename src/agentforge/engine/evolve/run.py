@@ -20,7 +20,6 @@ from agentforge.model.event import Event
 from agentforge.model.place import visits_key
 from agentforge.model.request import TIMER
 from agentforge.model.state import (
-    STUCK,
     Between,
     BlockState,
     RunState,
@@ -62,18 +61,9 @@ def evolve(state: RunState | None, event: Event) -> RunState:
     changed = _APPLY[type(fact)](state, event, fact)
     if state.hooks and fact.leaves:
         changed = hooks.left(changed, event.cursor)
-    if state.recoveries and (fact.is_progress or _is_answer(state, fact)):
+    if state.recoveries and fact.is_progress:
         changed = replace(changed, recoveries=0, recoveries_excused=0)
     return replace(changed, seq=event.seq, updated_at=event.at, cursor=_run_cursor(changed, event))
-
-
-def _is_answer(state: RunState, fact: f.AnyFact) -> bool:
-    """Whether people or hooks answered something else than the question whether a run without progress
-    continues. Like `is_progress`, that is bounded between two iterations, so that no engine dies without
-    end."""
-    if not isinstance(fact, f.RequestAnswered):
-        return False
-    return all(request.reason != STUCK for request in state.requests if request.id == fact.id)
 
 
 def _run_cursor(state: RunState, event: Event) -> Cursor | None:

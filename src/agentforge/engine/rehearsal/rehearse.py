@@ -155,8 +155,9 @@ class _Comparison:
         """Apply the event to the rehearsed run; False if that run takes another course."""
         fact = event.fact
         if fact.EXTERNAL:
-            here = self._cursor(event) or self._run.state.cursor
-            self._run.record(self._run.renamed(fact, self._requests), here, event.at)
+            if isinstance(fact, f.RequestAnswered):
+                fact = replace(fact, id=self._requests.get(fact.id, fact.id))
+            self._run.record(fact, self._cursor(event) or self._run.state.cursor, event.at)
             return True
         if _is_decision(fact):
             return self._decided(event)

@@ -95,12 +95,6 @@ class RehearsedRun:
         steps = (step_of_work(work, self.keys.at(work.cursor)) for work in works)
         return tuple(step for step in steps if step is not None)
 
-    def renamed(self, fact: f.AnyFact, requests: dict[str, str]) -> f.AnyFact:
-        """A person's answer, with the request ids of this run."""
-        if isinstance(fact, f.RequestAnswered):
-            return replace(fact, id=requests.get(fact.id, fact.id))
-        return fact
-
 
 def _own_answer(task: Task) -> f.AnyFact | None:
     """The outcome of a task that needs no recorded outcome, or None."""
