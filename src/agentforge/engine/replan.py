@@ -6,7 +6,7 @@ whose current node was removed can't continue with the new plan; that is an erro
 
 # What is running must not lose what reads its output: the provider of an agent, the check, the script of a
 # hook. While a task may be in flight, these are compared between the plans, and a difference is refused. All
-# else may change under a run, because decisions that were made are facts and aren't made again.
+# else may change under a run, because past decisions are facts.
 
 from collections.abc import Iterator
 

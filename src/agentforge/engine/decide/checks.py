@@ -13,7 +13,7 @@ a person decides.
 #
 # An outcome counts for the files that it saw: for the iterations that were complete then, and only if no file
 # changed while the check ran. One about the files of another moment would send an agent after a failure that
-# isn't there.
+# these files don't have.
 #
 # Going back is limited per route, which bounds the cost. Two signs stop it earlier: the same failure in many
 # visits, and visits that change neither failures nor files.
