@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from agentforge.app.starter import init_project as init_project
     from agentforge.definition.compiler import Compiled as Compiled
     from agentforge.definition.compiler import PipelineSource as PipelineSource
+    from agentforge.definition.report import SourceText as SourceText
     from agentforge.definition.resolve import Available as Available
-    from agentforge.definition.yaml.parser import SourceText as SourceText
     from agentforge.engine.rehearsal.rehearse import Difference as Difference
     from agentforge.engine.rehearsal.rehearse import Rehearsal as Rehearsal
     from agentforge.legacy.migration import Finding as Finding
@@ -217,7 +217,7 @@ _HOME = {
     "app.starter": ("ProjectSurvey", "StarterFiles", "examine_project", "init_project"),
     "definition.compiler": ("Compiled", "PipelineSource"),
     "definition.resolve": ("Available",),
-    "definition.yaml.parser": ("SourceText",),
+    "definition.report": ("SourceText",),
     "legacy.migration": ("Finding", "Migration"),
     "engine.rehearsal.rehearse": ("Difference", "Rehearsal"),
     "model.course": ("CourseStep",),

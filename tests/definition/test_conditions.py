@@ -10,7 +10,7 @@ from tests.engine.any_condition import Typed, conditions
 
 from agentforge.definition.conditions import parse_condition
 from agentforge.definition.report import Report
-from agentforge.definition.yaml.tree import Written
+from agentforge.definition.yaml_tree import Written
 from agentforge.engine.conditions import Values, evaluate
 from agentforge.model.condition import MAX_LENGTH, VARIABLES, Condition, condition_problem, condition_text
 from agentforge.model.diagnostic import Diagnostic, SourcePlace

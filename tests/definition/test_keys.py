@@ -13,8 +13,8 @@ from agentforge.definition.read.hook_keys import HOOK, POINTS, ConditionKind, Ho
 from agentforge.definition.read.node_keys import BLOCK, PARALLEL_NODE, PIPELINE_NODE, STAGE_NODE, NodeKind
 from agentforge.definition.read.table import Key, Nested, Table
 from agentforge.definition.read.values import Anything, Flag, Given, ListOf, Name, Number, Text, Texts
-from agentforge.definition.report import Report
-from agentforge.definition.yaml.parser import SourceText, parse_mapping
+from agentforge.definition.report import Report, SourceText
+from agentforge.definition.yaml_tree import parse_mapping
 from agentforge.model.diagnostic import Diagnostic
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import NestedNode, ParallelNode, PipelineInfo, StageNode

@@ -9,8 +9,8 @@ from tests.code_blocks import code_blocks
 
 from agentforge.definition.read.file_keys import DIALECT, pipeline_schema, stage_schema
 from agentforge.definition.read.values import as_data
-from agentforge.definition.report import Report
-from agentforge.definition.yaml.parser import SourceText, parse_value
+from agentforge.definition.report import Report, SourceText
+from agentforge.definition.yaml_tree import parse_value
 
 from .test_compile_parity import DIFFERENT, MATRIX, SAME, kept_case
 from .test_pipelines_page import EXAMPLES

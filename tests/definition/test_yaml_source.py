@@ -7,14 +7,8 @@ import pytest
 import yaml
 
 from agentforge.definition.read.values import as_data
-from agentforge.definition.report import Report
-from agentforge.definition.yaml.parser import (
-    FASTEST_LOADER,
-    MAX_DEPTH,
-    SourceText,
-    parse_mapping,
-)
-from agentforge.definition.yaml.tree import Keyed, plain_value
+from agentforge.definition.report import Report, SourceText
+from agentforge.definition.yaml_tree import FASTEST_LOADER, MAX_DEPTH, Keyed, parse_mapping, plain_value
 from agentforge.ports.sources import MAX_SOURCE_BYTES
 
 from .world import where

@@ -11,8 +11,8 @@ from tests.sdk.projects import ENVIRON, engine, pipeline, run
 from tests.security.confined import WORK, need_bwrap, script
 
 from agentforge.definition.read.values import as_data
-from agentforge.definition.report import Report
-from agentforge.definition.yaml.parser import SourceText, parse_mapping
+from agentforge.definition.report import Report, SourceText
+from agentforge.definition.yaml_tree import parse_mapping
 
 SECRETS = {"GITHUB_TOKEN": "ghp_0123456789", "ORDINARY": "variable"}
 

@@ -12,7 +12,7 @@ from agentforge.app.wiring import known_providers, sources_of
 from agentforge.definition.compiler import ProviderPlaces, lint
 from agentforge.definition.read.file_keys import pipeline_schema, stage_schema
 from agentforge.definition.read.provider_settings import settings_from_pairs
-from agentforge.definition.report import Report
+from agentforge.definition.report import Report, relative
 from agentforge.definition.resolve import (
     Available,
     available_pipelines,
@@ -25,7 +25,6 @@ from agentforge.definition.resolve import (
 )
 from agentforge.definition.root_files import RootFiles, root_files
 from agentforge.definition.settings_check import SettingsCheck
-from agentforge.definition.yaml.parser import relative
 from agentforge.model.diagnostic import Diagnostic, Severity, SourcePlace
 from agentforge.model.errors import InvalidRequest, StorageFailed
 from agentforge.model.plan import Plan

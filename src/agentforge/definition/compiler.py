@@ -3,7 +3,7 @@ in order, with one report over all files."""
 
 # The passes, each of which relies on the one before it:
 #
-#   yaml/      text to a tree with places, of bounded size and depth
+#   yaml_tree  text to a tree with places, of bounded size and depth
 #   read/      tree to specs: a mapping of the wrong type ends here, a value out of range is reported and kept
 #   resolve    names to files: stages, prompts, nested pipelines; each stage gets its levels
 #   link       `inputs` to the nodes whose outputs they mean
@@ -47,7 +47,7 @@ from agentforge.definition.read.file_keys import read_pipeline
 from agentforge.definition.read.table import MappingSpec
 from agentforge.definition.read.values import COUNT, refuse_control_characters
 from agentforge.definition.read.work_keys import TERMINATION
-from agentforge.definition.report import Report
+from agentforge.definition.report import Report, SourceText, relative
 from agentforge.definition.resolve import (
     Assembly,
     Located,
@@ -77,8 +77,7 @@ from agentforge.definition.validate import (
     validate_size,
     validate_termination,
 )
-from agentforge.definition.yaml.parser import SourceText, parse_mapping, relative
-from agentforge.definition.yaml.tree import Written
+from agentforge.definition.yaml_tree import Written, parse_mapping
 from agentforge.model.diagnostic import Diagnostic, SourcePlace
 from agentforge.model.errors import DefinitionError, StorageFailed
 from agentforge.model.names import control_character, session_name

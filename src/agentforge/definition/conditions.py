@@ -9,7 +9,7 @@ from lark import Lark, Token, Tree, UnexpectedInput, UnexpectedToken
 from msgspec import Struct
 
 from agentforge.definition.report import Report
-from agentforge.definition.yaml.tree import Written, shown
+from agentforge.definition.yaml_tree import Written, shown
 from agentforge.model.condition import (
     INTEGERS,
     MAX_DEPTH,

@@ -12,7 +12,7 @@ from agentforge.definition.specs import (
     ResolvedPipeline,
     ResolvedStage,
 )
-from agentforge.definition.yaml.tree import Written, shown
+from agentforge.definition.yaml_tree import Written, shown
 from agentforge.model.condition import (
     Condition,
     ConstantTerm,

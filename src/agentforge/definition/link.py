@@ -22,7 +22,7 @@ from agentforge.definition.specs import (
     ResolvedNode,
     ResolvedPipeline,
 )
-from agentforge.definition.yaml.tree import Written, shown
+from agentforge.definition.yaml_tree import Written, shown
 from agentforge.model.diagnostic import choice
 from agentforge.model.plan import FromParallel, FromStage, InputSources, Select
 

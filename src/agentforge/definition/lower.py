@@ -22,6 +22,7 @@ from agentforge.definition.read.file_keys import PIPELINE_KEYS
 from agentforge.definition.read.node_keys import BLOCK, PARALLEL_NODE, PIPELINE_NODE
 from agentforge.definition.read.table import MappingSpec, fields
 from agentforge.definition.read.work_keys import FIXED, TERMINATIONS
+from agentforge.definition.report import relative
 from agentforge.definition.specs import (
     BranchSpec,
     HookSpec,
@@ -30,7 +31,6 @@ from agentforge.definition.specs import (
     ResolvedPipeline,
     ResolvedStage,
 )
-from agentforge.definition.yaml.parser import relative
 from agentforge.model.check import Check
 from agentforge.model.hook import Hook
 from agentforge.model.plan import (

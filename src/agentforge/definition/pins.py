@@ -7,8 +7,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from agentforge.definition.report import Report
-from agentforge.definition.yaml.parser import absolute, relative
+from agentforge.definition.report import Report, absolute, relative
 from agentforge.model.errors import NOT_JSON
 from agentforge.model.layout import PROVIDERS
 from agentforge.model.plan import Plan, ProviderChoice, SandboxChoice, StageNode

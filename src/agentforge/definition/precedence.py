@@ -32,7 +32,7 @@ from agentforge.definition.read.provider_settings import (
 from agentforge.definition.read.table import fields
 from agentforge.definition.report import Report
 from agentforge.definition.specs import ProviderSpec, ResolvedStage, WorkSpec
-from agentforge.definition.yaml.tree import Written
+from agentforge.definition.yaml_tree import Written
 from agentforge.model.diagnostic import SourcePlace
 from agentforge.model.errors import NOT_JSON
 from agentforge.model.plan import Overrides, ProviderChoice

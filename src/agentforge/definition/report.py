@@ -1,13 +1,42 @@
-"""Collects the diagnostics of a whole compilation."""
+"""The texts that a compilation reads, and the diagnostics about them."""
 
 import re
+from hashlib import sha256
+from posixpath import isabs, join, normpath
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.model.diagnostic import ARGUMENTS, ENVIRONMENT, Diagnostic, Severity, SourcePlace, by_place
 from agentforge.model.secrets import REFERENCE, Redactor
 
-_LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
+LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
+
+
+def absolute(root: str, path: str) -> str:
+    return normpath(path if isabs(path) else join(root, path))
+
+
+def relative(root: str, path: str) -> str:
+    """Relative to the root if the path is inside it, else absolute; used in plans and messages."""
+    root, path = normpath(root), normpath(path)
+    return path.removeprefix(root.rstrip("/") + "/")
+
+
+class SourceText(Struct, frozen=True):
+    """A file's text; bytes that aren't UTF-8 are surrogates and are reported."""
+
+    file: str
+    """The file name in diagnostics: relative to the project if inside it."""
+    text: str
+
+    @property
+    def sha256(self) -> str:
+        return sha256(self.text.encode("utf-8", "surrogateescape")).hexdigest()
+
+    @property
+    def start(self) -> SourcePlace:
+        return SourcePlace(self.file, 1, 1)
 
 
 # Secrets: a reader that finds one in a file must report the line without showing it, and so must every reader
@@ -25,7 +54,7 @@ class Report:
 
     def add_text(self, file: str, text: str) -> None:
         """Register a file's lines, so that diagnostics can show them."""
-        self._lines[file] = _LINE_BREAK.split(text)
+        self._lines[file] = LINE_BREAK.split(text)
 
     def line(self, at: SourcePlace) -> str:
         """The source line at a place."""

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.definition.read.file_keys import read_pipeline, read_stage
-from agentforge.definition.report import Report
+from agentforge.definition.report import Report, SourceText, absolute, relative
 from agentforge.definition.specs import (
     NodeSpec,
     PipelineSpec,
@@ -21,8 +21,7 @@ from agentforge.definition.specs import (
     StageSpec,
     WorkSpec,
 )
-from agentforge.definition.yaml.parser import SourceText, absolute, parse_mapping, relative
-from agentforge.definition.yaml.tree import Scalar, Written
+from agentforge.definition.yaml_tree import Scalar, Written, parse_mapping
 from agentforge.model.diagnostic import ARGUMENTS, choice
 from agentforge.model.errors import StorageFailed
 from agentforge.model.names import control_character

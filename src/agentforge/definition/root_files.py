@@ -5,9 +5,8 @@ import re
 from msgspec import Struct
 
 from agentforge.definition.read.file_keys import PIPELINE
-from agentforge.definition.report import Report
-from agentforge.definition.yaml.parser import SourceText, absolute, parse_mapping
-from agentforge.definition.yaml.tree import Keyed, Listed, Tree
+from agentforge.definition.report import Report, SourceText, absolute
+from agentforge.definition.yaml_tree import Keyed, Listed, Tree, parse_mapping
 from agentforge.model.diagnostic import closest
 from agentforge.model.errors import StorageFailed
 from agentforge.ports.sources import Sources

@@ -6,7 +6,7 @@ from agentforge.definition.precedence import merged
 from agentforge.definition.read.table import MappingSpec
 from agentforge.definition.report import Report
 from agentforge.definition.specs import ResolvedStage
-from agentforge.definition.yaml.tree import Written, shown
+from agentforge.definition.yaml_tree import Written, shown
 from agentforge.model.diagnostic import SourcePlace, choice, did_you_mean, listed
 from agentforge.model.plan import ROUTE_ACTIONS, VERDICTS
 

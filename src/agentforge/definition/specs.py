@@ -4,8 +4,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from agentforge.definition.yaml.parser import SourceText
-from agentforge.definition.yaml.tree import Written
+from agentforge.definition.report import SourceText
+from agentforge.definition.yaml_tree import Written
 from agentforge.model.condition import Condition
 from agentforge.model.diagnostic import SourcePlace
 from agentforge.model.hook import Hook, Notification

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from agentforge.definition.pins import pinned_text
 from agentforge.definition.precedence import canonical, merged
 from agentforge.definition.read.work_keys import FIXED, TERMINATIONS, UNSUPPORTED_TERMINATIONS
-from agentforge.definition.report import Report
+from agentforge.definition.report import Report, relative
 from agentforge.definition.resolve import is_stage_name
 from agentforge.definition.specs import (
     BlockSpec,
@@ -16,8 +16,7 @@ from agentforge.definition.specs import (
     ResolvedPipeline,
     ResolvedStage,
 )
-from agentforge.definition.yaml.parser import relative
-from agentforge.definition.yaml.tree import Written, shown
+from agentforge.definition.yaml_tree import Written, shown
 from agentforge.model.diagnostic import SourcePlace, choice
 from agentforge.model.names import PROMPT_VARIABLES
 from agentforge.model.plan_limits import MAX_RUNS, MAX_STEPS, is_directory_name

@@ -11,7 +11,7 @@ from msgspec import Struct
 from agentforge.definition.compiler import lint
 from agentforge.definition.precedence import canonical, merged
 from agentforge.definition.read.file_keys import read_pipeline
-from agentforge.definition.report import Report
+from agentforge.definition.report import Report, SourceText, relative
 from agentforge.definition.resolve import Assembly, Located, StageLookup
 from agentforge.definition.specs import (
     InputsSpec,
@@ -21,8 +21,7 @@ from agentforge.definition.specs import (
     ResolvedStage,
     WorkSpec,
 )
-from agentforge.definition.yaml.parser import SourceText, parse_mapping, relative
-from agentforge.definition.yaml.tree import Written
+from agentforge.definition.yaml_tree import Written, parse_mapping
 from agentforge.model import facts as f
 from agentforge.model.diagnostic import Diagnostic, SourcePlace
 from agentforge.model.errors import AgentForgeError

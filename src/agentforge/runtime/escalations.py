@@ -4,9 +4,8 @@ import logging
 import os
 from collections.abc import Iterable, Iterator
 
-from agentforge.definition.report import Report
-from agentforge.definition.yaml.parser import SourceText, parse_mapping
-from agentforge.definition.yaml.tree import Keyed, Listed, Tree
+from agentforge.definition.report import Report, SourceText
+from agentforge.definition.yaml_tree import Keyed, Listed, Tree, parse_mapping
 from agentforge.model.errors import StorageFailed
 from agentforge.model.event import Event
 from agentforge.model.layout import RunLayout

@@ -28,9 +28,8 @@ from agentforge.adapters.providers.mock import MockProvider
 from agentforge.adapters.providers.opencode import OPENCODE
 from agentforge.adapters.providers.replay import ReplayProvider
 from agentforge.definition.read.values import as_data, as_text
-from agentforge.definition.report import Report
-from agentforge.definition.yaml.parser import SourceText, parse_mapping
-from agentforge.definition.yaml.tree import Entry, Keyed, Listed, Tree
+from agentforge.definition.report import Report, SourceText
+from agentforge.definition.yaml_tree import Entry, Keyed, Listed, Tree, parse_mapping
 from agentforge.model.diagnostic import SourcePlace, choice
 from agentforge.model.errors import AgentForgeError, InvalidSettings, ProviderUnusable, StorageFailed
 from agentforge.model.layout import PROVIDERS

@@ -11,7 +11,7 @@ from typing import NoReturn
 from agentforge.adapters.providers.cli import CliAgent
 from agentforge.app.providers.logins import agent_login
 from agentforge.app.providers.offers import METHODS, Offer, provider_from
-from agentforge.definition.yaml.parser import SourceText
+from agentforge.definition.report import SourceText
 from agentforge.model.diagnostic import choice
 from agentforge.model.errors import AgentForgeError, InvalidRequest, ProviderUnusable, UnknownProvider
 from agentforge.model.failure import Failure, FailureKind

@@ -11,7 +11,7 @@ from agentforge.app.recording import Recording, is_cassette_file
 from agentforge.app.runs.lookup import Runs
 from agentforge.definition.compiler import INLINE, Compiled, PipelineSource
 from agentforge.definition.read.provider_settings import merge_settings
-from agentforge.definition.yaml.parser import SourceText
+from agentforge.definition.report import SourceText
 from agentforge.engine.legal import refuse_shell_run
 from agentforge.engine.rehearsal.rehearsed_run import enact
 from agentforge.model.errors import InvalidRequest

@@ -18,7 +18,7 @@ from agentforge.app.runs.leases import stop_owner
 from agentforge.app.runs.replay import refuse_unsafe_replay
 from agentforge.app.runs.runner import drive, make_ready, reopen
 from agentforge.definition.compiler import Compiled
-from agentforge.definition.yaml.parser import SourceText
+from agentforge.definition.report import SourceText
 from agentforge.legacy.shell_run import is_shell_run
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor

@@ -22,7 +22,7 @@ from agentforge.definition.read.values import (
 )
 from agentforge.definition.report import Report
 from agentforge.definition.specs import RouteSpec
-from agentforge.definition.yaml.tree import Tree, Written, shown
+from agentforge.definition.yaml_tree import Tree, Written, shown
 from agentforge.model.check import Check, CheckExpectation, CheckParser, CheckTime
 from agentforge.model.diagnostic import USER_PREFIX
 from agentforge.model.plan import ROUTE_ACTIONS, CycleLimits, Route

@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from agentforge.definition.read.values import Schema, Text, as_text
 from agentforge.definition.report import Report
-from agentforge.definition.yaml.tree import Tree, shown
+from agentforge.definition.yaml_tree import Tree, shown
 from agentforge.model.plan_limits import (
     MAX_COMMAND,
     MAX_PORT,

@@ -36,10 +36,9 @@ from agentforge.definition.read.work_keys import (
     build_work,
     combined_runtime,
 )
-from agentforge.definition.report import Report
+from agentforge.definition.report import Report, SourceText
 from agentforge.definition.specs import PipelineSpec, StageSpec, WorkSpec
-from agentforge.definition.yaml.parser import SourceText
-from agentforge.definition.yaml.tree import Keyed
+from agentforge.definition.yaml_tree import Keyed
 from agentforge.model.plan_limits import VIEWS
 
 UNNAMED = "pipeline"

@@ -22,7 +22,7 @@ from agentforge.definition.read.values import (
 )
 from agentforge.definition.report import Report
 from agentforge.definition.specs import HookSpec
-from agentforge.definition.yaml.tree import Tree, Written, shown
+from agentforge.definition.yaml_tree import Tree, Written, shown
 from agentforge.model.condition import MAX_LENGTH as MAX_CONDITION
 from agentforge.model.condition import Condition
 from agentforge.model.diagnostic import USER_PREFIX, choice

@@ -33,7 +33,7 @@ from agentforge.definition.read.work_keys import (
 )
 from agentforge.definition.report import Report
 from agentforge.definition.specs import BlockSpec, BranchSpec, InputsSpec, NodeSpec, ParallelRef
-from agentforge.definition.yaml.tree import Keyed, Listed, Scalar, Tree, kind_of
+from agentforge.definition.yaml_tree import Keyed, Listed, Scalar, Tree, kind_of
 from agentforge.model.plan import Select
 
 SELECTS: dict[str, Select] = {"latest": "latest", "history": "all", "all": "all"}

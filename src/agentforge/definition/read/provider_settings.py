@@ -9,9 +9,8 @@ from typing import Any
 import msgspec
 
 from agentforge.definition.read.values import as_data
-from agentforge.definition.report import Report
-from agentforge.definition.yaml.parser import SourceText, parse_value
-from agentforge.definition.yaml.tree import Keyed, Scalar, Tree, kind_of
+from agentforge.definition.report import Report, SourceText
+from agentforge.definition.yaml_tree import Keyed, Scalar, Tree, kind_of, parse_value
 from agentforge.model.diagnostic import SourcePlace
 from agentforge.model.errors import DefinitionError
 from agentforge.model.secrets import can_be_secret, is_secret_name, looks_like_path

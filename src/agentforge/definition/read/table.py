@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from agentforge.definition.read.values import Required, Schema, ValueKind, as_mapping
 from agentforge.definition.report import Report
-from agentforge.definition.yaml.tree import (
+from agentforge.definition.yaml_tree import (
     Entry,
     Keyed,
     Listed,

@@ -10,16 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.definition.report import Report
-from agentforge.definition.yaml.tree import (
-    Keyed,
-    Listed,
-    Scalar,
-    Tree,
-    Written,
-    kind_of,
-    plain_value,
-    shown,
-)
+from agentforge.definition.yaml_tree import Keyed, Listed, Scalar, Tree, Written, kind_of, plain_value, shown
 from agentforge.model.diagnostic import SourcePlace, choice
 from agentforge.model.names import control_character
 from agentforge.model.plan_limits import MAX_RUNS, MAX_SECONDS, NAME_PATTERN, is_plain_name

@@ -30,7 +30,7 @@ from agentforge.definition.read.values import (
 )
 from agentforge.definition.report import Report
 from agentforge.definition.specs import PromptFile, ProviderSpec, WorkSpec
-from agentforge.definition.yaml.tree import Keyed, Tree, Written
+from agentforge.definition.yaml_tree import Keyed, Tree, Written
 from agentforge.model.plan import (
     SANDBOXES,
     Approval,

@@ -1,1 +1,0 @@
-"""YAML with positions: text to a tree."""
