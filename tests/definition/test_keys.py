@@ -7,12 +7,23 @@ from typing import Any
 import pytest
 from jsonschema import Draft7Validator
 
-from agentforge.definition.read.external_values import Address, CommandKind, NamedVariable
 from agentforge.definition.read.file_keys import PIPELINE, PIPELINE_KEYS, STAGE
 from agentforge.definition.read.hook_keys import HOOK, POINTS, ConditionKind, HooksKind
 from agentforge.definition.read.node_keys import BLOCK, PARALLEL_NODE, PIPELINE_NODE, STAGE_NODE, NodeKind
 from agentforge.definition.read.table import Key, Nested, Table
-from agentforge.definition.read.values import Anything, Flag, Given, ListOf, Name, Number, Text, Texts
+from agentforge.definition.read.values import (
+    Address,
+    Anything,
+    CommandKind,
+    Flag,
+    Given,
+    ListOf,
+    Name,
+    NamedVariable,
+    Number,
+    Text,
+    Texts,
+)
 from agentforge.definition.report import Report, SourceText
 from agentforge.definition.yaml_tree import parse_mapping
 from agentforge.model.diagnostic import Diagnostic

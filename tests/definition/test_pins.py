@@ -7,7 +7,7 @@ import pytest
 from tests.definition.world import BUILTIN, PROJECT, TextWorld, stage
 
 from agentforge.definition.compiler import compile_pipeline
-from agentforge.definition.pins import pinned_text
+from agentforge.definition.lower import pinned_text
 from agentforge.model.errors import DefinitionError
 from agentforge.model.plan import NestedNode, ParallelNode, Plan, StageNode
 

@@ -6,7 +6,7 @@ import pytest
 from tests.definition.world import TextWorld, where
 
 from agentforge.definition.compiler import compile_pipeline
-from agentforge.definition.settings_check import SettingProblem, is_of_definition
+from agentforge.definition.validate import SettingProblem, is_of_definition
 from agentforge.model.diagnostic import Diagnostic
 from agentforge.model.errors import DefinitionError
 from agentforge.model.plan import Overrides, ProviderChoice

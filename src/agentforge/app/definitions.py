@@ -24,7 +24,7 @@ from agentforge.definition.resolve import (
     stage_roots,
 )
 from agentforge.definition.root_files import RootFiles, root_files
-from agentforge.definition.settings_check import SettingsCheck
+from agentforge.definition.validate import SettingsCheck
 from agentforge.model.diagnostic import Diagnostic, Severity, SourcePlace
 from agentforge.model.errors import InvalidRequest, StorageFailed
 from agentforge.model.plan import Plan

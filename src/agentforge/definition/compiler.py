@@ -8,8 +8,7 @@ in order, with one report over all files."""
 #   resolve    names to files: stages, prompts, nested pipelines; each stage gets its levels
 #   link       `inputs` to the nodes whose outputs they mean
 #   validate   rules that need more than one mapping: of merged levels, of names, of routes, of hooks
-#   lower      specs to the plan
-#   pins       the texts of the files that the plan names
+#   lower      specs to the plan, pinned to the texts of the files that it names
 #
 # No pass raises for a mistake of the user. It reports, leaves out what it can't use (None, or nothing), and
 # the next pass works with the rest: a person who fixes a file wants all of its mistakes at once, and an agent
@@ -17,12 +16,12 @@ in order, with one report over all files."""
 # compilation, so that `lower` may take everything for sound.
 #
 # Rules apply to merged values wherever two levels can make a mistake together (`on_timeout` in stage.yaml,
-# `timeout` in the node). They are in `validate`, `route_rules` and `hook_rules`; what one mapping can do
+# `timeout` in the node). They are in `validate`, `stage_rules` and `hook_rules`; what one mapping can do
 # wrong by itself is found by its table. A diagnostic that a stage causes in every node that uses it is
 # reported once (`Report` drops equal ones).
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from posixpath import basename, dirname, join
 from typing import Any, Literal
@@ -30,18 +29,11 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from agentforge.definition.hook_rules import validate_hooks
 from agentforge.definition.link import link
-from agentforge.definition.lower import DEFAULT_RUNS, CompilationContext, lower
-from agentforge.definition.pins import pin, pinned_choice
+from agentforge.definition.lower import DEFAULT_RUNS, CompilationContext, lower, pin
 from agentforge.definition.precedence import (
-    DEFAULT_PROVIDER,
-    JUDGE_PROVIDER,
     OverrideLevels,
-    choose_provider,
     gather,
-    levels_in_block,
-    naming_level,
 )
 from agentforge.definition.read.file_keys import read_pipeline
 from agentforge.definition.read.table import MappingSpec
@@ -56,27 +48,14 @@ from agentforge.definition.resolve import (
     is_stage_name,
     missing_pipeline,
 )
-from agentforge.definition.route_rules import refuse_checks, validate_checks, validate_routes
-from agentforge.definition.settings_check import SettingsCheck, report_settings
 from agentforge.definition.specs import (
     NodeSpec,
     PipelineSpec,
-    ProviderSpec,
-    ResolvedBlock,
     ResolvedNested,
     ResolvedPipeline,
-    ResolvedStage,
     WorkSpec,
 )
-from agentforge.definition.validate import (
-    validate_approval,
-    validate_checkpoints,
-    validate_nodes,
-    validate_prompt,
-    validate_provider,
-    validate_size,
-    validate_termination,
-)
+from agentforge.definition.validate import SettingsCheck, Validation
 from agentforge.definition.yaml_tree import Written, parse_mapping
 from agentforge.model.diagnostic import Diagnostic, SourcePlace
 from agentforge.model.errors import DefinitionError, StorageFailed
@@ -121,7 +100,6 @@ class Compilation:
         self._known_providers = known_providers
         self._report = report
         self._check = check_settings
-        self._places: dict[str, SourcePlace] = {}
         self._override_levels: OverrideLevels = gather(sources.environment, overrides, report)
 
     def pipeline(self, source: SourceText, beside: str, path: str, passes: int) -> Compiled:
@@ -156,16 +134,12 @@ class Compilation:
         for value in filter(control_character, (given.provider or "", given.model or "", *given.inputs)):
             refuse_control_characters(value, "the argument", self._report.argument(value), self._report)
         parts = list(_pipelines(pipeline))
-        everywhere = frozenset(node_id for part in parts for node_id in _all_ids(part))
-        for part in parts:
-            self._validate(part, DEFAULT_RUNS[mode], everywhere, is_nested=part is not pipeline)
-        specs = [part.spec for part in parts]
-        validate_checkpoints(specs, self._report)
-        validate_size(pipeline, passes, self._report)
-        if judge := self._sources.environment.get(JUDGE_PROVIDER):
-            self._validate_provider(Written(judge, self._report.variable(JUDGE_PROVIDER, judge)))
+        validation = Validation(
+            self._sources, self._override_levels, self._known_providers, self._check, self._report
+        )
+        validation.run(parts, DEFAULT_RUNS[mode], passes)
         compiled_at, created_at = self._time("COMPILE_TIMESTAMP"), self._time("SESSION_CREATED_AT")
-        inputs = _session_inputs(self._sources, given.inputs, specs, self._report)
+        inputs = _session_inputs(self._sources, given.inputs, [part.spec for part in parts], self._report)
         if self._report.has_errors:
             raise DefinitionError(self._report.diagnostics)
         session = self._session or default_session(located.spec.name, self._sources.now())
@@ -175,84 +149,8 @@ class Compilation:
         plan = pin(lower(pipeline, links, context, passes), self._sources, self._report)
         if self._report.has_errors:
             raise DefinitionError(self._report.diagnostics)
-        named = {name: (at, self._report.line(at)) for name, at in self._places.items()}
+        named = {name: (at, self._report.line(at)) for name, at in validation.places.items()}
         return Compiled(plan, self._report.diagnostics, located.spec.source, named)
-
-    def _validate(
-        self, pipeline: ResolvedPipeline, default_runs: int, everywhere: Collection[str], *, is_nested: bool
-    ) -> None:
-        """`everywhere` are the ids of all nodes, also of other pipelines."""
-        spec, report = pipeline.spec, self._report
-        validate_nodes(spec, report)
-        validate_hooks(pipeline, report, is_nested=is_nested)
-        if is_nested:
-            self._validate_nested(spec)
-        for node in pipeline.nodes:
-            if isinstance(node, ResolvedBlock):
-                self._validate_block(node)
-                for stage in filter(None, node.stages):
-                    self._validate_stage(stage, default_runs)
-                    refuse_checks(stage, report)
-                    validate_routes(stage, _ids(node.block.stages), everywhere, report)
-            elif isinstance(node, ResolvedStage):
-                self._validate_stage(node, default_runs)
-                validate_checks(node, report)
-                validate_routes(node, _ids(spec.nodes), everywhere, report)
-                self._validate_chain(node)
-
-    def _validate_chain(self, node: ResolvedStage) -> None:
-        levels = [level.provider for level in node.levels]
-        named = naming_level(levels)
-        self._check_settings(levels, node.spec.at)
-        for spec in named.fallbacks if named else ():
-            self._check_settings([spec], node.spec.at)
-        for spec in (named, *named.fallbacks) if named else ():
-            if spec.type:
-                self._validate_provider(spec.type)
-        if named is None and node.is_found:
-            self._validate_provider(Written(DEFAULT_PROVIDER, node.spec.at))
-
-    def _validate_nested(self, spec: PipelineSpec) -> None:
-        where = "set them in the outermost pipeline"
-        if rails := spec.get("guardrails"):
-            limits, limit = spec.get("limits"), rails.get("max_runtime_seconds")
-            is_limit = limits is not None and limits.get("runtime") is limit
-            key = "limits.runtime" if is_limit else "guardrails.max_runtime_seconds"
-            message = f"`{key}` of a nested pipeline has no effect"
-            self._report.warning(
-                "ignored-key", limit.at, message, "set it in the outermost pipeline or in the stages"
-            )
-        for key, verb in (("views", "have"), ("notify", "has")):
-            for written in (spec.get(key) or ())[:1]:
-                message = f"`{key}` of a nested pipeline {verb} no effect"
-                self._report.warning("ignored-key", written.at, message, where)
-
-    def _validate_stage(self, stage: ResolvedStage, default_runs: int) -> None:
-        validate_termination(stage, default_runs, self._report)
-        validate_prompt(stage, self._sources, self._report)
-        validate_approval(stage, self._report)
-
-    def _validate_block(self, node: ResolvedBlock) -> None:
-        for branch in node.block.branches:
-            if branch.provider.type:
-                self._validate_provider(branch.provider.type)
-            for stage in filter(None, node.stages):
-                self._check_settings(levels_in_block(stage, branch.provider), branch.at)
-        for level in filter(None, (level.provider for level in self._override_levels.levels)):
-            for given in filter(None, (level.type, level.model)):
-                message = f"`{given.value}` doesn't override the providers and models of parallel blocks"
-                hint = "a block always uses its own `providers`"
-                self._report.warning("block-keeps-providers", given.at, message, hint)
-
-    def _check_settings(self, levels: Sequence[ProviderSpec | None], default: SourcePlace) -> None:
-        choice, places = choose_provider(levels)
-        self._places.setdefault(choice.type, places.get("", default))
-        if self._check is not None:
-            choice = pinned_choice(choice, self._sources)
-            report_settings(choice, places, default, self._check, self._report)
-
-    def _validate_provider(self, named: Written[str]) -> None:
-        validate_provider(named, self._known_providers, self._report)
 
     def _time(self, variable: str) -> datetime:
         """The current time, or the value of a variable for reproducible output."""
@@ -267,16 +165,6 @@ class Compilation:
             self._report.error("bad-value", at, f"{variable} must be a timestamp, got {text!r}", hint)
             return self._sources.now()
         return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
-
-
-def _ids(nodes: Iterable[NodeSpec]) -> list[str]:
-    return [node.id.value for node in nodes if node.id]
-
-
-def _all_ids(pipeline: ResolvedPipeline) -> list[str]:
-    """Of its nodes, and of the stages of its blocks."""
-    blocks = (node.block for node in pipeline.nodes if isinstance(node, ResolvedBlock))
-    return [*_ids(pipeline.spec.nodes), *(name for block in blocks for name in _ids(block.stages))]
 
 
 def _pipelines(pipeline: ResolvedPipeline) -> Iterator[ResolvedPipeline]:

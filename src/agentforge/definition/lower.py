@@ -1,8 +1,15 @@
-"""Last pass: lowers a validated, resolved pipeline to its Plan. Applies precedence; reports nothing."""
+"""Last pass: lowers a validated, resolved pipeline to its Plan, and pins the plan to the files that it names:
+their text becomes part of it, so that a change during the run has no effect until a person recompiles it."""
+
+# Agents can write in the project during the run. Without the pins, one agent would decide what the next one
+# is asked, also outside of its sandbox; what a sandbox mounts would follow a link that an earlier agent
+# planted. So everything a run obeys is read once, when a person starts it, and the log has it. The judge's
+# template is never read from the project: the judged would write it.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from posixpath import join, normpath
 from typing import Any
 
 import msgspec
@@ -22,7 +29,7 @@ from agentforge.definition.read.file_keys import PIPELINE_KEYS
 from agentforge.definition.read.node_keys import BLOCK, PARALLEL_NODE, PIPELINE_NODE
 from agentforge.definition.read.table import MappingSpec, fields
 from agentforge.definition.read.work_keys import FIXED, TERMINATIONS
-from agentforge.definition.report import relative
+from agentforge.definition.report import Report, absolute, relative
 from agentforge.definition.specs import (
     BranchSpec,
     HookSpec,
@@ -32,7 +39,9 @@ from agentforge.definition.specs import (
     ResolvedStage,
 )
 from agentforge.model.check import Check
+from agentforge.model.errors import NOT_JSON
 from agentforge.model.hook import Hook
+from agentforge.model.layout import PROVIDERS
 from agentforge.model.plan import (
     Branch,
     InputSources,
@@ -46,13 +55,18 @@ from agentforge.model.plan import (
     PlanSource,
     ProviderChoice,
     Queue,
+    SandboxChoice,
     StageNode,
     Termination,
 )
+from agentforge.ports.sources import Sources
 
 DEFAULT_RUNS: dict[Mode, int] = {"pipeline": 1, "loop": 25}
 """A loop is a single stage, so that all stages of a plan have the same default."""
 _NO_PROVIDER = ProviderChoice("", "")
+JUDGE_PROMPT_PATH = "JUDGE_PROMPT_PATH"
+_SCHEMA = "schema"
+"""The setting of a provider that may name a file with a JSON Schema."""
 
 
 class Wiring(Struct, frozen=True):
@@ -243,3 +257,90 @@ def _needs_bd(node: Node) -> bool:
             return any(_needs_bd(stage) for branch in node.branches for stage in branch.stages)
         case NestedNode():  # exhaustive
             return node.plan.dependencies["bd"]
+
+
+def pin(plan: Plan, sources: Sources, report: Report) -> Plan:
+    judges = plan.judges()
+    described = ((name, _description(name, sources)) for name in sorted({*plan.providers(), *judges}))
+    return replace(
+        plan.with_stages(_Pins(sources).stage),
+        judge_prompt=_judge_prompt(sources, report) if judges else "",
+        descriptions={name: text for name, text in described if text is not None},
+    )
+
+
+class _Pins:
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
+
+    def stage(self, node: StageNode) -> StageNode:
+        return replace(
+            node,
+            prompt=pinned_text(node.prompt_path, self._sources) if node.prompt_path else node.prompt,
+            provider=self.choice(node.provider),
+            fallbacks=tuple(self.choice(choice) for choice in node.fallbacks),
+            sandbox=self._resolved(node.sandbox) if node.sandbox else None,
+        )
+
+    def choice(self, choice: ProviderChoice) -> ProviderChoice:
+        named = choice.config.get(_SCHEMA)
+        path, home = named if isinstance(named, str) else "", self._sources.environment.get("HOME", "")
+        if path.startswith("~/") and home:
+            path = join(home, path[2:])
+        text = pinned_text(path, self._sources) if path else None
+        if text is None:
+            return choice
+        try:
+            schema = msgspec.json.decode(text, type=dict[str, Any])
+        except NOT_JSON:
+            return choice  # The provider reports it.
+        place = relative(self._sources.project, absolute(self._sources.project, path))
+        return replace(choice, config={**choice.config, _SCHEMA: schema}, schema_path=place)
+
+    def _resolved(self, choice: SandboxChoice) -> SandboxChoice:
+        """With where existing paths lead, but for those in the agent's home, which may differ from ours."""
+        project = self._sources.resolve(self._sources.project) or self._sources.project
+        named = (*choice.writable, *choice.hidden)
+        outside = (path for path in named if path != "~" and not path.startswith("~/"))
+        found = ((path, self._sources.resolve(absolute(self._sources.project, path))) for path in outside)
+        resolved = tuple((path, relative(project, place)) for path, place in found if place is not None)
+        return replace(choice, resolved=resolved)
+
+
+def pinned_choice(choice: ProviderChoice, sources: Sources) -> ProviderChoice:
+    return _Pins(sources).choice(choice)
+
+
+def pinned_text(path: str, sources: Sources) -> str | None:
+    """The text of a file as a plan contains it; the path is relative to the project."""
+    text = sources.read(absolute(sources.project, path))
+    return None if text is None else _encodable(text)
+
+
+def _description(name: str, sources: Sources) -> str | None:
+    texts = (pinned_text(join(PROVIDERS, f"{name}{suffix}"), sources) for suffix in (".yml", ".yaml"))
+    return next((text for text in texts if text is not None), None) if "/" not in name else None
+
+
+def _encodable(text: str) -> str:
+    """Bytes that aren't UTF-8, which sources represent as surrogates, are replaced."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def _judge_prompt(sources: Sources, report: Report) -> str:
+    """The user's own template, else the built-in one; none of the project, which agents can write."""
+    home = sources.environment.get("HOME", "")
+    named = sources.environment.get(JUDGE_PROMPT_PATH, "")
+    if named:
+        text = sources.read(absolute(sources.project, named))
+        if text is None:
+            at = report.variable(JUDGE_PROMPT_PATH, named)
+            message = f"{JUDGE_PROMPT_PATH} must name a readable file, got `{named}`"
+            report.error("missing-file", at, message, "correct the path, or unset the variable")
+        return _encodable(text or "")
+    places = (
+        join(home, ".config", "agent-pipelines", "prompts", "judge.md") if home else "",
+        normpath(join(sources.builtin, "prompts", "judge.md")),
+    )
+    texts = (sources.read(path) for path in places if path)
+    return next((_encodable(text) for text in texts if text is not None), "")

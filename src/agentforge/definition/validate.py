@@ -1,73 +1,199 @@
-"""Fifth pass: rules about names, rules that span several mappings or files, and the text of prompts."""
+"""Fifth pass: rules that need more than one mapping or file. Here are those of whole pipelines: their names,
+their providers, their size. Those of one stage are in `stage_rules`, those of hooks in `hook_rules`."""
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
-from agentforge.definition.pins import pinned_text
-from agentforge.definition.precedence import canonical, merged
-from agentforge.definition.read.work_keys import FIXED, TERMINATIONS, UNSUPPORTED_TERMINATIONS
-from agentforge.definition.report import Report, relative
+from msgspec import Struct
+
+from agentforge.definition.hook_rules import validate_hooks
+from agentforge.definition.lower import pinned_choice
+from agentforge.definition.precedence import (
+    DEFAULT_PROVIDER,
+    JUDGE_PROVIDER,
+    OverrideLevels,
+    canonical,
+    choose_provider,
+    levels_in_block,
+    naming_level,
+)
+from agentforge.definition.report import Report
 from agentforge.definition.resolve import is_stage_name
 from agentforge.definition.specs import (
     BlockSpec,
     NodeSpec,
     PipelineSpec,
+    ProviderSpec,
+    ResolvedBlock,
     ResolvedNested,
     ResolvedPipeline,
     ResolvedStage,
 )
+from agentforge.definition.stage_rules import (
+    refuse_checks,
+    validate_approval,
+    validate_checks,
+    validate_prompt,
+    validate_routes,
+    validate_termination,
+)
 from agentforge.definition.yaml_tree import Written, shown
 from agentforge.model.diagnostic import SourcePlace, choice
-from agentforge.model.names import PROMPT_VARIABLES
+from agentforge.model.plan import ProviderChoice
 from agentforge.model.plan_limits import MAX_RUNS, MAX_STEPS, is_directory_name
-from agentforge.model.secrets import REFERENCE
-from agentforge.ports.sources import MAX_SOURCE_BYTES, Sources
+from agentforge.ports.sources import Sources
+
+_QUOTED = re.compile(r"`([a-z]\w*)")
 
 
-def validate_nodes(spec: PipelineSpec, report: Report) -> None:
-    """Validate the pipeline file alone."""
-    _nodes(spec.nodes, "node", report)
+class SettingProblem(Struct, frozen=True):
+    message: str
+    """Quotes the setting that it is about."""
+    hint: str = ""
+    is_error: bool = True
 
 
-def validate_termination(node: ResolvedStage, default_runs: int, report: Report) -> None:
-    """Validate the merged termination of a node and its stage."""
-    termination = merged(node, "termination")
-    kind = termination.get("type") if termination else None
-    if kind is None or kind.value == FIXED:
-        return
-    known, maximum = tuple(TERMINATIONS), termination.get("max")
-    if kind.value in UNSUPPORTED_TERMINATIONS:
-        hint = f"use one of {', '.join(known)}"
-        report.error("unsupported", kind.at, f"termination type `{kind.value}` is not supported yet", hint)
-    elif kind.value not in known:
-        hint = choice(kind.value, "types", known)
-        report.error("bad-value", kind.at, f"unknown termination type {shown(kind.value)}", hint)
-    elif not node.is_found:
-        return  # Its stage.yaml may set `max`.
-    elif maximum is None and default_runs == 1:
-        message = f"`{kind.value}` without `max` ends after one iteration in a pipeline"
-        report.warning("no-maximum", node.spec.at, message, hint="add `runs: …` or `max: …`")
-    else:
-        runs = maximum.value if maximum else default_runs
-        minimum = termination.get("min_iterations")
-        if kind.value == "judgment" and minimum and minimum.value > runs:
-            message = f"never judged: `min_iterations` is {minimum.value}, but the maximum is {runs}"
-            report.warning("never-judged", minimum.at, message, hint="raise `max` or lower `min_iterations`")
+SettingsCheck = Callable[[ProviderChoice], Iterable[SettingProblem]]
+"""What a provider says about a model and settings; nothing about a provider that isn't known."""
 
 
-def validate_approval(node: ResolvedStage, report: Report) -> None:
-    """Validate the merged approval of a node, its stage and the pipeline."""
-    approval = merged(node, "approve")
-    if approval is None:
-        return
-    due, then = approval.get("timeout"), approval.get("on_timeout")
-    if due and then is None:
-        message = "`approve.timeout` without `on_timeout` only shows when an answer is due"
-        hint = "add `on_timeout: approve` or `abort`, or `wait` to keep waiting"
-        report.warning("no-effect", due.at, message, hint)
-    if then and then.value != "wait" and due is None:
-        message = f"`on_timeout: {then.value}` has no effect without `timeout`"
-        report.warning("no-effect", then.at, message, hint="add `timeout`, in seconds")
+def named_setting(message: str, choice: ProviderChoice) -> str:
+    """The setting that the message is about, or `model`; empty: it is about none that is written."""
+    written = {"model", *choice.config}
+    return next((name for name in _QUOTED.findall(message) if name in written), "")
+
+
+def is_of_definition(message: str, choice: ProviderChoice) -> bool:
+    """Whether an error is about what is written, or missing, in a definition; otherwise it is about this
+    machine."""
+    return bool(_QUOTED.search(message)) or (choice.model != "" and choice.model in message)
+
+
+class Validation:
+    """The whole pass, over a pipeline and those nested in it."""
+
+    def __init__(
+        self,
+        sources: Sources,
+        overrides: OverrideLevels,
+        known_providers: Collection[str] | None,
+        check_settings: SettingsCheck | None,
+        report: Report,
+    ) -> None:
+        self._sources = sources
+        self._overrides = overrides
+        self._known_providers = known_providers
+        self._check = check_settings
+        self._report = report
+        self.places: dict[str, SourcePlace] = {}
+        """Where each provider is first named."""
+
+    def run(self, pipelines: Sequence[ResolvedPipeline], default_runs: int, passes: int) -> None:
+        """`pipelines`: the outermost one, then those nested in it."""
+        everywhere = frozenset(node_id for part in pipelines for node_id in _all_ids(part))
+        for part in pipelines:
+            self._pipeline(part, default_runs, everywhere, is_nested=part is not pipelines[0])
+        validate_checkpoints([part.spec for part in pipelines], self._report)
+        validate_size(pipelines[0], passes, self._report)
+        if judge := self._sources.environment.get(JUDGE_PROVIDER):
+            self._provider(Written(judge, self._report.variable(JUDGE_PROVIDER, judge)))
+
+    def _pipeline(
+        self, pipeline: ResolvedPipeline, default_runs: int, everywhere: Collection[str], *, is_nested: bool
+    ) -> None:
+        """`everywhere` are the ids of all nodes, also of other pipelines."""
+        spec, report = pipeline.spec, self._report
+        _validate_nodes(spec.nodes, "node", report)
+        validate_hooks(pipeline, report, is_nested=is_nested)
+        if is_nested:
+            self._ignored_keys(spec)
+        for node in pipeline.nodes:
+            if isinstance(node, ResolvedBlock):
+                self._block(node)
+                for stage in filter(None, node.stages):
+                    self._stage(stage, default_runs)
+                    refuse_checks(stage, report)
+                    validate_routes(stage, _ids(node.block.stages), everywhere, report)
+            elif isinstance(node, ResolvedStage):
+                self._stage(node, default_runs)
+                validate_checks(node, report)
+                validate_routes(node, _ids(spec.nodes), everywhere, report)
+                self._chain(node)
+
+    def _chain(self, node: ResolvedStage) -> None:
+        levels = [level.provider for level in node.levels]
+        named = naming_level(levels)
+        self._settings(levels, node.spec.at)
+        for spec in named.fallbacks if named else ():
+            self._settings([spec], node.spec.at)
+        for spec in (named, *named.fallbacks) if named else ():
+            if spec.type:
+                self._provider(spec.type)
+        if named is None and node.is_found:
+            self._provider(Written(DEFAULT_PROVIDER, node.spec.at))
+
+    def _ignored_keys(self, spec: PipelineSpec) -> None:
+        where = "set them in the outermost pipeline"
+        if rails := spec.get("guardrails"):
+            limits, limit = spec.get("limits"), rails.get("max_runtime_seconds")
+            is_limit = limits is not None and limits.get("runtime") is limit
+            key = "limits.runtime" if is_limit else "guardrails.max_runtime_seconds"
+            message = f"`{key}` of a nested pipeline has no effect"
+            self._report.warning(
+                "ignored-key", limit.at, message, "set it in the outermost pipeline or in the stages"
+            )
+        for key, verb in (("views", "have"), ("notify", "has")):
+            for written in (spec.get(key) or ())[:1]:
+                message = f"`{key}` of a nested pipeline {verb} no effect"
+                self._report.warning("ignored-key", written.at, message, where)
+
+    def _stage(self, stage: ResolvedStage, default_runs: int) -> None:
+        validate_termination(stage, default_runs, self._report)
+        validate_prompt(stage, self._sources, self._report)
+        validate_approval(stage, self._report)
+
+    def _block(self, node: ResolvedBlock) -> None:
+        for branch in node.block.branches:
+            if branch.provider.type:
+                self._provider(branch.provider.type)
+            for stage in filter(None, node.stages):
+                self._settings(levels_in_block(stage, branch.provider), branch.at)
+        for level in filter(None, (level.provider for level in self._overrides.levels)):
+            for given in filter(None, (level.type, level.model)):
+                message = f"`{given.value}` doesn't override the providers and models of parallel blocks"
+                hint = "a block always uses its own `providers`"
+                self._report.warning("block-keeps-providers", given.at, message, hint)
+
+    def _settings(self, levels: Sequence[ProviderSpec | None], default: SourcePlace) -> None:
+        chosen, places = choose_provider(levels)
+        self.places.setdefault(chosen.type, places.get("", default))
+        if self._check is None:
+            return
+        chosen = pinned_choice(chosen, self._sources)
+        for problem in self._check(chosen):
+            at = places.get(named_setting(problem.message, chosen), places.get("", default))
+            add = self._report.error if problem.is_error else self._report.warning
+            add("provider-settings", at, problem.message, problem.hint)
+
+    def _provider(self, named: Written[str]) -> None:
+        """Check that the provider is registered; without a list every name passes."""
+        known = self._known_providers
+        if not named.value.strip():
+            message, hint = "the provider's name is empty", "for example `claude`"
+            self._report.error("bad-value", named.at, message, hint)
+        elif known is not None and canonical(named.value) not in known:
+            message, hint = f"no provider named {shown(named.value)}", choice(named.value, "providers", known)
+            self._report.error("unknown-provider", named.at, message, hint)
+
+
+def _ids(nodes: Iterable[NodeSpec]) -> list[str]:
+    return [node.id.value for node in nodes if node.id]
+
+
+def _all_ids(pipeline: ResolvedPipeline) -> list[str]:
+    """Of its nodes, and of the stages of its blocks."""
+    blocks = (node.block for node in pipeline.nodes if isinstance(node, ResolvedBlock))
+    return [*_ids(pipeline.spec.nodes), *(name for block in blocks for name in _ids(block.stages))]
 
 
 def validate_checkpoints(pipelines: Iterable[PipelineSpec], report: Report) -> None:
@@ -87,34 +213,21 @@ def validate_checkpoints(pipelines: Iterable[PipelineSpec], report: Report) -> N
             report.warning("duplicate-checkpoint", name.at, message, hint)
 
 
-def validate_provider(named: Written[str], known: Collection[str] | None, report: Report) -> None:
-    """Check that the provider is registered; without a list every name passes."""
-    if not named.value.strip():
-        report.error("bad-value", named.at, "the provider's name is empty", hint="for example `claude`")
-    elif known is not None and canonical(named.value) not in known:
-        report.error(
-            "unknown-provider",
-            named.at,
-            f"no provider named {shown(named.value)}",
-            hint=choice(named.value, "providers", known),
-        )
-
-
-def _nodes(nodes: Sequence[NodeSpec], what: str, report: Report) -> None:
+def _validate_nodes(nodes: Sequence[NodeSpec], what: str, report: Report) -> None:
     seen: dict[str, Written[str]] = {}
     for index, node in enumerate(nodes):
         if node.id is None:
             hint = "add a short name: `id: …`"
             report.error("missing-key", node.at, f"{what} {index + 1} has no `id`", hint)
         else:
-            _name(node.id, "id", seen, report)
+            _validate_name(node.id, "id", seen, report)
         if node.block:
-            _block(node.block, report)
+            _validate_block(node.block, report)
         elif node.is_stage:
-            _stage_node(node, f"{what} `{node.id.value}`" if node.id else f"{what} {index + 1}", report)
+            _validate_stage(node, f"{what} `{node.id.value}`" if node.id else f"{what} {index + 1}", report)
 
 
-def _stage_node(node: NodeSpec, what: str, report: Report) -> None:
+def _validate_stage(node: NodeSpec, what: str, report: Report) -> None:
     if node.stage and not is_stage_name(node.stage.value):
         report.error(
             "bad-value",
@@ -127,12 +240,12 @@ def _stage_node(node: NodeSpec, what: str, report: Report) -> None:
         report.error("missing-key", node.at, f"{what} needs `stage` or `prompt`", hint)
 
 
-def _block(block: BlockSpec, report: Report) -> None:
+def _validate_block(block: BlockSpec, report: Report) -> None:
     seen: dict[str, Written[str]] = {}
     for branch in block.branches:
         if branch.name:
-            _name(branch.name, "provider", seen, report)
-    _nodes(block.stages, "stage", report)
+            _validate_name(branch.name, "provider", seen, report)
+    _validate_nodes(block.stages, "stage", report)
     for stage in block.stages:
         named = stage.work.provider.type if stage.work.provider else None
         if named:
@@ -140,7 +253,7 @@ def _block(block: BlockSpec, report: Report) -> None:
             report.warning("ignored-key", named.at, message, hint="remove it; `model` is allowed")
 
 
-def _name(name: Written[str], what: str, seen: dict[str, Written[str]], report: Report) -> None:
+def _validate_name(name: Written[str], what: str, seen: dict[str, Written[str]], report: Report) -> None:
     """A node's id or a branch's name: used as a directory name, so it must be valid and unique."""
     if not is_directory_name(name.value):
         report.error(
@@ -182,57 +295,3 @@ def _steps(pipeline: ResolvedPipeline) -> int:
         else:
             total += 1
     return total
-
-
-_VARIABLE = re.compile(r"\$\{([A-Z][A-Z0-9_]*)\}")
-
-
-# One word that ends like a text file or has a folder before it; `/review` is a command of an agent.
-_PATH = re.compile(r"\S+\.(?:md|markdown|txt|prompt)|[^\s:]*\w/\S+")
-
-
-def validate_prompt(node: ResolvedStage, sources: Sources, report: Report) -> None:
-    """Agents get the prompt as it is written: also unknown variables, and the name of a file."""
-    written = node.spec.work.prompt
-    if written and not written.value.strip():
-        hint = "write what the agent should do, or name a file: `prompt: {file: PATH}`"
-        report.error("empty-prompt", written.at, "the prompt is empty", hint)
-    elif written and _PATH.fullmatch(written.value.strip()):
-        message = f"the prompt looks like the name of a file: the agent gets only {shown(written.value)}"
-        report.warning("prompt-is-path", written.at, message, "for its text, write `prompt: {file: PATH}`")
-    for name, at in _unknown(node, sources, report):
-        message = f"unknown variable `${{{name}}}` in the prompt: the agent gets it as it is written"
-        report.warning("unknown-variable", at, message, choice(name, "variables", PROMPT_VARIABLES))
-
-
-def _unknown(node: ResolvedStage, sources: Sources, report: Report) -> Iterator[tuple[str, SourcePlace]]:
-    if node.prompt_path is not None:
-        file = relative(sources.project, node.prompt_path)
-        text = pinned_text(file, sources) or ""
-        report.add_text(file, text)
-        for found in re.finditer(re.escape(REFERENCE), text):
-            report.refuse_reference(found[0], _place(file, text, found.start()))
-        if not text.strip():
-            report.error(
-                "empty-prompt",
-                SourcePlace(file, 1, 1),
-                "the prompt file is empty",
-                "write the prompt into it",
-            )
-        if len(text.encode()) > MAX_SOURCE_BYTES:
-            message = f"the prompt file is larger than {MAX_SOURCE_BYTES:,} bytes"
-            report.error("too-large", SourcePlace(file, 1, 1), message, "put most of it into another file")
-        for found in _variables(text):
-            yield found[1], _place(file, text, found.start())
-    elif node.spec.work.prompt is not None:
-        for found in _variables(node.spec.work.prompt.value):
-            yield found[1], node.spec.work.prompt.at
-
-
-def _place(file: str, text: str, offset: int) -> SourcePlace:
-    line_start = text.rfind("\n", 0, offset) + 1
-    return SourcePlace(file, text.count("\n", 0, offset) + 1, offset - line_start + 1)
-
-
-def _variables(text: str) -> Iterator[re.Match[str]]:
-    return (found for found in _VARIABLE.finditer(text) if found[1] not in PROMPT_VARIABLES)

@@ -33,7 +33,7 @@ from agentforge.app.runs.start import run_settings, start_run, validate_start
 from agentforge.app.runs.updates import Tail
 from agentforge.app.runs.work import RunWork
 from agentforge.definition.compiler import Compiled, PipelineSource, compile_pipeline, compile_stage
-from agentforge.definition.settings_check import SettingsCheck
+from agentforge.definition.validate import SettingsCheck
 from agentforge.model.errors import InvalidRequest
 from agentforge.model.event import Event
 from agentforge.model.plan import Overrides, Plan

@@ -180,7 +180,7 @@ BUGS = (
         ("tests/adapters/test_marked_tree_processes.py",),
     ),
     Bug(
-        "agentforge.definition.validate",
+        "agentforge.definition.stage_rules",
         "a stage judged after its last iteration counts as never judged",
         "validate_termination",
         "minimum.value > runs",

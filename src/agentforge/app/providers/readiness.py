@@ -12,12 +12,7 @@ from msgspec.structs import replace
 from agentforge.app.providers.offers import Origin
 from agentforge.app.providers.registry import Registry, RunProviders
 from agentforge.definition.precedence import JUDGE_PROVIDER
-from agentforge.definition.settings_check import (
-    SettingProblem,
-    SettingsCheck,
-    is_of_definition,
-    named_setting,
-)
+from agentforge.definition.validate import SettingProblem, SettingsCheck, is_of_definition, named_setting
 from agentforge.model.diagnostic import Diagnostic, Severity, SourcePlace
 from agentforge.model.errors import AgentForgeError, InvalidSettings, ProviderUnusable
 from agentforge.model.failure import Failure

@@ -17,7 +17,7 @@ from agentforge.app.runs.lookup import is_answered, is_recoverable
 from agentforge.app.runs.runner import drive, make_ready, recovered, reopen
 from agentforge.app.runs.start import run_settings, waivers, without_secrets, write_definition
 from agentforge.definition.compiler import INLINE, Compiled
-from agentforge.definition.pins import pinned_text
+from agentforge.definition.lower import pinned_text
 from agentforge.definition.report import SourceText
 from agentforge.engine.legal import refuse_restart, refuse_resume
 from agentforge.engine.replan import plan_change

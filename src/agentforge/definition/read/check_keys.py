@@ -6,9 +6,9 @@ from typing import Any, get_args
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agentforge.definition.read.external_values import COMMAND
 from agentforge.definition.read.table import Entries, Key, MappingSpec, Nested, Table, by_key
 from agentforge.definition.read.values import (
+    COMMAND,
     COUNT,
     TIME_LIMIT,
     ListOf,

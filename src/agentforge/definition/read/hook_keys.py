@@ -5,14 +5,17 @@ from typing import Any, get_args
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agentforge.definition.read.external_values import ADDRESS, COMMAND, SECRET, NamedVariable
 from agentforge.definition.read.table import Entries, Key, Nested, Table, fields, unique
 from agentforge.definition.read.values import (
+    ADDRESS,
+    COMMAND,
     FLAG,
     SECONDS,
+    SECRET,
     TEXT,
     ListOf,
     Name,
+    NamedVariable,
     Number,
     Required,
     Schema,

@@ -13,7 +13,20 @@ from agentforge.definition.report import Report
 from agentforge.definition.yaml_tree import Keyed, Listed, Scalar, Tree, Written, kind_of, plain_value, shown
 from agentforge.model.diagnostic import SourcePlace, choice
 from agentforge.model.names import control_character
-from agentforge.model.plan_limits import MAX_RUNS, MAX_SECONDS, NAME_PATTERN, is_plain_name
+from agentforge.model.plan_limits import (
+    MAX_COMMAND,
+    MAX_PORT,
+    MAX_RUNS,
+    MAX_SECONDS,
+    MAX_URL,
+    NAME_PATTERN,
+    VARIABLE_PATTERN,
+    is_address,
+    is_plain_name,
+    is_variable_name,
+    wrong_port,
+)
+from agentforge.model.secrets import can_be_secret
 
 Schema = dict[str, Any]
 
@@ -123,8 +136,10 @@ class Number(Struct, frozen=True):
     """Whether `low` itself is out of range; omitting the key then means no limit."""
 
     def read(self, tree: Tree, name: str, report: Report) -> Written[Any] | None:
-        value = _numeric(tree)
-        if value is None or not isfinite(value) or (self.whole and not isinstance(value, int)):
+        value = tree.value if isinstance(tree, Scalar) else None
+        value = plain_value(value) if isinstance(value, str) else value
+        is_number = isinstance(value, int) if self.whole else isinstance(value, int | float)
+        if not is_number or isinstance(value, bool | str | None) or not isfinite(value):
             report.error("bad-type", tree.at, f"{name} must be {self.noun}, got {kind_of(tree)}")
             return None
         number = Written(value if self.whole else float(value), tree.at)
@@ -239,6 +254,73 @@ class Given(Struct, frozen=True):
         return {"const": True}
 
 
+class Address(Struct, frozen=True):
+    """The address of a web service."""
+
+    def read(self, tree: Tree, name: str, report: Report) -> str | None:
+        text = Text(longest=MAX_URL).read(tree, name, report)
+        if text is None:
+            return None
+        if "@" in text.value.partition("//")[2].partition("/")[0]:
+            report.hide(text.value)
+            hint = "sign the messages with `secret`; a definition contains no passwords"
+            report.error("secret-in-file", text.at, f"{name} contains a user or a password", hint)
+        elif port := wrong_port(text.value):
+            message = f"the port of {name} must be from 1 to {MAX_PORT}, got {shown(port)}"
+            report.error("bad-value", text.at, message)
+        elif not is_address(text.value):
+            hint = "for example `https://reviews.example.com/hook`"
+            message = f"{name} must be an http or https address, got {shown(text.value)}"
+            report.error("bad-value", text.at, message, hint)
+        return text.value
+
+    def schema(self, _: dict[str, Schema]) -> Schema:
+        return {"type": "string", "pattern": "^[Hh][Tt][Tt][Pp][Ss]?://[^/@]+(/.*)?$", "maxLength": MAX_URL}
+
+
+class CommandKind(Struct, frozen=True):
+    """A command line of the shell."""
+
+    def read(self, tree: Tree, name: str, report: Report) -> str | None:
+        text = Text(prose=True, longest=MAX_COMMAND).read(tree, name, report)
+        if text and not text.value.strip():
+            report.error("bad-value", text.at, f"{name} is empty", hint="write a command")
+        if text and "\0" in text.value:
+            report.error("control-character", text.at, f"{name} contains a null character", hint="remove it")
+        return text.value if text else None
+
+    def schema(self, _: dict[str, Schema]) -> Schema:
+        return {"type": ["string", "number", "boolean"], "pattern": r"\S", "maxLength": MAX_COMMAND}
+
+
+class NamedVariable(Struct, frozen=True):
+    """The name of an environment variable."""
+
+    is_secret: bool = False
+    """Whether the variable holds a secret. Then what isn't a name may be the secret itself."""
+
+    def read(self, tree: Tree, name: str, report: Report) -> str | None:
+        text = as_text(tree, name, report)
+        if text is None or is_variable_name(text.value):
+            return text.value if text else None
+        message = f"{name} must be the name of an environment variable"
+        if self.is_secret:
+            if can_be_secret(text.value):
+                report.hide(text.value)
+            hint = (
+                "set a variable, such as REVIEW_SECRET, and write its name; a definition contains no secrets"
+            )
+            report.error("bad-value", text.at, message, hint)
+        else:
+            report.error(
+                "bad-value", text.at, f"{message}, got {shown(text.value)}", "for example `CI_TOKEN`"
+            )
+        return None
+
+    def schema(self, _: dict[str, Schema]) -> Schema:
+        return {"type": "string", "pattern": f"^{VARIABLE_PATTERN}$"}
+
+
 TEXT = Text()
 MODEL = Text(only_text=True)
 PROSE = Text(prose=True)
@@ -247,6 +329,9 @@ FLAG = Flag()
 COUNT = Number(1, MAX_RUNS, "a whole number", whole=True)
 SECONDS = Number(0, MAX_SECONDS, "a number of seconds")
 TIME_LIMIT = replace(SECONDS, above_low=True)
+ADDRESS = Address()
+COMMAND = CommandKind()
+SECRET = NamedVariable(is_secret=True)
 
 
 def as_text(tree: Tree, what: str, report: Report) -> Written[str] | None:
@@ -283,11 +368,3 @@ def as_data(tree: Tree, what: str, report: Report) -> Any:
             return None
         case Scalar():  # exhaustive
             return tree.value
-
-
-def _numeric(tree: Tree) -> int | float | None:
-    """The number, also if written in quotes, or None."""
-    if not isinstance(tree, Scalar):
-        return None
-    value = plain_value(tree.value) if isinstance(tree.value, str) else tree.value
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None

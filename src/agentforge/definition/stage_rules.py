@@ -1,0 +1,191 @@
+"""Rules of the fifth pass about one stage with its levels merged: its end, approval, prompt, checks, routes."""
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from agentforge.definition.lower import pinned_text
+from agentforge.definition.precedence import merged
+from agentforge.definition.read.table import MappingSpec
+from agentforge.definition.read.work_keys import FIXED, TERMINATIONS, UNSUPPORTED_TERMINATIONS
+from agentforge.definition.report import Report, relative
+from agentforge.definition.specs import ResolvedStage
+from agentforge.definition.yaml_tree import Written, shown
+from agentforge.model.diagnostic import SourcePlace, choice, did_you_mean, listed
+from agentforge.model.names import PROMPT_VARIABLES
+from agentforge.model.plan import ROUTE_ACTIONS, VERDICTS
+from agentforge.model.secrets import REFERENCE
+from agentforge.ports.sources import MAX_SOURCE_BYTES, Sources
+
+_VARIABLE = re.compile(r"\$\{([A-Z][A-Z0-9_]*)\}")
+# One word that ends like a text file or has a folder before it; `/review` is a command of an agent.
+_PATH = re.compile(r"\S+\.(?:md|markdown|txt|prompt)|[^\s:]*\w/\S+")
+
+
+def validate_termination(node: ResolvedStage, default_runs: int, report: Report) -> None:
+    """Validate the merged termination of a node and its stage."""
+    termination = merged(node, "termination")
+    kind = termination.get("type") if termination else None
+    if kind is None or kind.value == FIXED:
+        return
+    known, maximum = tuple(TERMINATIONS), termination.get("max")
+    if kind.value in UNSUPPORTED_TERMINATIONS:
+        hint = f"use one of {', '.join(known)}"
+        report.error("unsupported", kind.at, f"termination type `{kind.value}` is not supported yet", hint)
+    elif kind.value not in known:
+        hint = choice(kind.value, "types", known)
+        report.error("bad-value", kind.at, f"unknown termination type {shown(kind.value)}", hint)
+    elif not node.is_found:
+        return  # Its stage.yaml may set `max`.
+    elif maximum is None and default_runs == 1:
+        message = f"`{kind.value}` without `max` ends after one iteration in a pipeline"
+        report.warning("no-maximum", node.spec.at, message, hint="add `runs: …` or `max: …`")
+    else:
+        runs = maximum.value if maximum else default_runs
+        minimum = termination.get("min_iterations")
+        if kind.value == "judgment" and minimum and minimum.value > runs:
+            message = f"never judged: `min_iterations` is {minimum.value}, but the maximum is {runs}"
+            report.warning("never-judged", minimum.at, message, hint="raise `max` or lower `min_iterations`")
+
+
+def validate_approval(node: ResolvedStage, report: Report) -> None:
+    """Validate the merged approval of a node, its stage and the pipeline."""
+    approval = merged(node, "approve")
+    if approval is None:
+        return
+    due, then = approval.get("timeout"), approval.get("on_timeout")
+    if due and then is None:
+        message = "`approve.timeout` without `on_timeout` only shows when an answer is due"
+        hint = "add `on_timeout: approve` or `abort`, or `wait` to keep waiting"
+        report.warning("no-effect", due.at, message, hint)
+    if then and then.value != "wait" and due is None:
+        message = f"`on_timeout: {then.value}` has no effect without `timeout`"
+        report.warning("no-effect", then.at, message, hint="add `timeout`, in seconds")
+
+
+def validate_prompt(node: ResolvedStage, sources: Sources, report: Report) -> None:
+    """Agents get the prompt as it is written: also unknown variables, and the name of a file."""
+    written = node.spec.work.prompt
+    if written and not written.value.strip():
+        hint = "write what the agent should do, or name a file: `prompt: {file: PATH}`"
+        report.error("empty-prompt", written.at, "the prompt is empty", hint)
+    elif written and _PATH.fullmatch(written.value.strip()):
+        message = f"the prompt looks like the name of a file: the agent gets only {shown(written.value)}"
+        report.warning("prompt-is-path", written.at, message, "for its text, write `prompt: {file: PATH}`")
+    for name, at in _unknown(node, sources, report):
+        message = f"unknown variable `${{{name}}}` in the prompt: the agent gets it as it is written"
+        report.warning("unknown-variable", at, message, choice(name, "variables", PROMPT_VARIABLES))
+
+
+def _unknown(node: ResolvedStage, sources: Sources, report: Report) -> Iterator[tuple[str, SourcePlace]]:
+    if node.prompt_path is not None:
+        file = relative(sources.project, node.prompt_path)
+        text = pinned_text(file, sources) or ""
+        report.add_text(file, text)
+        for found in re.finditer(re.escape(REFERENCE), text):
+            report.refuse_reference(found[0], _place(file, text, found.start()))
+        if not text.strip():
+            report.error(
+                "empty-prompt",
+                SourcePlace(file, 1, 1),
+                "the prompt file is empty",
+                "write the prompt into it",
+            )
+        if len(text.encode()) > MAX_SOURCE_BYTES:
+            message = f"the prompt file is larger than {MAX_SOURCE_BYTES:,} bytes"
+            report.error("too-large", SourcePlace(file, 1, 1), message, "put most of it into another file")
+        for found in _variables(text):
+            yield found[1], _place(file, text, found.start())
+    elif node.spec.work.prompt is not None:
+        for found in _variables(node.spec.work.prompt.value):
+            yield found[1], node.spec.work.prompt.at
+
+
+def _place(file: str, text: str, offset: int) -> SourcePlace:
+    line_start = text.rfind("\n", 0, offset) + 1
+    return SourcePlace(file, text.count("\n", 0, offset) + 1, offset - line_start + 1)
+
+
+def _variables(text: str) -> Iterator[re.Match[str]]:
+    return (found for found in _VARIABLE.finditer(text) if found[1] not in PROMPT_VARIABLES)
+
+
+def validate_checks(stage: ResolvedStage, report: Report) -> None:
+    commands: Mapping[str, str] = merged(stage, "commands")
+    seen: dict[str, SourcePlace] = {}
+    for check in merged(stage, "checks") or ():
+        name = check.get("name").value
+        if check.get("run") is None and name not in commands:
+            message = f"check {shown(name)} has no `run`, and there is no command {shown(name)}"
+            hint = choice(name, "commands", commands) if commands else f"add `commands: {{{name}: …}}`"
+            report.error("missing-key", check.at, message, hint)
+        _validate_report(check, report)
+        if seen.setdefault(name, check.at) is not check.at:
+            message = f"the check {shown(name)} is already on line {seen[name].line}"
+            report.error("duplicate-id", check.at, message, hint="give it another `name`")
+
+
+def _validate_report(check: MappingSpec, report: Report) -> None:
+    parse, path = check.get("parse"), check.get("report")
+    is_junit = parse is not None and parse.value == "junit"
+    if is_junit and path is None:
+        hint, name = "add `report: PATH`, the file that the command writes", check.get("name").value
+        report.error("missing-key", check.at, f"check {shown(name)} has no `report`", hint)
+    if path and not is_junit:
+        message, hint = "`report` is only read with `parse: junit`", "add `parse: junit`, or remove it"
+        report.warning("ignored-key", path.at, message, hint)
+
+
+def validate_routes(
+    stage: ResolvedStage, ids: Sequence[str], elsewhere: Collection[str], report: Report
+) -> None:
+    """`ids`: the nodes beside the stage; `elsewhere`: those of other pipelines, blocks and branches."""
+    given = [level.get("verdicts") for level in stage.levels]
+    declared = next((verdicts for verdicts in reversed(given) if verdicts is not None), ())
+    words = _verdicts(declared, report)
+    for route in merged(stage, "on") or ():
+        verdict, to = route.verdict, route.to
+        if verdict.value not in words:
+            message = f"{shown(verdict.value)} is not a verdict of this stage"
+            hint = f"add {shown(verdict.value)} to `verdicts`, or use one of: {', '.join(words)}"
+            report.error("unknown-verdict", verdict.at, message, _meant(verdict.value, words, hint))
+        _validate_target(to, ids, elsewhere, report)
+
+
+def _verdicts(declared: Sequence[Written[str]], report: Report) -> tuple[str, ...]:
+    """All verdicts of a stage. Those of results are compared without regard to case."""
+    words = {word.lower(): word for word in VERDICTS}
+    for word in declared:
+        known = words.setdefault(word.value.lower(), word.value)
+        if known != word.value:
+            same = f"{shown(word.value)} is the same as {shown(known)}"
+            message = f"the verdict {same}: verdicts are not case-sensitive"
+            report.error("conflict", word.at, message, f"use {shown(known)}, or another word")
+    return (*VERDICTS, *(word.value for word in declared))
+
+
+def _validate_target(
+    to: Written[str], ids: Sequence[str], elsewhere: Collection[str], report: Report
+) -> None:
+    hint = _meant(to.value, (*ids, *ROUTE_ACTIONS), f"use a node ({listed(ids)}), or ask, fail or end")
+    if to.value in ROUTE_ACTIONS and to.value in ids:
+        message = f"{shown(to.value)} is a node and also an action of routes"
+        report.error("conflict", to.at, message, "give the node another id: ask, fail and end are actions")
+    elif to.value in ROUTE_ACTIONS or to.value in ids:
+        return
+    elif to.value in elsewhere:
+        message = f"{shown(to.value)} is a node of another pipeline or block, which a route can't enter"
+        report.error("conflict", to.at, message, hint)
+    else:
+        report.error("unknown-node", to.at, f"no node has the id {shown(to.value)}", hint)
+
+
+def _meant(name: str, known: Sequence[str], hint: str) -> str:
+    meant = did_you_mean(name, known)
+    return f"{meant} {hint}" if meant else hint
+
+
+def refuse_checks(stage: ResolvedStage, report: Report) -> None:
+    """In a parallel block, all branches change the same files."""
+    for check in (merged(stage, "checks") or ())[:1]:
+        message = "`checks` are not possible in a parallel block: its branches work on the same files"
+        report.error("unsupported", check.at, message, hint="put them on a stage after the block")
