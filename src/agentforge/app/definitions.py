@@ -20,8 +20,6 @@ from agentforge.definition.resolve import (
     pipeline_files,
     pipeline_names,
     stage_folders,
-    stage_names,
-    stage_roots,
 )
 from agentforge.definition.root_files import RootFiles, root_files
 from agentforge.definition.validate import SettingsCheck
@@ -68,7 +66,7 @@ class Definitions:
         return available_pipelines(self._sources)
 
     def stage_names(self) -> list[str]:
-        return sorted(stage_names(self._sources, stage_roots(self._sources, self._project)))
+        return list(stage_folders(self._sources))
 
     def pipeline_names(self) -> list[str]:
         return sorted(pipeline_names(self._sources))

@@ -57,6 +57,14 @@ STRING: /"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'/s
 
 TermKind = Literal["integer", "text", "boolean", "list", "unknown"]
 _NOUNS: dict[TermKind, str] = {"integer": "an integer", "text": "a string", "boolean": "true or false"}
+_KINDS: dict[type, TermKind] = {bool: "boolean", int: "integer", str: "text"}
+_OPERATORS: dict[str, Operator] = {
+    "disjunction": "||",
+    "conjunction": "&&",
+    "remainder": "%",
+    "negation": "!",
+}
+"""Of the rules that are named for their operator; a comparison has it as a token."""
 _ESCAPE = re.compile(r"""\\(["'\\])""")
 _HINTS = {
     "=": "compare with `==`",
@@ -146,8 +154,13 @@ class _TypeCheck:
                 return self._constant(tree.data, str(tree.children[0]), offset)
         operands = [self._typed(child, depth + 1) for child in tree.children if isinstance(child, Tree)]
         if tree.data == "list":
-            return self._list(operands, offset)
-        op = _operator(tree)
+            if not operands:
+                hint = 'for example `["plan", "build"]`'
+                self._error("bad-value", offset, "the list is empty", hint)
+            items = tuple(item.term for item in operands if isinstance(item.term, ConstantTerm))
+            return _Typed(ListTerm(items), "list", offset)
+        written = next((str(child) for child in tree.children if isinstance(child, Token)), "")
+        op = _OPERATORS.get(tree.data) or cast(Operator, written)
         term = Operation(op, tuple(operand.term for operand in operands))
         return _Typed(term, self._kind(op, operands), offset)
 
@@ -172,12 +185,6 @@ class _TypeCheck:
             self._error("bad-value", offset, f"the number {shown(written)} is too large")
         return _Typed(number, "integer", offset)
 
-    def _list(self, items: list[_Typed], offset: int) -> _Typed:
-        if not items:
-            self._error("bad-value", offset, "the list is empty", hint='for example `["plan", "build"]`')
-        constants = tuple(item.term for item in items if isinstance(item.term, ConstantTerm))
-        return _Typed(ListTerm(constants), "list", offset)
-
     def _kind(self, op: Operator, operands: list[_Typed]) -> TermKind:
         """Check the types of the operands; the type of the result."""
         what = f"`{op}`"
@@ -188,13 +195,14 @@ class _TypeCheck:
             case "==" | "!=":
                 self._same(operands[0], operands[1:], what)
             case "in" if operands[1].kind == "list":
-                term = cast(ListTerm, operands[1].term)
-                self._same(operands[0], [_of_list(item, operands[1].offset) for item in term.items], what)
+                items, at = cast(ListTerm, operands[1].term).items, operands[1].offset
+                self._same(operands[0], [_Typed(item, _KINDS[type(item.value)], at) for item in items], what)
             case "in" | "matches":
                 for operand in operands:
                     self._expect(operand, "text", what)
-                if op == "matches":
-                    self._check_pattern(operands[1])
+                pattern = operands[1].term
+                if op == "matches" and isinstance(pattern, ConstantTerm):
+                    self._check_pattern(str(pattern.value), operands[1].offset)
             case _:
                 for operand in operands:
                     self._expect(operand, "integer", what)
@@ -225,26 +233,13 @@ class _TypeCheck:
                 message = f"{what} can't compare {expected} with {found}"
                 self._error("bad-type", other.offset, message, hint="both sides need the same type")
 
-    def _check_pattern(self, operand: _Typed) -> None:
+    def _check_pattern(self, pattern: str, offset: int) -> None:
         """A pattern that isn't a constant is checked when it is used."""
-        pattern = operand.term.value if isinstance(operand.term, ConstantTerm) else ""
         try:
-            compiled(str(pattern))
+            compiled(pattern)
         except PatternRefused as error:
             hint = "docs/pipelines.md lists what a pattern can contain"
-            self._error("bad-value", operand.offset, f"invalid pattern: {error.message}", hint)
-
-
-def _operator(tree: "Tree[Token]") -> Operator:
-    names: dict[str, Operator] = {"disjunction": "||", "conjunction": "&&", "remainder": "%", "negation": "!"}
-    if tree.data in names:
-        return names[tree.data]
-    return cast(Operator, str(next(child for child in tree.children if isinstance(child, Token))))
-
-
-def _of_list(item: ConstantTerm, offset: int) -> _Typed:
-    kinds: dict[type, TermKind] = {bool: "boolean", int: "integer", str: "text"}
-    return _Typed(item, kinds[type(item.value)], offset)
+            self._error("bad-value", offset, f"invalid pattern: {error.message}", hint)
 
 
 def _place(written: Written[str], offset: int, report: Report) -> SourcePlace:

@@ -81,6 +81,7 @@ class Wiring(Struct, frozen=True):
 def lower_stage(path: str, node: ResolvedStage, project: str, default_runs: int, wiring: Wiring) -> StageNode:
     """Rows of the key table set the plain fields; here is what needs more than the values of one key."""
     plain = merged_fields(node)
+    prompt = node.spec.work.prompt
     ref, named = node.spec.stage.value if node.spec.stage else None, node.stage and node.stage.name
     node_id = node.spec.id.value if node.spec.id else path
     termination = lower_termination(merged(node, "termination"), default_runs)
@@ -99,8 +100,9 @@ def lower_stage(path: str, node: ResolvedStage, project: str, default_runs: int,
         name=named.value if named and named.value != ref else None,
         fallbacks=wiring.fallbacks,
         checks=tuple(Check(**{"run": commands.get(check["name"], ""), **check}) for check in checks),
+        prompt_path=relative(project, node.prompt_path) if node.prompt_path else None,
+        prompt=prompt.value if prompt and not node.prompt_path else None,
         **plain,
-        **_prompt(node, project),
     )
 
 
@@ -110,13 +112,6 @@ def lower_termination(spec: MappingSpec | None, default_runs: int) -> Terminatio
     kind = TERMINATIONS[given.pop("type", FIXED)]
     own = {name: given[name] for name in kind.__struct_fields__ if name in given}
     return kind(**{"max": default_runs, **own})
-
-
-def _prompt(node: ResolvedStage, project: str) -> dict[str, Any]:
-    if node.prompt_path:
-        return {"prompt_path": relative(project, node.prompt_path)}
-    prompt = node.spec.work.prompt
-    return {"prompt": prompt.value if prompt else None}
 
 
 def lower_hooks(specs: Sequence[HookSpec], within: str = "") -> Iterator[Hook]:

@@ -109,13 +109,9 @@ def gather(environment: Mapping[str, str], overrides: Overrides, report: Report)
         WorkSpec({"context": context} if context else {}, from_environment),
         WorkSpec({name: value for name, value in of_caller.items() if value is not None}, from_caller),
     )
-    return OverrideLevels(given, levels, _judge(environment))
-
-
-def _judge(environment: Mapping[str, str]) -> ProviderChoice:
-    provider = canonical(environment.get(JUDGE_PROVIDER) or DEFAULT_PROVIDER)
-    default = JUDGE_MODEL if provider == DEFAULT_PROVIDER else DEFAULT_MODELS.get(provider, "")
-    return ProviderChoice(provider, environment.get("JUDGE_MODEL") or default)
+    judge = canonical(environment.get(JUDGE_PROVIDER) or DEFAULT_PROVIDER)
+    model = JUDGE_MODEL if judge == DEFAULT_PROVIDER else DEFAULT_MODELS.get(judge, "")
+    return OverrideLevels(given, levels, ProviderChoice(judge, environment.get("JUDGE_MODEL") or model))
 
 
 def choose_provider(

@@ -1,6 +1,7 @@
 """The texts that a compilation reads, and the diagnostics about them."""
 
 import re
+from collections.abc import Iterable
 from hashlib import sha256
 from posixpath import isabs, join, normpath
 
@@ -88,17 +89,18 @@ class Report:
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        return tuple(by_place(map(self._without_secrets, self._found)))
+        found: Iterable[Diagnostic] = self._found
+        if self._hidden:
+            clean = Redactor(self._hidden).text
+            found = [
+                replace(one, message=clean(one.message), hint=clean(one.hint), text=clean(one.text))
+                for one in found
+            ]
+        return tuple(by_place(found))
 
     @property
     def has_errors(self) -> bool:
         return any(found.is_error for found in self._found)
-
-    def _without_secrets(self, found: Diagnostic) -> Diagnostic:
-        if not self._hidden:
-            return found
-        clean = Redactor(self._hidden).text
-        return replace(found, message=clean(found.message), hint=clean(found.hint), text=clean(found.text))
 
     def _outside(self, file: str, text: str) -> SourcePlace:
         lines = self._lines.setdefault(file, [])

@@ -158,7 +158,7 @@ class StageLookup:
             self._found[ref.value] = self._load(folder) if folder else None
         found = self._found[ref.value]
         if found is None:
-            hint = choice(ref.value, "stages", stage_names(self._sources, self._roots))
+            hint = choice(ref.value, "stages", _stage_folders(self._sources, self._roots))
             searched = ", ".join(self._shown(join(root, ref.value)) for root in self._roots)
             message = f"no stage named `{ref.value}`; searched {searched}"
             self._report.error("unknown-stage", ref.at, message, hint)
@@ -217,25 +217,25 @@ class StageLookup:
         return relative(self._sources.project, path)
 
 
-def stage_names(sources: Sources, roots: Iterable[str]) -> list[str]:
-    """Every stage in these folders, each name once, strongest folder first."""
-    names = {
-        name: None
-        for root in roots
-        for name in sources.listing(root)
-        if is_stage_folder(sources, join(root, name))
-    }
-    return list(names)
+def stage_folders(sources: Sources) -> dict[str, str]:
+    """The folder of each stage, sorted by name."""
+    return dict(sorted(_stage_folders(sources, stage_roots(sources, sources.project)).items()))
+
+
+def _stage_folders(sources: Sources, roots: Iterable[str]) -> dict[str, str]:
+    """In the order of the roots; a stage of a stronger one hides those of its name in weaker ones."""
+    found: dict[str, str] = {}
+    for root in roots:
+        for name in sources.listing(root):
+            if name not in found and is_stage_folder(sources, join(root, name)):
+                found[name] = join(root, name)
+    return found
 
 
 def pipeline_names(sources: Sources) -> list[str]:
-    names = {
-        name.rsplit(".", 1)[0]: None
-        for root in pipeline_roots(sources)
-        for name in sources.listing(root)
-        if name.endswith((".yaml", ".yml"))
-    }
-    return list(names)
+    files = (name for root in pipeline_roots(sources) for name in sources.listing(root))
+    stems = (name.rsplit(".", 1)[0] for name in files if name.endswith((".yaml", ".yml")))
+    return list(dict.fromkeys(stems))
 
 
 class Available(Struct, frozen=True):
@@ -269,16 +269,6 @@ def _available(name: str, file: str, path: str, sources: Sources) -> Available:
     return Available(name, description, relative(sources.project, path), is_builtin)
 
 
-def stage_folders(sources: Sources) -> dict[str, str]:
-    """The folder of each stage, sorted by name."""
-    roots = stage_roots(sources, sources.project)
-    found: dict[str, str] = {}
-    for name in sorted(stage_names(sources, roots)):
-        folders = (join(root, name) for root in roots)
-        found[name] = next(folder for folder in folders if is_stage_folder(sources, folder))
-    return found
-
-
 def pipeline_files(sources: Sources) -> dict[str, str]:
     """The file of each pipeline, sorted by name."""
     found = {name: find_pipeline(sources, name) for name in sorted(pipeline_names(sources))}
@@ -308,7 +298,8 @@ class Assembly:
 
     def pipeline(self, located: Located, around: WorkSpec | None = None) -> ResolvedPipeline:
         """`around` is the level of the pipelines around it; None for the outermost."""
-        spec, lookup = located.spec, self._lookup(located.beside)
+        spec, beside = located.spec, located.beside
+        lookup = self._lookups.setdefault(beside, StageLookup(self._sources, beside, self._report))
         self._nodes += sum(1 + len(node.block.stages if node.block else ()) for node in spec.nodes)
         outer: dict[str, str] = around.values["commands"] if around else {}
         own: dict[str, Any] = {"commands": {**outer, **spec.values.get("commands", {})}}
@@ -351,7 +342,7 @@ class Assembly:
             self._report.error("unknown-pipeline", ref.at, *missing_pipeline(self._sources, ref.value))
             return None
         if path in located.chain:
-            chain = " → ".join(self._shown(step) for step in (*located.chain, path))
+            chain = " → ".join(relative(self._sources.project, step) for step in (*located.chain, path))
             message = f"the pipeline includes itself: {chain}"
             self._report.error("recursive-pipeline", ref.at, message, hint="remove one of the references")
             return None
@@ -359,20 +350,9 @@ class Assembly:
             message = f"nested pipelines exceed {MAX_DEPTH} levels or {MAX_NODES} nodes"
             self._report.error("too-large", ref.at, message)
             return None
-        spec = self._read(path)
-        return Located(spec, dirname(path), (*located.chain, path)) if spec else None
-
-    def _lookup(self, beside: str) -> StageLookup:
-        if beside not in self._lookups:
-            self._lookups[beside] = StageLookup(self._sources, beside, self._report)
-        return self._lookups[beside]
-
-    def _read(self, path: str) -> PipelineSpec | None:
         if path not in self._specs:
-            source = SourceText(self._shown(path), self._sources.read(path) or "")
+            source = SourceText(relative(self._sources.project, path), self._sources.read(path) or "")
             tree = parse_mapping(source, self._report)
             self._specs[path] = read_pipeline(source, tree, self._report) if tree else None
-        return self._specs[path]
-
-    def _shown(self, path: str) -> str:
-        return relative(self._sources.project, path)
+        spec = self._specs[path]
+        return Located(spec, dirname(path), (*located.chain, path)) if spec else None

@@ -1,4 +1,4 @@
-"""Rules of the fifth pass about one stage with its levels merged: its end, approval, prompt, checks, routes."""
+"""Rules of the fifth pass about one stage, its levels merged: its end, approval, prompt, checks, routes."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -90,7 +90,9 @@ class Validation:
 
     def run(self, pipelines: Sequence[ResolvedPipeline], default_runs: int, passes: int) -> None:
         """`pipelines`: the outermost one, then those nested in it."""
-        everywhere = frozenset(node_id for part in pipelines for node_id in _all_ids(part))
+        nodes = [node for part in pipelines for node in part.spec.nodes]
+        inner = [stage for node in nodes if node.block for stage in node.block.stages]
+        everywhere = frozenset(_ids([*nodes, *inner]))
         for part in pipelines:
             self._pipeline(part, default_runs, everywhere, is_nested=part is not pipelines[0])
         validate_checkpoints([part.spec for part in pipelines], self._report)
@@ -188,12 +190,6 @@ class Validation:
 
 def _ids(nodes: Iterable[NodeSpec]) -> list[str]:
     return [node.id.value for node in nodes if node.id]
-
-
-def _all_ids(pipeline: ResolvedPipeline) -> list[str]:
-    """Of its nodes, and of the stages of its blocks."""
-    blocks = (node.block for node in pipeline.nodes if isinstance(node, ResolvedBlock))
-    return [*_ids(pipeline.spec.nodes), *(name for block in blocks for name in _ids(block.stages))]
 
 
 def validate_checkpoints(pipelines: Iterable[PipelineSpec], report: Report) -> None:

@@ -6,7 +6,7 @@ from typing import Any, get_args
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agentforge.definition.read.table import Entries, Key, MappingSpec, Nested, Table, by_key
+from agentforge.definition.read.table import Key, MappingSpec, Nested, Table, by_key
 from agentforge.definition.read.values import (
     COMMAND,
     COUNT,
@@ -27,12 +27,6 @@ from agentforge.model.check import Check, CheckExpectation, CheckParser, CheckTi
 from agentforge.model.diagnostic import USER_PREFIX
 from agentforge.model.plan import ROUTE_ACTIONS, CycleLimits, Route
 from agentforge.model.plan_limits import MAX_CHECKS, MAX_CYCLES, MAX_VERDICTS, NAME_PATTERN, is_plain_name
-
-
-def _check(entries: Entries) -> MappingSpec | None:
-    name = entries.get("name")
-    return replace(entries.spec(), at=name.at) if name else None
-
 
 CHECK = Table(
     "check",
@@ -56,7 +50,7 @@ CHECK = Table(
             lower=bool,
         ),
     ),
-    _check,
+    lambda entries: replace(entries.spec(), at=name.at) if (name := entries.get("name")) else None,
     Check,
     name="check",
     prefix="checks.",

@@ -10,7 +10,7 @@ import msgspec
 
 from agentforge.definition.read.values import as_data
 from agentforge.definition.report import Report, SourceText
-from agentforge.definition.yaml_tree import Keyed, Scalar, Tree, kind_of, parse_value
+from agentforge.definition.yaml_tree import Keyed, Scalar, kind_of, parse_value
 from agentforge.model.diagnostic import SourcePlace
 from agentforge.model.errors import DefinitionError
 from agentforge.model.secrets import can_be_secret, is_secret_name, looks_like_path
@@ -25,42 +25,25 @@ OPTION = "--provider-config"
 _SHAPE = "for example timeout=60, or env.LANG=C for a nested key"
 
 
-def validate_settings(keyed: Keyed, report: Report) -> None:
+def validate_settings(keyed: Keyed, report: Report, *, in_env: bool = False) -> None:
     """Validate a provider's settings as written, including its `env`."""
     for entry in keyed.entries:
-        _validate_tree(entry.key, entry.value, report)
-        if entry.key.text == "env" and isinstance(entry.value, Keyed):
-            for variable in entry.value.entries:
-                _validate_tree(variable.key, variable.value, report, in_env=True)
-
-
-def validate_config(config: Mapping[str, Any], at: SourcePlace, report: Report) -> None:
-    """Validate settings that a caller gave as data."""
-    env = config.get("env")
-    for name, value in config.items():
-        _validate(name, value, at, report)
-    for name, value in env.items() if isinstance(env, Mapping) else ():
-        _validate(str(name), value, at, report, in_env=True)
-
-
-def _validate_tree(key: Scalar, value: Tree, report: Report, *, in_env: bool = False) -> None:
-    if isinstance(value, Scalar):
-        _validate(key.text, value.value, value.at, report, in_env=in_env)
+        if isinstance(entry.value, Scalar):
+            _validate(entry.key.text, entry.value.value, entry.value.at, report, in_env=in_env)
+        elif isinstance(entry.value, Keyed) and entry.key.text == "env" and not in_env:
+            validate_settings(entry.value, report, in_env=True)
 
 
 def _validate(name: str, value: Any, at: SourcePlace, report: Report, *, in_env: bool = False) -> None:
-    if not (isinstance(value, str) and is_secret_name(name) and _is_literal_secret(value)):
+    if not (isinstance(value, str) and is_secret_name(name) and can_be_secret(value)):
+        return
+    if value.startswith("$") or looks_like_path(value) or _PLAIN_WORDS.fullmatch(value):
         return
     variable = name if in_env else name.upper()
     hint = f"set {variable} in the environment and pass it on with `pass_env: [{variable}]`"
     message = f"the value of `{name}` looks like a secret; a definition must not contain secrets"
     report.hide(value)
     report.error("secret-in-file", at, message, hint)
-
-
-def _is_literal_secret(value: str) -> bool:
-    refers = value.startswith("$") or looks_like_path(value)
-    return can_be_secret(value) and not refers and _PLAIN_WORDS.fullmatch(value) is None
 
 
 def merge_settings(weaker: Mapping[str, Any], stronger: Mapping[str, Any]) -> dict[str, Any]:
@@ -98,8 +81,11 @@ def settings_from_data(given: Mapping[str, Any], report: Report) -> dict[str, An
         at = report.argument(f"provider_config={given!r}")
         report.error("bad-value", at, f"the provider's settings cannot be represented as JSON: {error}")
         return {}
-    if found:
-        validate_config(found, report.argument("provider_config"), report)
+    env = found.get("env")
+    for name, value in found.items():
+        _validate(name, value, report.argument("provider_config"), report)
+    for name, value in env.items() if isinstance(env, Mapping) else ():
+        _validate(name, value, report.argument("provider_config"), report, in_env=True)
     return found
 
 
@@ -119,15 +105,10 @@ def _setting(pair: str, report: Report) -> dict[str, Any]:
         at = report.argument(f"{OPTION} {pair}")
         report.error("bad-value", at, f"expected KEY=VALUE, got `{pair}`", hint=_SHAPE)
         return {}
-    value = _value(key, text, report)
+    value: Any = ""  # YAML would read an empty value as null.
+    if text.strip():
+        tree = parse_value(SourceText(f"<{OPTION} {key}>", text), report)
+        value = as_data(tree, f"`{key}`", report) if tree else None
     for part in reversed(keys):
         value = {part: value}
     return dict(value)
-
-
-def _value(key: str, text: str, report: Report) -> Any:
-    """The value parsed as YAML; an empty value is an empty string."""
-    if not text.strip():
-        return ""
-    tree = parse_value(SourceText(f"<{OPTION} {key}>", text), report)
-    return as_data(tree, f"`{key}`", report) if tree else None
