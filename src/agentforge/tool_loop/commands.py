@@ -18,6 +18,16 @@ from agentforge.system.programs import NoExit, Program, ProgramResult, run_async
 from agentforge.tool_loop.task import CommandRules, program_argv
 from agentforge.tool_loop.workspace import SEARCH_SECONDS, ToolError, WorkspaceFolder
 
+# Three checks, as each misses what the next one finds. The first words of a command must be on the list. Then
+# its options must not start programs or lead elsewhere (`_ESCAPES`); git's reading commands have so many
+# options that the harmless ones are listed instead, so that an option of a newer git is refused. Then no word
+# may be a path outside of the workspace, which also a link in it can lead to.
+#
+# Words that the user's own list names are not checked: who allows `make -C ../other` means it.
+#
+# The commands have no shell. A line is split as a shell would, and operators are refused instead of passed on
+# as arguments, which would do something else than the model meant.
+
 GRACE = 2.0
 SHELL = ("sh", "-c")
 OUTPUT_BYTES = 128 * 1024
@@ -180,18 +190,17 @@ class CommandTool:
         if named:
             refuse_escapes(argv, named, self._workspace.root)
             if is_reading_git(argv):
-                argv, environ = _isolated_git(argv), git_environment(environ)
+                # The settings of a repository name programs for differences and conversions, which an agent
+                # may have written: a command that only reads must not start them.
+                differs = argv[1] in ("diff", "log", "show", "blame")
+                no_programs = ("--no-ext-diff", "--no-textconv") if differs else ()
+                argv = [*git_argv(argv[1], *no_programs), *argv[2:]]
+                environ = git_environment(environ)
         limit = min(seconds or self._rules.timeout, self._rules.timeout)
         ran = await run_tool(argv, self._workspace.root, environ, limit, self._rules.output_bytes)
         output = ran.output.rstrip()
         ended = f"timed out after {limit:g} s" if ran.code is None else f"exit status {ran.status}"
         return f"{output}\n[{ended}]" if output else f"[{ended}, no output]"
-
-
-def _isolated_git(argv: Sequence[str]) -> list[str]:
-    """A reading command without the repository's own programs."""
-    no_programs = ("--no-ext-diff", "--no-textconv") if argv[1] in ("diff", "log", "show", "blame") else ()
-    return [*git_argv(argv[1], *no_programs), *argv[2:]]
 
 
 async def run_tool(
@@ -240,6 +249,7 @@ class SearchTool:
         self._environ = environ
 
     async def search_code(self, pattern: str, path: str = ".", files: str = "*") -> str:
+        # A pattern can take for ever, and Python can't interrupt its own matching: a process can be ended.
         query = msgspec.json.encode([self._root, pattern, path, files]).decode()
         argv = program_argv(sys.executable, "search", query)
         ran = await run_tool(argv, self._root, self._environ, SEARCH_SECONDS + 5, OUTPUT_BYTES)

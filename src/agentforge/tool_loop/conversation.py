@@ -19,7 +19,13 @@ from agentforge.model.failure import Failure
 from agentforge.model.result import Decision, Usage
 from agentforge.system import files
 from agentforge.tool_loop.task import LoopOutcome, ModelTask
-from agentforge.tool_loop.toolbox import Toolbox
+from agentforge.tool_loop.toolbox import Toolbox, schema_errors, validator
+
+# A session is kept on disk under its own name, not under that of the attempt, so that a later attempt can
+# resume it. The prompt is kept with it: an attempt that is retried has the same prompt and is only told that
+# it was interrupted; one with another prompt, such as the answers of a person, continues with that.
+#
+# A session that can't be read is no failure. The work starts over in a new one, as it would without it.
 
 COMPLETE = "complete"
 COMPLETE_DESCRIPTION = (
@@ -91,8 +97,11 @@ def complete_schema(schema: dict[str, Any] | None, verdicts: Sequence[str] = ())
     result = deepcopy(schema)
     result.pop("$schema", None)
     definitions = result.pop("$defs", None)
-    if _refers(result, definitions):
-        # References would break when nested in another schema, so the schema becomes a description instead.
+    encoded = msgspec.json.encode([result, definitions]).decode()
+    in_definitions = '"$ref"' in msgspec.json.encode(definitions).decode()
+    if in_definitions or encoded.count('"$ref"') != encoded.count('"$ref":"#/$defs/'):
+        # Only references to definitions keep their meaning when the schema becomes part of another one, and
+        # those within a definition do not. Such a schema becomes a description instead.
         text = msgspec.json.encode(schema).decode()
         result, definitions = {"type": "object", "description": f"Must match this JSON Schema: {text}"}, None
     if definitions:
@@ -102,10 +111,16 @@ def complete_schema(schema: dict[str, Any] | None, verdicts: Sequence[str] = ())
 
 
 def complete_errors(given: dict[str, Any], schema: dict[str, Any] | None) -> list[str]:
-    """What the schema of `complete` can't express: what is required depends on the decision."""
+    """What the schema of `complete` can't express: what is required depends on the decision, and the schema
+    of the result may be only its description."""
+    wrong: list[str] = []
     if given.get("decision") == ASK:
-        return [] if given.get("questions") else ["$: the decision 'ask' needs 'questions'"]
-    return ["$: 'result' is a required property"] if schema is not None and "result" not in given else []
+        wrong = [] if given.get("questions") else ["$: the decision 'ask' needs 'questions'"]
+    elif schema is not None and "result" not in given:
+        wrong = ["$: 'result' is a required property"]
+    if schema is None or "result" not in given:
+        return wrong
+    return wrong + schema_errors(validator(schema), given["result"])
 
 
 def result_file(given: dict[str, Any], touched: list[str]) -> dict[str, Any]:
@@ -134,21 +149,6 @@ def write_json(path: str, content: Any) -> None:
     if not path:
         return
     files.replace(path, files.pretty(content))
-
-
-def _refers(node: Any, definitions: Any) -> bool:
-    """Whether there is a reference to anything but a definition, or within a definition."""
-    text = msgspec.json.encode([node, definitions]).decode()
-    inner = msgspec.json.encode(definitions).decode()
-    return '"$ref"' in inner or text.count('"$ref"') != text.count('"$ref":"#/$defs/')
-
-
-def system_of(task: ModelTask) -> str:
-    return task.system or SYSTEM.format(workspace=task.files.workspace, complete=COMPLETE)
-
-
-def resume_prompt() -> str:
-    return RESUME.format(complete=COMPLETE)
 
 
 class Session(Struct, frozen=True):
@@ -214,7 +214,7 @@ def start_conversation(task: ModelTask, store: SessionStore) -> Conversation:
     if kept is None:
         return Conversation(uuid.uuid4().hex, [], task.prompt, RunUsage())
     # The same prompt again would make the model start over.
-    prompt = resume_prompt() if kept.prompt == task.prompt else task.prompt
+    prompt = RESUME.format(complete=COMPLETE) if kept.prompt == task.prompt else task.prompt
     return Conversation(kept.session, repair_messages(kept.history()), prompt, RunUsage(), resumed=True)
 
 

@@ -25,12 +25,12 @@ from agentforge.system.linux import protect_process
 from agentforge.tool_loop.conversation import (
     COMPLETE,
     COMPLETE_DESCRIPTION,
+    SYSTEM,
     Conversation,
     SessionStore,
     complete_errors,
     complete_schema,
     start_conversation,
-    system_of,
     write_outcome,
 )
 from agentforge.tool_loop.models import (
@@ -66,6 +66,19 @@ from agentforge.tool_loop.toolbox import (
     validator,
 )
 from agentforge.tool_loop.workspace import WorkspaceFolder
+
+# One task is one conversation, which is extended by whole answers only. Before each request it is saved as it
+# is then; if the request fails, or its answer breaks off, the next one begins with what was saved. So neither
+# a retry nor an attempt that resumes the session ever continues from half an answer, and a tool call that the
+# model had not finished never runs. A tool call that did run may be missing from the saved messages if the
+# process is killed in it: the prompt of a resumed session says so (`RESUME`).
+#
+# The retries of the client libraries are switched off (`settings_of`), as they are not reported. An answer
+# without a finish reason counts as cut off: its stream ended before the server said that it was complete.
+#
+# A task ends with a call of `complete`, or of a tool of the caller that ends it. Its input is validated here,
+# where the model can still correct it, and not only by the engine, for which a wrong result is a failed
+# attempt.
 
 FIRST_WAIT = 0.5
 MAX_WAIT = 30.0
@@ -123,8 +136,10 @@ class _Loop:
         try:
             async with model_of(self._task.endpoint, key) as model:
                 return await self._work(self._agent(model))
+        except InvalidSchema as error:
+            return Failure(FailureKind.PROVIDER_MISSING, f"`schema` is not a valid JSON Schema: {error}")
         except Exception as error:
-            return _unusable(error, self._task)
+            return request_failure(error, self._task.endpoint, datetime.now(UTC)).failure
 
     async def _work(self, agent: Agent[None, Any]) -> Failure | None:
         while True:
@@ -138,18 +153,29 @@ class _Loop:
                 return None
 
     def _agent(self, model: Model) -> Agent[None, Any]:
-        endings = _endings(self._task)
+        task = self._task
+        endings = [tool for tool in task.extra_tools if tool.ends]
+        if not _replaces_complete(task):
+            schema = complete_schema(task.schema, task.verdicts)
+            endings.insert(0, ExtraTool(COMPLETE, COMPLETE_DESCRIPTION, schema, ends=True))
+        outputs: list[Any] = [
+            ToolOutput(
+                StructuredDict(tool.input_schema), name=tool.name, description=tool.description, strict=False
+            )
+            for tool in endings
+        ]
         agent: Agent[None, Any] = Agent(
             model,
             name="task",
-            instructions=system_of(self._task),
+            instructions=task.system or SYSTEM.format(workspace=task.files.workspace, complete=COMPLETE),
             tools=self._tools.tools(),
-            output_type=[*(_output(tool) for tool in endings), *([] if self._task.schema else [str])],
+            # Without a schema for the result, an answer that is only text is complete, too.
+            output_type=outputs if task.schema else [*outputs, str],
             retries={"tools": CORRECTIONS, "output": CORRECTIONS},
         )
         checks = {tool.name: validator(tool.input_schema) for tool in endings}
-        if self._task.schema is not None:
-            validator(self._task.schema)
+        if task.schema is not None:
+            validator(task.schema)
 
         @agent.output_validator
         def valid(context: RunContext[None], given: Any) -> Any:
@@ -158,7 +184,9 @@ class _Loop:
                 self._talk.text = str(given)
                 return given
             self._report(ToolCalled(name, shortened(given)))
-            wrong = schema_errors(checks[name], given) + _result_errors(self._task, name, given)
+            wrong = schema_errors(checks[name], given)
+            if name == COMPLETE and not _replaces_complete(task):
+                wrong += complete_errors(given, task.schema)
             if wrong:
                 self._tools.note(name, given, "error: " + "; ".join(wrong))
                 raise ModelRetry("\n".join(wrong))
@@ -180,6 +208,7 @@ class _Loop:
             narrator = Narrator(self._report)
             async for node in run:
                 if Agent.is_model_request_node(node):
+                    # With the results of the tools that just ran: they must not run again.
                     self._keep([*run.all_messages(), node.request])
                     if conversation.steps >= self._task.max_steps:
                         raise StepLimit
@@ -212,6 +241,7 @@ class _Loop:
         self._failures += 1
         if not failed.retryable or self._failures > self._task.retries:
             return False
+        # The endpoint knows best how long; without a hint the wait doubles.
         wait = FIRST_WAIT * 2 ** (self._failures - 1) if failed.wait is None else failed.wait
         if wait > MAX_WAIT:
             return False
@@ -220,34 +250,8 @@ class _Loop:
         return True
 
 
-def _endings(task: ModelTask) -> list[ExtraTool]:
-    theirs = [tool for tool in task.extra_tools if tool.ends]
-    if any(tool.name == COMPLETE for tool in task.extra_tools):
-        return theirs
-    schema = complete_schema(task.schema, task.verdicts)
-    return [ExtraTool(COMPLETE, COMPLETE_DESCRIPTION, schema, ends=True), *theirs]
-
-
-def _output(tool: ExtraTool) -> ToolOutput[Any]:
-    return ToolOutput(
-        StructuredDict(tool.input_schema), name=tool.name, description=tool.description, strict=False
-    )
-
-
-def _result_errors(task: ModelTask, name: str, given: dict[str, Any]) -> list[str]:
-    """Validate against the full schema, since the schema of `complete` may be less strict."""
-    if name != COMPLETE or any(tool.name == COMPLETE for tool in task.extra_tools):
-        return []
-    wrong = complete_errors(given, task.schema)
-    if task.schema is None or "result" not in given:
-        return wrong
-    return wrong + schema_errors(validator(task.schema), given["result"])
-
-
-def _unusable(error: Exception, task: ModelTask) -> Failure:
-    if isinstance(error, InvalidSchema):
-        return Failure(FailureKind.PROVIDER_MISSING, f"`schema` is not a valid JSON Schema: {error}")
-    return request_failure(error, task.endpoint, datetime.now(UTC)).failure
+def _replaces_complete(task: ModelTask) -> bool:
+    return any(tool.name == COMPLETE for tool in task.extra_tools)
 
 
 def run(key: str) -> int:
@@ -258,22 +262,22 @@ def run(key: str) -> int:
         failure = Failure(FailureKind.PROVIDER_CRASHED, f"can't read the task: {error}")
         _print_event(LoopEnded("failed", failure=failure))
         return FAILED
+
+    async def run_until_signal() -> LoopOutcome:
+        """SIGTERM and SIGINT end the task at once, with everything its tools started."""
+        work = asyncio.current_task()
+        assert work is not None
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, work.cancel)
+        return await run_task(task, key=key, environ=dict(os.environ), report=_print_event)
+
     try:
-        outcome = asyncio.run(_run_until_signal(task, key))
+        outcome = asyncio.run(run_until_signal())
     except asyncio.CancelledError:
         return TERMINATED
     how = "failed" if outcome.failure else "completed"
     _print_event(LoopEnded(how, outcome.text, outcome.steps, outcome.usage, outcome.failure))
     return FAILED if outcome.failure else 0
-
-
-async def _run_until_signal(task: ModelTask, key: str) -> LoopOutcome:
-    """Run the task; SIGTERM and SIGINT end it at once, with everything its tools started."""
-    work = asyncio.current_task()
-    assert work is not None
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, work.cancel)
-    return await run_task(task, key=key, environ=dict(os.environ), report=_print_event)
 
 
 def _print_event(event: ProgressEvent) -> None:

@@ -25,6 +25,13 @@ from agentforge.model.failure import Failure, FailureKind
 from agentforge.tool_loop.task import Endpoint, ModelTask, TextSaid, Thinking
 from agentforge.tool_loop.toolbox import ProgressReport
 
+# The kind of a failure decides who acts on it. `retryable`: the loop sends the request again, after a moment or
+# the wait that the endpoint asks for. What takes longer, such as a quota, is left to the engine, which waits
+# without a process or takes the next provider of the chain. Everything else would fail again in the same way,
+# so its message says what a person can change.
+#
+# Each message quotes what the endpoint said, shortened: a proxy may answer with a page of HTML.
+
 NO_KEY = "none"
 """Clients require a key; a server without authentication ignores it."""
 PIECE = 400
@@ -83,10 +90,13 @@ class Narrator:
                 PartStartEvent(part=TextPart(content=text))
                 | PartDeltaEvent(delta=TextPartDelta(content_delta=text))
             ):
-                self._add(text)
+                self._text += text
+                if len(self._text) >= PIECE or "\n" in text:
+                    self.flush()
             case PartStartEvent(part=ThinkingPart()) | PartDeltaEvent(delta=ThinkingPartDelta()):
                 self._sign()
             case PartStartEvent():
+                # A tool call follows the text: what was said before it is shown before it.
                 self.flush()
             case PartDeltaEvent():
                 # The input of a tool is shown when the tool is called.
@@ -96,11 +106,6 @@ class Narrator:
         if self._text.strip():
             self._report(TextSaid(self._text))
         self._text = ""
-
-    def _add(self, text: str) -> None:
-        self._text += text
-        if len(self._text) >= PIECE or "\n" in text:
-            self.flush()
 
     def _sign(self) -> None:
         if monotonic() - self._last_sign >= LIFE_SECONDS:
@@ -134,6 +139,7 @@ def request_failure(error: Exception, endpoint: Endpoint, now: datetime) -> Requ
             return _limited(K.PROVIDER_QUOTA, f"quota exceeded at {endpoint.shown}", error, now)
         case e.ModelRateLimitError():
             return _limited(K.PROVIDER_RATE_LIMITED, f"rate limited by {endpoint.shown}", error, now)
+        # A server that accepts no connection isn't running, whatever the client calls it.
         case e.ModelTimeoutError(phase="connect"):
             return _unreachable(error, endpoint)
         case e.ModelTimeoutError() | e.ModelRequestTimeout():
@@ -163,7 +169,13 @@ def _refused(error: e.ModelAPIError, endpoint: Endpoint) -> RequestFailure:
         case e.ModelContextWindowExceededError():
             return _plain(K.AGENT_LIMIT, f"the conversation is too long for {endpoint.model}")
         case e.ModelNotFoundError():
-            return _plain(K.PROVIDER_MISSING, _not_found(error, endpoint))
+            hint = "check its name, and that your key has access to it"
+            if endpoint.start_hint:
+                hint = (
+                    f"load it into the server first, or use one that is listed at {endpoint.base_url}/models"
+                )
+            what = f"model {endpoint.model!r} not found at {endpoint.shown} ({_message(error)})"
+            return _plain(K.PROVIDER_MISSING, f"{what}; {hint}")
         case _:
             return _plain(
                 K.PROVIDER_MISSING,
@@ -181,7 +193,8 @@ def _of_the_agent(error: Exception) -> tuple[FailureKind, str]:
         case e.ContentFilterError():
             return K.AGENT_ERROR, f"the model's answer was filtered: {_short(str(error))}"
         case e.UnexpectedModelBehavior():
-            return K.RESULT_INVALID, f"the model returned no valid result: {_because(error)}"
+            why = f"{error}: {error.__cause__}" if error.__cause__ else str(error)
+            return K.RESULT_INVALID, f"the model returned no valid result: {_short(why)}"
         case e.UserError():
             return K.PROVIDER_MISSING, _short(str(error))
         case _:
@@ -190,6 +203,8 @@ def _of_the_agent(error: Exception) -> tuple[FailureKind, str]:
 
 def resets_at(headers: Mapping[str, str], retry_after: float | None, now: datetime) -> datetime | None:
     """When the limit ends, or None: the latest reset time of all exhausted limits in the headers."""
+    # Each limit (of requests, of tokens) has a header for its reset and one for what remains. Those that are
+    # not exhausted reset, too, but nothing waits for them.
     moments = []
     for name, value in headers.items():
         if name.startswith("anthropic-ratelimit-") and name.endswith("-reset"):
@@ -224,13 +239,6 @@ def _unreachable(error: e.ModelAPIError, endpoint: Endpoint) -> RequestFailure:
     return RequestFailure(Failure(K.PROVIDER_UNREACHABLE, message), retryable=True)
 
 
-def _not_found(error: e.ModelAPIError, endpoint: Endpoint) -> str:
-    hint = "check its name, and that your key has access to it"
-    if endpoint.start_hint:
-        hint = f"load it into the server first, or use one that is listed at {endpoint.base_url}/models"
-    return f"model {endpoint.model!r} not found at {endpoint.shown} ({_message(error)}); {hint}"
-
-
 def _plain(kind: FailureKind, message: str) -> RequestFailure:
     return RequestFailure(Failure(kind, message))
 
@@ -251,11 +259,6 @@ def _cause(error: BaseException) -> str:
     while error.__cause__ is not None or error.__context__ is not None:
         error = error.__cause__ or error.__context__ or error
     return _short(str(error)) or type(error).__name__
-
-
-def _because(error: BaseException) -> str:
-    reason = error.__cause__
-    return _short(f"{error}: {reason}" if reason is not None else str(error))
 
 
 def _short(text: str) -> str:

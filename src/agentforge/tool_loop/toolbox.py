@@ -17,6 +17,12 @@ from agentforge.tool_loop.commands import CommandTool, SearchTool
 from agentforge.tool_loop.task import ModelTask, ProgressEvent, ToolAnswered, ToolCall, ToolCalled
 from agentforge.tool_loop.workspace import FileTools, ToolError, WorkspaceFolder
 
+# No error of a tool ends the loop, neither a wrong input nor an exception in the code of the caller: the
+# model reads it as the answer of the call, and can try something else.
+#
+# Schemas come from the definition, as that of the result does, so references in them are resolved within the
+# schema only. Resolving an address would let a repository make this process send requests.
+
 _PATH = {"type": "string", "description": "Relative to the workspace."}
 SHOWN_CHARACTERS = 500
 MAX_SCHEMA_ERRORS = 10

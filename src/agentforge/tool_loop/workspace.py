@@ -18,6 +18,12 @@ from agentforge.model.names import folded
 from agentforge.system.confined import ConfinedFolder, FolderEntry
 from agentforge.system.folders import NotRegular, OutsideRoot
 
+# All paths come from a model. They are walked folder by folder (`ConfinedFolder`): if a resolved path were
+# compared with the root before it is opened, a folder could be replaced by a link in between.
+#
+# Reading is limited, as what a tool returns fills the context of the model: what is cut off is said in the
+# text, so that the model can ask for the rest.
+
 READ_BYTES = 256 * 1024
 EDIT_BYTES = 4 * 1024 * 1024
 MAX_ENTRIES = 1000
@@ -67,6 +73,7 @@ class WorkspaceFolder:
         return stat.S_ISDIR(found.st_mode)
 
     def _refuse_protected(self, resolved: str, path: str) -> None:
+        # Folded, because `.GIT` is `.git` on file systems that ignore case.
         place = folded(resolved)
         if ".git" in place.split("/"):
             raise ToolError(f"{path}: tools can't write git's own files")
