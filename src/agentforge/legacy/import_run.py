@@ -39,6 +39,15 @@ from agentforge.system import files
 from agentforge.version import __version__
 from agentforge.views.history import KEPT
 
+# What the shell engine did is kept, what it was doing is not. Completed iterations and nodes count, with the
+# outputs that later stages read. An iteration that was running is run again: its agent belongs to another
+# engine and can't be reattached to. Its files are moved aside first, since the next attempt would take an
+# output that lies in its folder for its own.
+#
+# The run is pinned to the definition that was saved with it, not to that of the project, which may have
+# changed since. If the log doesn't fit this definition, the import is refused: every position in it would be
+# a guess.
+
 
 def import_run(
     journal: Journal,

@@ -14,6 +14,13 @@ from agentforge.model.state import RunState
 from agentforge.ports.event_log import EventLog
 from agentforge.system import files
 
+# The log of the shell engine has no plan, so one is put together from what it left: plan.json, if it wrote
+# one, and the nodes that the log says were entered. It serves to show such a run, never to continue it: that
+# takes the compiled definition (`import_run`).
+#
+# The files are read with suspicion. Any of them may be missing, half written, or of an older version, and a
+# wrong value must not hide the rest of a run, so what isn't usable is replaced by an empty value.
+
 
 def is_shell_run(state: RunState) -> bool:
     """Whether the run was started by the shell engine and isn't imported yet."""
@@ -30,9 +37,15 @@ def is_driven_by_shell_engine(project: str, session: str) -> bool:
 
 def reconstructed_plan(layout: RunLayout, log: EventLog, plan: Plan, state: RunState) -> Plan:
     """The plan, reconstructed from plan.json and the log. Contains every node that the run has entered."""
-    entered = _entered(log)
+    facts = (event.fact for event in log.reader().events())
+    entered = {
+        int(fact.path): fact for fact in facts if isinstance(fact, NodeStarted) and fact.path.isdigit()
+    }
     if plan.mode == "loop":
-        nodes: tuple[Node, ...] = (_loop_stage(layout, plan, state, entered.get(0)),)
+        first = entered.get(0)
+        stage = plan.pipeline.name or (first.type if first else "")
+        maximum = loop_maximum(layout, stage, state) or (state.node.completed if state.node else 0)
+        nodes: tuple[Node, ...] = (_stage("0", stage, stage, maximum, _choice(first)),)
     else:
         nodes = _nodes(read_json(layout.plan))
         missing = range(len(nodes), max(entered, default=-1) + 1)
@@ -59,20 +72,6 @@ def loop_maximum(layout: RunLayout, stage: str, state: RunState) -> int | None:
         if isinstance(maximum, int) and maximum > 0:
             return maximum
     return None
-
-
-def _entered(log: EventLog) -> dict[int, NodeStarted]:
-    found = {}
-    for event in log.reader().events():
-        if isinstance(event.fact, NodeStarted) and event.fact.path.isdigit():
-            found[int(event.fact.path)] = event.fact
-    return found
-
-
-def _loop_stage(layout: RunLayout, plan: Plan, state: RunState, entered: NodeStarted | None) -> StageNode:
-    stage = plan.pipeline.name or (entered.type if entered else "")
-    maximum = loop_maximum(layout, stage, state) or (state.node.completed if state.node else 0)
-    return _stage("0", stage, stage, maximum, _choice(entered))
 
 
 def _entered_node(index: int, entered: NodeStarted | None) -> Node:

@@ -21,6 +21,13 @@ from agentforge.model.failure import FailureKind
 from agentforge.model.plan import Mode, Overrides, PipelineInfo, Plan, PlanSession, PlanSource
 from agentforge.model.result import Decision, Result, Signals
 
+# Upcasting is stateful, as an event of the shell engine says less than ours. The end of an iteration may not
+# name its stage; the end of a stage in a block has no event and shows in the next one; a resume isn't logged.
+# So the lines of a log are taken in order, and one object sees them all.
+#
+# The result must be a log that our engine could have written: every view and the fold of the state take it as
+# such. Where the shell engine has no counterpart of a field, it gets the value that means "unknown" there.
+
 BEGINNING = b'{"ts":'
 ENGINE = "agent-pipelines"
 NO_SUMMARY = "no summary in the log"

@@ -25,10 +25,10 @@ from agentforge.model.failure import Failure, FailureKind
 from agentforge.tool_loop.task import Endpoint, ModelTask, TextSaid, Thinking
 from agentforge.tool_loop.toolbox import ProgressReport
 
-# The kind of a failure decides who acts on it. `retryable`: the loop sends the request again, after a moment or
-# the wait that the endpoint asks for. What takes longer, such as a quota, is left to the engine, which waits
-# without a process or takes the next provider of the chain. Everything else would fail again in the same way,
-# so its message says what a person can change.
+# The kind of a failure decides who acts on it. `retryable`: the loop sends the request again, after a moment
+# or the wait that the endpoint asks for. What takes longer, such as a quota, is left to the engine, which
+# waits without a process or takes the next provider of the chain. Everything else would fail again in the
+# same way, so its message says what a person can change.
 #
 # Each message quotes what the endpoint said, shortened: a proxy may answer with a page of HTML.
 
