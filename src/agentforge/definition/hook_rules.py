@@ -24,6 +24,13 @@ from agentforge.model.condition import (
 from agentforge.model.diagnostic import SourcePlace, choice
 from agentforge.model.hook import HookPoint
 
+# A hook that is never called is worse than none: people rely on the approval that it asks for, or on the
+# check that it makes. A hook for a node that doesn't exist or lacks the point is an error; what merely has no
+# effect is a warning.
+#
+# A node that couldn't be read or found might have had the id that a hook names. With one in the pipeline,
+# nothing is said about ids, which would only repeat the other error.
+
 SESSION_POINTS: tuple[HookPoint, ...] = ("session_start", "session_end")
 BRANCH_POINTS: tuple[HookPoint, ...] = ("parallel_provider_start", "parallel_provider_end")
 ITERATION_POINTS: tuple[HookPoint, ...] = ("iteration_start", "iteration_end")
@@ -53,6 +60,8 @@ def _ids(hooks: tuple[HookSpec, ...], report: Report) -> None:
     for spec, hook in zip(hooks, lower_hooks(hooks), strict=True):
         at = spec.id.at if spec.id else spec.at
         first = seen.setdefault(hook.id, at)
+        # The ids that hooks get by themselves count, too: `stage_start-2` may be written for another hook.
+        # The ids that hooks get by themselves count, too: `stage_start-2` may be written for another hook.
         if first is not at:
             message = f"the id {shown(hook.id)} is already used by the hook on line {first.line}"
             report.error("duplicate-id", at, message, hint="give it another `id`")
@@ -99,6 +108,8 @@ def _compared(
     spec: HookSpec, condition: Written[Condition], nodes: list[tuple[str, _Kind]], report: Report
 ) -> None:
     """Warn of a comparison with a text that the variable never has."""
+    # Only what has few values, all of them known here. `event` and `status` follow from the point.
+    # Only variables whose values are all known here; `event` and `status` follow from the point.
     is_known = not any(kind == "unknown" for _, kind in nodes)
     possible: dict[VariableName, list[str]] = {
         "event": [spec.hook.point],
@@ -123,5 +134,7 @@ def _comparisons(condition: Condition) -> Iterator[tuple[VariableName, str]]:
     if len(names) == 1 and condition.op in ("==", "!=", "in"):
         others = (term.items if isinstance(term, ListTerm) else (term,) for term in condition.of)
         constants = (term.value for terms in others for term in terms if isinstance(term, ConstantTerm))
+        # `stage in "plan, build"` looks for a part of a text, which needs no node of that name.
+        # `stage in "plan, build"` looks for a part of a text, which needs no node of that name.
         is_substring = condition.op == "in" and not isinstance(condition.of[1], ListTerm)
         yield from ((names[0], text) for text in constants if isinstance(text, str) and not is_substring)

@@ -10,6 +10,12 @@ from agentforge.model.condition import Condition
 from agentforge.model.diagnostic import SourcePlace
 from agentforge.model.hook import Hook, Notification
 
+# A spec has classes only where code works with the parts. Plain keys are in `values`, by name, as their
+# tables read them: a class with a field for each would have to be merged and copied to the plan by hand.
+#
+# What a spec doesn't say is None or missing, never the default of the plan. A default that is filled in here
+# would be a value of this level, and override those of weaker ones.
+
 
 class ProviderSpec(Struct, frozen=True):
     type: Written[str] | None = None

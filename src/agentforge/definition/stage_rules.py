@@ -16,6 +16,9 @@ from agentforge.model.plan import ROUTE_ACTIONS, VERDICTS
 from agentforge.model.secrets import REFERENCE
 from agentforge.ports.sources import MAX_SOURCE_BYTES, Sources
 
+# These rules see the values in force, and report the places where those are written. A combination that is
+# wrong in stage.yaml but overridden by the node is no mistake of this stage.
+
 _VARIABLE = re.compile(r"\$\{([A-Z][A-Z0-9_]*)\}")
 # One word that ends like a text file or has a folder before it; `/review` is a command of an agent.
 _PATH = re.compile(r"\S+\.(?:md|markdown|txt|prompt)|[^\s:]*\w/\S+")
@@ -153,6 +156,7 @@ def validate_routes(
 
 def _verdicts(declared: Sequence[Written[str]], report: Report) -> tuple[str, ...]:
     """All verdicts of a stage. Those of results are compared without regard to case."""
+    # An agent writes its verdict by hand. `Pass` must not be another verdict than `pass`.
     words = {word.lower(): word for word in VERDICTS}
     for word in declared:
         known = words.setdefault(word.value.lower(), word.value)

@@ -131,9 +131,12 @@ class Validation:
         for spec in (named, *named.fallbacks) if named else ():
             if spec.type:
                 self._provider(spec.type)
+        # The stage.yaml of one that wasn't found may name a provider, so the default may not be in force.
         if named is None and node.is_found:
             self._provider(Written(DEFAULT_PROVIDER, node.spec.at))
 
+    # A pipeline may be run by itself and be part of another one, so these keys are right in its file. They
+    # are warnings only, as its own run obeys them.
     def _ignored_keys(self, spec: PipelineSpec) -> None:
         where = "set them in the outermost pipeline"
         if rails := spec.get("guardrails"):
@@ -160,6 +163,7 @@ class Validation:
                 self._provider(branch.provider.type)
             for stage in filter(None, node.stages):
                 self._settings(levels_in_block(stage, branch.provider), branch.at)
+        # Once for each block, not an error: the same option is right for the other nodes of the pipeline.
         for level in filter(None, (level.provider for level in self._overrides.levels)):
             for given in filter(None, (level.type, level.model)):
                 message = f"`{given.value}` doesn't override the providers and models of parallel blocks"
@@ -198,6 +202,7 @@ def validate_checkpoints(pipelines: Iterable[PipelineSpec], report: Report) -> N
     names = (node.work.get("checkpoint") for spec in pipelines for node in spec.nodes)
     for name in filter(None, names):
         first = seen.setdefault(name.value, name)
+        # A pipeline that is included twice has one checkpoint, at one place.
         if first.at == name.at:
             continue
         hint = "give it another name"
@@ -258,6 +263,8 @@ def _validate_name(name: Written[str], what: str, seen: dict[str, Written[str]],
             f"the {what} {shown(name.value)} cannot be used as a directory name",
             hint="use letters, digits, `-`, `_` and `.` (not first)",
         )
+    # Compared by identity, as two nodes of the same file may have equal names at equal places: those that an
+    # alias repeats.
     first = seen.setdefault(name.value, name)
     if first is not name and what == "id":
         message = f"the id {shown(name.value)} is already used by the node on line {first.at.line}"

@@ -77,6 +77,10 @@ LIMITS: Table[MappingSpec] = Table(
 )
 
 
+# Routes keep the places of both sides until they are lowered: whether a verdict exists, and whether a target
+# is a node, is known only when all levels and all nodes are (`stage_rules`).
+
+
 class Routes(Struct, frozen=True):
     """A mapping from verdicts to nodes, or to `ask`, `fail` or `end`."""
 

@@ -48,6 +48,10 @@ _REQUIRED = Required(("nodes", "stages"), _EMPTY, "add `- id: …` with `stage: 
 _NODES = ListOf(NODE, required=_REQUIRED)
 
 
+# A pipeline file is two tables in one: keys about the pipeline itself, and the defaults for its stages, which
+# may also be written below `defaults`. They are told apart by their rows (`Entries.of`). A key that means
+# something only elsewhere is refused with the place where it belongs.
+
 _CHECKPOINT_OF_NODE = {"checkpoint": "put it on a node"}
 
 DEFAULTS = Table(

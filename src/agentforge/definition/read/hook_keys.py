@@ -63,6 +63,10 @@ class ConditionKind(Struct, frozen=True):
         return {"type": ["string", "boolean"], "maxLength": MAX_CONDITION}
 
 
+# One table serves the four actions, as most keys belong to several of them. Which keys an action has is in a
+# table of its own (`_KEYS`), by which both the compiler and the schema refuse the others: a `timeout` of a
+# `pause` would have no effect.
+
 _OF_CALLS = ("timeout", "on_timeout", "on_failure", "on_lost")
 _KEYS: dict[HookAction, tuple[str, ...]] = {
     "pause": ("message",),
