@@ -21,6 +21,7 @@ from agentforge.definition.specs import (
     ResolvedNested,
     ResolvedNode,
     ResolvedPipeline,
+    ids_of,
 )
 from agentforge.definition.yaml_tree import Written, shown
 from agentforge.model.diagnostic import choice
@@ -96,7 +97,7 @@ class Scope:
         """The path that provides an earlier node's outputs: its own, or a nested pipeline's last stage."""
         block = self._nodes[index].block
         if block:
-            ids = [stage.id.value for stage in block.stages if stage.id]
+            ids = ids_of(block.stages)
             hint = f"use `from_parallel: {ids[-1]}`" if ids else "use `from_parallel`"
             self._report.error("wrong-kind", ref.at, f"{shown(ref.value)} is a parallel block", hint)
             return None
@@ -104,16 +105,15 @@ class Scope:
         path = _last_stage(node, f"{self._prefix}{index}") if node else None
         if node and path is None:
             message = f"the pipeline {shown(ref.value)} doesn't end with a stage, so it has no output"
-            self._report.error(
-                "wrong-kind", ref.at, message, hint="add a final stage that merges the outputs"
-            )
+            hint = "add a final stage that merges the outputs"
+            self._report.error("wrong-kind", ref.at, message, hint)
         return path
 
     def _named_block(self, ref: ParallelRef, name: Written[str], here: Consumer) -> int | None:
         index = _position(self._nodes, name.value)
         node = None if index is None else self._nodes[index]
         if index is None or node is None or node.block is None:
-            blocks = [block.id.value for block in self._nodes[: here.index] if block.block and block.id]
+            blocks = ids_of(node for node in self._nodes[: here.index] if node.block)
             message = f"no parallel block {shown(name.value)} before this node"
             self._report.error("unknown-node", name.at, message, choice(name.value, "blocks", blocks))
         elif index == here.index:
@@ -121,9 +121,9 @@ class Scope:
         elif index > here.index:
             self._report.error("later-node", name.at, f"the block {shown(name.value)} runs after this node")
         elif _position(node.block.stages, ref.stage.value) is None:
-            ids = [stage.id.value for stage in node.block.stages if stage.id]
             message = f"the block {shown(name.value)} has no stage {shown(ref.stage.value)}"
-            self._report.error("unknown-node", ref.stage.at, message, choice(ref.stage.value, "stages", ids))
+            hint = choice(ref.stage.value, "stages", ids_of(node.block.stages))
+            self._report.error("unknown-node", ref.stage.at, message, hint)
         else:
             return index
         return None
@@ -135,7 +135,7 @@ class Scope:
         if len(having) == 1:
             return having[0]
         if having:
-            names = ", ".join(f"`{node.id.value}`" for index in having if (node := self._nodes[index]).id)
+            names = ", ".join(f"`{name}`" for name in ids_of(self._nodes[index] for index in having))
             message = f"multiple blocks have a stage {shown(ref.stage.value)}: {names}"
             self._report.error("ambiguous-stage", ref.stage.at, message, hint="specify one with `block: …`")
         elif _position(self._block_stages(here.index), ref.stage.value) is not None:
@@ -183,8 +183,7 @@ class Scope:
             message = f"{shown(ref.value)} is a stage of a parallel block"
             self._report.error("wrong-kind", ref.at, message, hint=f"use `from_parallel: {ref.value}`")
         else:
-            earlier = [node.id.value for node in self._nodes[: here.index] if node.id]
-            self._report_unknown(ref, "node", earlier)
+            self._report_unknown(ref, "node", ids_of(self._nodes[: here.index]))
 
     def _explain_missing_in_blocks(self, ref: Written[str], here: Consumer) -> None:
         if _position(self._nodes[: here.index], ref.value) is not None:
@@ -194,17 +193,15 @@ class Scope:
         elif self._is_in_a_block(ref.value, len(self._nodes)):
             self._report_later(ref)
         else:
-            stages = [stage for index in range(here.index) for stage in self._block_stages(index)]
-            known = [stage.id.value for stage in stages if stage.id]
-            self._report_unknown(ref, "stage of a parallel block", known)
+            stages = (stage for index in range(here.index) for stage in self._block_stages(index))
+            self._report_unknown(ref, "stage of a parallel block", ids_of(stages))
 
     def _is_in_a_block(self, name: str, before: int) -> bool:
         return any(_position(self._block_stages(index), name) is not None for index in range(before))
 
     def _report_later(self, ref: Written[str]) -> None:
-        self._report.error(
-            "later-node", ref.at, f"{shown(ref.value)} runs after this node", "reorder the nodes"
-        )
+        message = f"{shown(ref.value)} runs after this node"
+        self._report.error("later-node", ref.at, message, "reorder the nodes")
 
     def _report_unknown(self, ref: Written[str], what: str, known: list[str]) -> None:
         message = f"no earlier {what} has the id {shown(ref.value)}"

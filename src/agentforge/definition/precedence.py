@@ -185,7 +185,6 @@ def _cli_inputs(text: str, report: Report) -> tuple[str, ...]:
         return msgspec.json.decode(text, type=tuple[str, ...])
     except NOT_JSON:
         at = report.variable("PIPELINE_CLI_INPUTS", text)
-        report.error(
-            "bad-value", at, "PIPELINE_CLI_INPUTS must be a JSON list of paths", hint='such as ["a.md"]'
-        )
+        message = "PIPELINE_CLI_INPUTS must be a JSON list of paths"
+        report.error("bad-value", at, message, hint='such as ["a.md"]')
         return ()

@@ -198,19 +198,12 @@ class StageLookup:
             at = stage.source.start
         searched = ", ".join(self._shown(path) for path in search.searched)
         if search.path is None:
-            self._report.error(
-                "missing-prompt",
-                at,
-                f"no prompt found for stage `{ref.value}`; searched {searched}",
-                hint=f"create {self._shown(join(directory, 'prompt.md'))}",
-            )
+            message = f"no prompt found for stage `{ref.value}`; searched {searched}"
+            hint = f"create {self._shown(join(directory, 'prompt.md'))}"
+            self._report.error("missing-prompt", at, message, hint)
         elif search.named_is_missing and named:
-            self._report.warning(
-                "missing-prompt",
-                at,
-                f"prompt `{named.value}` not found; using {self._shown(search.path)} instead",
-                hint=f"searched {searched}",
-            )
+            message = f"prompt `{named.value}` not found; using {self._shown(search.path)} instead"
+            self._report.warning("missing-prompt", at, message, hint=f"searched {searched}")
         return search.path
 
     def _shown(self, path: str) -> str:

@@ -1,5 +1,6 @@
 """The contents of pipelines and stages: typed, with places; first as written, then with names resolved."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from msgspec import Struct, field
@@ -101,6 +102,11 @@ class NodeSpec(Struct, frozen=True):
     pipeline: Written[str] | None = None
     is_stage: bool = True
     """Also False for a node of another kind that couldn't be read."""
+
+
+def ids_of(nodes: Iterable[NodeSpec]) -> list[str]:
+    """Those that are written."""
+    return [node.id.value for node in nodes if node.id]
 
 
 class HookSpec(Struct, frozen=True):

@@ -87,12 +87,8 @@ def _unknown(node: ResolvedStage, sources: Sources, report: Report) -> Iterator[
         for found in re.finditer(re.escape(REFERENCE), text):
             report.refuse_reference(found[0], _place(file, text, found.start()))
         if not text.strip():
-            report.error(
-                "empty-prompt",
-                SourcePlace(file, 1, 1),
-                "the prompt file is empty",
-                "write the prompt into it",
-            )
+            at = SourcePlace(file, 1, 1)
+            report.error("empty-prompt", at, "the prompt file is empty", "write the prompt into it")
         if len(text.encode()) > MAX_SOURCE_BYTES:
             message = f"the prompt file is larger than {MAX_SOURCE_BYTES:,} bytes"
             report.error("too-large", SourcePlace(file, 1, 1), message, "put most of it into another file")

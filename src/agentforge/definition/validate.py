@@ -28,6 +28,7 @@ from agentforge.definition.specs import (
     ResolvedNested,
     ResolvedPipeline,
     ResolvedStage,
+    ids_of,
 )
 from agentforge.definition.stage_rules import (
     refuse_checks,
@@ -92,7 +93,7 @@ class Validation:
         """`pipelines`: the outermost one, then those nested in it."""
         nodes = [node for part in pipelines for node in part.spec.nodes]
         inner = [stage for node in nodes if node.block for stage in node.block.stages]
-        everywhere = frozenset(_ids([*nodes, *inner]))
+        everywhere = frozenset(ids_of([*nodes, *inner]))
         for part in pipelines:
             self._pipeline(part, default_runs, everywhere, is_nested=part is not pipelines[0])
         validate_checkpoints([part.spec for part in pipelines], self._report)
@@ -115,11 +116,11 @@ class Validation:
                 for stage in filter(None, node.stages):
                     self._stage(stage, default_runs)
                     refuse_checks(stage, report)
-                    validate_routes(stage, _ids(node.block.stages), everywhere, report)
+                    validate_routes(stage, ids_of(node.block.stages), everywhere, report)
             elif isinstance(node, ResolvedStage):
                 self._stage(node, default_runs)
                 validate_checks(node, report)
-                validate_routes(node, _ids(spec.nodes), everywhere, report)
+                validate_routes(node, ids_of(spec.nodes), everywhere, report)
                 self._chain(node)
 
     def _chain(self, node: ResolvedStage) -> None:
@@ -144,9 +145,8 @@ class Validation:
             is_limit = limits is not None and limits.get("runtime") is limit
             key = "limits.runtime" if is_limit else "guardrails.max_runtime_seconds"
             message = f"`{key}` of a nested pipeline has no effect"
-            self._report.warning(
-                "ignored-key", limit.at, message, "set it in the outermost pipeline or in the stages"
-            )
+            hint = "set it in the outermost pipeline or in the stages"
+            self._report.warning("ignored-key", limit.at, message, hint)
         for key, verb in (("views", "have"), ("notify", "has")):
             for written in (spec.get(key) or ())[:1]:
                 message = f"`{key}` of a nested pipeline {verb} no effect"
@@ -192,10 +192,6 @@ class Validation:
             self._report.error("unknown-provider", named.at, message, hint)
 
 
-def _ids(nodes: Iterable[NodeSpec]) -> list[str]:
-    return [node.id.value for node in nodes if node.id]
-
-
 def validate_checkpoints(pipelines: Iterable[PipelineSpec], report: Report) -> None:
     """A checkpoint is asked once in a run, so a second one of the same name would never be asked."""
     seen: dict[str, Written[str]] = {}
@@ -230,12 +226,8 @@ def _validate_nodes(nodes: Sequence[NodeSpec], what: str, report: Report) -> Non
 
 def _validate_stage(node: NodeSpec, what: str, report: Report) -> None:
     if node.stage and not is_stage_name(node.stage.value):
-        report.error(
-            "bad-value",
-            node.stage.at,
-            f"invalid stage name {shown(node.stage.value)}",
-            hint="use the name of the stage's folder, such as `plan`, without `.`, `..` or empty parts",
-        )
+        hint = "use the name of the stage's folder, such as `plan`, without `.`, `..` or empty parts"
+        report.error("bad-value", node.stage.at, f"invalid stage name {shown(node.stage.value)}", hint)
     if not (node.stage or node.work.prompt or node.work.prompt_file):
         hint = "add `stage: NAME`, `prompt: TEXT` or `prompt: {file: PATH}`"
         report.error("missing-key", node.at, f"{what} needs `stage` or `prompt`", hint)
@@ -257,12 +249,8 @@ def _validate_block(block: BlockSpec, report: Report) -> None:
 def _validate_name(name: Written[str], what: str, seen: dict[str, Written[str]], report: Report) -> None:
     """A node's id or a branch's name: used as a directory name, so it must be valid and unique."""
     if not is_directory_name(name.value):
-        report.error(
-            "bad-id",
-            name.at,
-            f"the {what} {shown(name.value)} cannot be used as a directory name",
-            hint="use letters, digits, `-`, `_` and `.` (not first)",
-        )
+        message = f"the {what} {shown(name.value)} cannot be used as a directory name"
+        report.error("bad-id", name.at, message, "use letters, digits, `-`, `_` and `.` (not first)")
     # Compared by identity, as two nodes of the same file may have equal names at equal places: those that an
     # alias repeats.
     first = seen.setdefault(name.value, name)
