@@ -69,43 +69,6 @@ _SCHEMA = "schema"
 """The setting of a provider that may name a file with a JSON Schema."""
 
 
-class Wiring(Struct, frozen=True):
-    """The parts of a stage that depend on its branch."""
-
-    provider: ProviderChoice
-    inputs: dict[str, Any]
-    sources: InputSources | None = None
-    fallbacks: tuple[ProviderChoice, ...] = ()
-
-
-def lower_stage(path: str, node: ResolvedStage, project: str, default_runs: int, wiring: Wiring) -> StageNode:
-    """Rows of the key table set the plain fields; here is what needs more than the values of one key."""
-    plain = merged_fields(node)
-    prompt = node.spec.work.prompt
-    ref, named = node.spec.stage.value if node.spec.stage else None, node.stage and node.stage.name
-    node_id = node.spec.id.value if node.spec.id else path
-    termination = lower_termination(merged(node, "termination"), default_runs)
-    commands = plain.get("commands", {})
-    checks = [check.fields() for check in merged(node, "checks") or ()]
-    return StageNode(
-        path=path,
-        id=node_id,
-        stage=ref or node_id,
-        runs=termination.max,
-        termination=termination,
-        inputs=wiring.inputs,
-        provider=wiring.provider,
-        sources=wiring.sources,
-        ref=ref,
-        name=named.value if named and named.value != ref else None,
-        fallbacks=wiring.fallbacks,
-        checks=tuple(Check(**{"run": commands.get(check["name"], ""), **check}) for check in checks),
-        prompt_path=relative(project, node.prompt_path) if node.prompt_path else None,
-        prompt=prompt.value if prompt and not node.prompt_path else None,
-        **plain,
-    )
-
-
 def lower_termination(spec: MappingSpec | None, default_runs: int) -> Termination:
     """Settings that don't apply to the type are dropped: they were written for an overridden type."""
     given = spec.fields() if spec else {}
@@ -184,16 +147,44 @@ class _Lowering:
             elif node:  # sound
                 candidates = [level.provider for level in node.levels]
                 sources = self._links.get((f"{prefix}{path}", ""))
-                wiring = Wiring(
-                    choose_provider(candidates)[0],
-                    node.spec.inputs.written,
-                    sources,
-                    choose_fallbacks(candidates),
-                )
-                yield self._stage(path, node, wiring)
+                provider, inputs = choose_provider(candidates)[0], node.spec.inputs.written
+                stage = self._stage(path, node, provider, inputs, sources)
+                yield replace(stage, fallbacks=choose_fallbacks(candidates))
 
-    def _stage(self, path: str, node: ResolvedStage, wiring: Wiring) -> StageNode:
-        return lower_stage(path, node, self._context.project, DEFAULT_RUNS[self._context.mode], wiring)
+    def _stage(
+        self,
+        path: str,
+        node: ResolvedStage,
+        provider: ProviderChoice,
+        inputs: dict[str, Any],
+        sources: InputSources | None = None,
+    ) -> StageNode:
+        """Rows of the key table set the plain fields; here is what needs more than the values of one key. The
+        arguments are what differs between the branches of a block."""
+        project, default_runs = self._context.project, DEFAULT_RUNS[self._context.mode]
+        plain = merged_fields(node)
+        prompt = node.spec.work.prompt
+        ref, named = node.spec.stage.value if node.spec.stage else None, node.stage and node.stage.name
+        node_id = node.spec.id.value if node.spec.id else path
+        termination = lower_termination(merged(node, "termination"), default_runs)
+        commands = plain.get("commands", {})
+        checks = [check.fields() for check in merged(node, "checks") or ()]
+        return StageNode(
+            path=path,
+            id=node_id,
+            stage=ref or node_id,
+            runs=termination.max,
+            termination=termination,
+            inputs=inputs,
+            provider=provider,
+            sources=sources,
+            ref=ref,
+            name=named.value if named and named.value != ref else None,
+            checks=tuple(Check(**{"run": commands.get(check["name"], ""), **check}) for check in checks),
+            prompt_path=relative(project, node.prompt_path) if node.prompt_path else None,
+            prompt=prompt.value if prompt and not node.prompt_path else None,
+            **plain,
+        )
 
     def _nested(self, path: str, node: ResolvedNested, prefix: str, within: str) -> NestedNode:
         ref, node_id = node.spec.pipeline, node.spec.id.value if node.spec.id else path
@@ -224,8 +215,8 @@ class _Lowering:
         """The block's stages in the format of agent-pipelines, which has no branches."""
         for position, stage in enumerate(node.stages):
             if stage:  # sound
-                wiring = Wiring(_NO_PROVIDER, stage.spec.inputs.written)
-                lowered = self._stage(f"{path}.{position}", stage, wiring)
+                inputs = stage.spec.inputs.written
+                lowered = self._stage(f"{path}.{position}", stage, _NO_PROVIDER, inputs)
                 shared: dict[str, Any] = msgspec.to_builtins(lowered)
                 del shared["provider"]
                 own = stage.spec.work.provider
@@ -239,8 +230,8 @@ class _Lowering:
                 here = f"{path}.{position}"
                 chosen = choose_in_block(stage, branch.provider)
                 inputs = inherited(stage.spec.inputs, branch.inputs, node.spec.inputs)
-                wiring = Wiring(chosen, inputs, self._links.get((f"{prefix}{here}", name)))
-                stages.append(self._stage(here, stage, wiring))
+                sources = self._links.get((f"{prefix}{here}", name))
+                stages.append(self._stage(here, stage, chosen, inputs, sources))
         return Branch(name, tuple(stages))
 
 
