@@ -17,7 +17,7 @@ from agentforge.model.secrets import REFERENCE
 from agentforge.ports.sources import MAX_SOURCE_BYTES, Sources
 
 # These rules see the values in force, and report the places where those are written. A combination that is
-# wrong in stage.yaml but overridden by the node is no mistake of this stage.
+# wrong in stage.yaml but overridden by the node is not reported.
 
 _VARIABLE = re.compile(r"\$\{([A-Z][A-Z0-9_]*)\}")
 # One word that ends like a text file or has a folder before it; `/review` is a command of an agent.

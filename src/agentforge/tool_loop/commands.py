@@ -19,14 +19,14 @@ from agentforge.tool_loop.task import CommandRules, program_argv
 from agentforge.tool_loop.workspace import SEARCH_SECONDS, ToolError, WorkspaceFolder
 
 # Three checks, as each misses what the next one finds. The first words of a command must be on the list. Then
-# its options must not start programs or lead elsewhere (`_ESCAPES`); git's reading commands have so many
-# options that the harmless ones are listed instead, so that an option of a newer git is refused. Then no word
-# may be a path outside of the workspace, which also a link in it can lead to.
+# its options must not start programs or lead elsewhere (`_ESCAPES`); for git's reading commands the harmless
+# options are listed instead, so that one that a newer git adds is refused. Then no word may be a path outside
+# of the workspace, which also a link in it can lead to.
 #
 # Words that the user's own list names are not checked: who allows `make -C ../other` means it.
 #
-# The commands have no shell. A line is split as a shell would, and operators are refused instead of passed on
-# as arguments, which would do something else than the model meant.
+# A line is split as a shell would, but runs without one. Operators are refused unless the list allows a
+# shell: passed on as arguments, they would do something else than the model meant.
 
 GRACE = 2.0
 SHELL = ("sh", "-c")

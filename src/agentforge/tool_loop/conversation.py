@@ -25,7 +25,7 @@ from agentforge.tool_loop.toolbox import Toolbox, schema_errors, validator
 # resume it. The prompt is kept with it: an attempt that is retried has the same prompt and is only told that
 # it was interrupted; one with another prompt, such as the answers of a person, continues with that.
 #
-# A session that can't be read is no failure. The work starts over in a new one, as it would without it.
+# If a session can't be read, the work starts over in a new one.
 
 COMPLETE = "complete"
 COMPLETE_DESCRIPTION = (
