@@ -257,7 +257,8 @@ def checked(parser: CheckParser, pattern: str) -> Target:
 def git_before(project: Path, content: bytes) -> None:
     put(project / "git.json", content)
     if before := read_before(str(project / "git.json"), str(project)):
-        places = (*before.repositories, *before.missing)
+        named = (before.repositories, before.settings, before.hooks, before.files, before.links)
+        places = (*before.others, *before.missing, *(place for found in named for place in found))
         assert all(place.startswith(f"{project}/") for place in places)
 
 

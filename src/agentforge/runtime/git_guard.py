@@ -5,12 +5,17 @@ agent wrote. Hooks and settings that exist are read-only in the sandbox. What ca
 it is missing, is renamed after the attempt, unless it starts nothing: a new repository inside the project, a
 file that settings name. What was there before is recorded in the folder of the attempt, also for the engine
 that reattaches to it.
+
+What was protected is compared, too, since a mount can end early (`git_triggers`). Only what all running
+confined agents had found counts as known: each of them could have made the rest, and take it away again
+before anyone looks at it.
 """
 
 import json
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import reduce
+from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -22,19 +27,28 @@ from agentforge.model.facts import GitLeft
 from agentforge.model.layout import OUTBOX, AttemptLayout, runs_dir
 from agentforge.system import files
 from agentforge.system.git_settings import NamedFiles, hook_programs, named_files
+from agentforge.system.git_triggers import (
+    added,
+    file_triggers,
+    hook_of,
+    hook_triggers,
+    remaining_settings,
+    repository_triggers,
+    settings_triggers,
+    why_unsafe,
+)
 from agentforge.system.links import first_link, leads_elsewhere
+from agentforge.system.mount_points import mount_points
 from agentforge.system.nested_repositories import (
     MAX_ENTRIES,
     Repositories,
     aside,
     find_repositories,
-    identity,
     index_of,
     is_bare,
     is_inside,
     set_aside,
     submodules,
-    why_unsafe,
     work_tree,
 )
 from agentforge.system.repository import GIT, GitFiles, bare_files, git_files, redirections
@@ -44,13 +58,33 @@ MAX_REPOSITORIES = 200
 _MAX_RECORD = 64 * 1024 * 1024
 _NAMED = "git's settings name it, and it didn't exist before"
 _LINKED = "git's settings name a link, and something else is in its place"
+_CHANGED = "git's settings name it, and it is another file than before"
+_HOOK = "git runs it, and it is another hook than before"
+
+T = TypeVar("T")
+EntryId = tuple[int, int, int]
+Keys = tuple[str, ...]
+"""Of triggers."""
+
+
+class KnownRepository(Struct, frozen=True):
+    entry: EntryId
+    triggers: Keys = ()
 
 
 class GitBefore(Struct, frozen=True):
     """What git obeyed in the project when an attempt started."""
 
-    repositories: dict[str, tuple[int, int]] = {}
+    repositories: dict[str, KnownRepository] = {}
     """By the path of their `.git`, or of the folder of a bare one."""
+    others: tuple[str, ...] = ()
+    """Repositories that other confined agents can have made, which are looked at like new ones."""
+    settings: dict[str, Keys] = {}
+    """Those of the project, and those that they include."""
+    hooks: dict[str, Keys] = {}
+    """By folder."""
+    files: dict[str, Keys] = {}
+    """Programs that settings name, and files that lead git to a folder."""
     submodules: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     """Paths that settings name, without a file."""
@@ -69,6 +103,8 @@ class FoundInGit(Struct, frozen=True):
     kind: LeftKind
     reason: str = ""
     """Why it could start a program; empty: it can't."""
+    rest: bytes | None = None
+    """What stays in the place of a file that is renamed."""
 
 
 class Found(Struct, frozen=True):
@@ -87,6 +123,7 @@ class GitGuard:
     def protect(self, attempt: AttemptLayout, writable: Collection[str]) -> GitFiles:
         """The files to protect, apart from those of the project's own repository; records what there is.
         `writable`: paths that agents may change, absolute."""
+        running = self._running()
         found = find_repositories(self._project, self._skipped(outbox=True), self._max_entries)
         if not found.is_complete:
             raise ProviderUnusable(
@@ -116,24 +153,68 @@ class GitGuard:
         def is_kept(path: str) -> bool:
             return not is_below(path, writable)
 
-        before = GitBefore(
-            known,
-            self._known_submodules(),
-            tuple(filter(is_kept, named.missing)),
-            {path: said for path, said in named.links.items() if is_kept(path)},
-            bool(own.all),
-            own.is_anywhere,
+        before = replace(
+            self._state(named, writable),
+            repositories={path: KnownRepository(about, self._keys(path)) for path, about in known.items()},
+            submodules=self._known_submodules(),
+            is_named=bool(own.all),
+            is_anywhere=own.is_anywhere,
         )
+        before = reduce(_known_to, {**running, **self._running()}.values(), before)
         # Names of files may contain bytes that aren't text, which only this encoder writes.
         files.place(attempt.git, json.dumps(msgspec.to_builtins(before)).encode())
         return reduce(GitFiles.__add__, guarded, only(named, is_kept))
+
+    def _state(self, named: NamedFiles, writable: Collection[str]) -> GitBefore:
+        """Of the project's own repository, and of what settings name."""
+
+        def guarded(paths: Iterable[str]) -> Iterator[str]:
+            return (path for path in paths if self._is_guarded(path, writable))
+
+        settings, further, hooks = self._own_files()
+        programs = [path for path in named.files if path not in named.settings]
+        return GitBefore(
+            settings={
+                path: tuple(settings_triggers(path, self._environ))
+                for path in guarded((*settings, *named.settings))
+            },
+            hooks={path: tuple(hook_triggers(path)) for path in guarded((*hooks, *named.folders))},
+            files={path: tuple(file_triggers(path, _CHANGED)) for path in guarded((*further, *programs))},
+            missing=tuple(guarded(named.missing)),
+            links={path: named.links[path] for path in guarded(named.links)},
+        )
+
+    def _own_files(self) -> tuple[list[str], list[str], list[str]]:
+        """The settings of the project's own repository, other files of it, and its folders of hooks, without
+        those of submodules, which are looked at where they are checked out."""
+        found, modules = git_files(self._project), os.path.join(self._project, GIT, "modules")
+        own = [path for path in found.files if not is_below(path, [modules])]
+        settings = [path for path in own if os.path.basename(path) in ("config", "config.worktree")]
+        hooks = [path for path in found.folders if os.path.basename(path) == "hooks"]
+        further = [path for path in own if path not in settings]
+        return settings, further, [path for path in hooks if not is_below(path, [modules])]
+
+    def _keys(self, place: str) -> Keys:
+        return tuple(repository_triggers(place, self._project, self._environ))
+
+    def _is_guarded(self, path: str, writable: Collection[str]) -> bool:
+        return path.startswith(f"{self._project}/") and not is_below(path, writable)
+
+    def _running(self) -> dict[str, GitBefore]:
+        """What the other confined agents had found that are running: the folders of their attempts are
+        mounted."""
+        runs = os.path.realpath(runs_dir(self._project))
+        folders = (point for point in mount_points() if point.startswith(f"{runs}/"))
+        records = (path for path in (AttemptLayout(folder).git for folder in folders) if files.about(path))
+        read = {path: read_before(path, self._project) for path in records}
+        return {path: before for path, before in read.items() if before is not None}
 
     def found(self, attempt: AttemptLayout, writable: Collection[str]) -> Found:
         before = read_before(attempt.git, self._project)
         if before is None:
             return Found()  # It was never started.
         after = find_repositories(self._project, self._skipped(), self._max_entries)
-        found = {one.path: one for one in self._found(before, after) if one.path not in writable}
+        found = {one.path: one for one in self._found(before, after, writable) if one.path not in writable}
         return Found(tuple(sorted(found.values(), key=lambda one: not one.reason)), after.is_complete)
 
     def settle(self, found: Found, report: Callable[[GitLeft], None]) -> None:
@@ -141,6 +222,7 @@ class GitGuard:
         there. Raises StorageFailed if something can't be renamed, or looked at: the run must not continue as
         if it was."""
         moves = {one.path: aside(one.path) for one in found.items if one.reason}
+        rests = {one.path: one.rest for one in found.items}
         named = [
             LeftInGit(self._name(one.path), one.kind, one.reason, self._name(moves.get(one.path, "")))
             for one in found.items
@@ -148,7 +230,7 @@ class GitGuard:
         if named:
             report(GitLeft(tuple(named[:MAX_LEFT]), len(named[MAX_LEFT:])))
         for path, target in moves.items():
-            set_aside(path, target)
+            set_aside(path, target, rests.get(path))
         if not found.is_complete:
             raise StorageFailed(
                 f"{self._too_many()}: there can be repositories among them that an agent made, in which git "
@@ -168,8 +250,11 @@ class GitGuard:
     def _too_many(self) -> str:
         return f"the project has more than {self._max_entries:,} files"
 
-    def _found(self, before: GitBefore, after: Repositories) -> Iterator[FoundInGit]:
-        roots = (os.path.dirname(path) for path in before.repositories if not is_bare(path))
+    def _found(
+        self, before: GitBefore, after: Repositories, writable: Collection[str]
+    ) -> Iterator[FoundInGit]:
+        known = (*before.repositories, *before.others)
+        roots = (os.path.dirname(path) for path in known if not is_bare(path))
         for path in (path for root in (self._project, *roots) for path in redirections(root)):
             yield FoundInGit(path, "settings", "it leads git to another folder")
         yield from (
@@ -182,17 +267,32 @@ class GitGuard:
             for link, said in before.links.items()
             if leads_elsewhere(link, said, self._project)
         )
+        yield from self._changed(before, writable)
         kept: list[str] = []
         for place, about in after.places.items():
-            is_known = before.repositories.get(place) == about
-            reason = "" if is_known else self._why_unsafe(place, before)
+            reason = self._why_unsafe(place, about, before)
             if not reason:
                 kept.append(place)
-            if not is_known:
+            if reason or not (_is_known(place, about, before) or place in before.others):
                 # A bare repository is one no more without its HEAD.
                 renamed = os.path.join(place, "HEAD") if is_bare(place) else place
                 yield FoundInGit(renamed if reason else place, "repository", reason)
         yield from self._submodules(before, kept, {*after.places})
+
+    def _changed(self, before: GitBefore, writable: Collection[str]) -> Iterator[FoundInGit]:
+        """What is different although it was protected."""
+        for path in dict.fromkeys((*before.settings, *self._own_files()[0])):
+            new = added(settings_triggers(path, self._environ), before.settings.get(path, ()))
+            if new and self._is_guarded(path, writable):
+                outermost = self._outermost(path)
+                rest = remaining_settings(path, self._environ, new) if outermost == path else None
+                yield FoundInGit(outermost, "settings", f"{next(iter(new.values()))} since", rest)
+        for folder, known in before.hooks.items():
+            for key in added(hook_triggers(folder), known):
+                yield FoundInGit(self._outermost(hook_of(folder, key)), "settings", _HOOK)
+        for path, known in before.files.items():
+            if added(file_triggers(path, _CHANGED), known):
+                yield FoundInGit(self._outermost(path), "settings", _CHANGED)
 
     def _submodules(self, before: GitBefore, kept: list[str], seen: set[str]) -> Iterator[FoundInGit]:
         """The new submodules of the project; and repositories that git would enter as submodules, where the
@@ -214,15 +314,18 @@ class GitGuard:
                 if place in seen or not path.startswith(f"{self._project}/") or not os.path.lexists(place):
                     continue
                 seen.add(place)
-                reason = self._why_unsafe(place, before)
+                reason = self._why_unsafe(place, files.entry_identity(place), before)
                 if os.path.islink(path):
                     yield FoundInGit(path, "repository", "it is a link in the place of a submodule")
-                elif reason and before.repositories.get(place) != identity(place):
+                elif reason:
                     yield FoundInGit(self._outermost(place), "repository", reason)
                 else:
                     todo.append(path)
 
-    def _why_unsafe(self, place: str, before: GitBefore) -> str:
+    def _why_unsafe(self, place: str, about: EntryId | None, before: GitBefore) -> str:
+        if _is_known(place, about, before):
+            now = repository_triggers(place, self._project, self._environ)
+            return next(iter(added(now, before.repositories[place].triggers).values()), "")
         if before.is_anywhere and not is_bare(place):
             return "your settings of git name a program or hooks relative to the repository"
         is_file = not is_bare(place) and files.is_file(place)
@@ -268,6 +371,38 @@ def only(found: GitFiles | NamedFiles, is_kept: Callable[[str], bool]) -> GitFil
     return GitFiles(tuple(filter(is_kept, found.folders)), tuple(filter(is_kept, found.files)))
 
 
+def _is_known(place: str, about: EntryId | None, before: GitBefore) -> bool:
+    known = before.repositories.get(place)
+    return known is not None and known.entry == about
+
+
+def _known_to(before: GitBefore, other: GitBefore) -> GitBefore:
+    """What another one had found, too."""
+    repositories = {
+        place: KnownRepository(one.entry, _both(one.triggers, other.repositories[place].triggers))
+        for place, one in before.repositories.items()
+        if _is_known(place, one.entry, other)
+    }
+    return replace(
+        before,
+        repositories=repositories,
+        others=(*before.others, *(place for place in before.repositories if place not in repositories)),
+        settings=_all_both(before.settings, other.settings),
+        hooks=_all_both(before.hooks, other.hooks),
+        files=_all_both(before.files, other.files),
+        # No link leads to "".
+        links={link: said if other.links.get(link) == said else "" for link, said in before.links.items()},
+    )
+
+
+def _all_both(some: Mapping[str, Keys], others: Mapping[str, Keys]) -> dict[str, Keys]:
+    return {path: _both(keys, others.get(path, ())) for path, keys in some.items()}
+
+
+def _both(some: Keys, others: Collection[str]) -> Keys:
+    return tuple(key for key in some if key in others)
+
+
 def is_below(path: str, folders: Iterable[str]) -> bool:
     """Whether the path is one of the folders or inside one."""
     return any(path == folder or path.startswith(f"{folder}/") for folder in folders)
@@ -287,6 +422,16 @@ def read_before(path: str, project: str) -> GitBefore | None:
     def is_ours(place: str) -> bool:
         return place.startswith(f"{project}/") and place == os.path.normpath(place) and "\0" not in place
 
-    known = {place: about for place, about in before.repositories.items() if is_ours(place)}
-    links = {place: said for place, said in before.links.items() if is_ours(place)}
-    return replace(before, repositories=known, missing=tuple(filter(is_ours, before.missing)), links=links)
+    def ours(found: Mapping[str, T]) -> dict[str, T]:
+        return {place: about for place, about in found.items() if is_ours(place)}
+
+    return replace(
+        before,
+        repositories=ours(before.repositories),
+        others=tuple(filter(is_ours, before.others)),
+        settings=ours(before.settings),
+        hooks=ours(before.hooks),
+        files=ours(before.files),
+        missing=tuple(filter(is_ours, before.missing)),
+        links=ours(before.links),
+    )

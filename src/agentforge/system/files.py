@@ -549,12 +549,23 @@ def about(path: str) -> os.stat_result | None:
     return found if stat.S_ISREG(found.st_mode) else None
 
 
-def generation(path: str) -> int:
+def entry_identity(path: str) -> tuple[int, int, int] | None:
+    """Tells a file, a folder or a link from everything else that was or will be at its path; None if there is
+    nothing. Of two entries with one inode, only the generations of files and folders differ."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    number = generation(path, is_folder=stat.S_ISDIR(found.st_mode))
+    return found.st_dev, found.st_ino, number
+
+
+def generation(path: str, *, is_folder: bool = False) -> int:
     """A number that tells a file from an earlier one with the same inode; 0 if the file system has none."""
     if sys.platform != "linux":
         return 0
     try:
-        descriptor = open_file(path)
+        descriptor = open_folder(path) if is_folder else open_file(path)
     except OSError:
         return 0
     try:

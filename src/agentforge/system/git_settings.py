@@ -44,6 +44,8 @@ class NamedFiles(Struct, frozen=True):
     folders: tuple[str, ...] = ()
     """Of hooks."""
     files: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+    """Those of the files that are settings of git."""
     missing: tuple[str, ...] = ()
     """Programs and settings that don't exist."""
     links: dict[str, str] = {}
@@ -55,6 +57,7 @@ class NamedFiles(Struct, frozen=True):
         return NamedFiles(
             self.folders + other.folders,
             self.files + other.files,
+            self.settings + other.settings,
             self.missing + other.missing,
             {**self.links, **other.links},
             self.is_anywhere or other.is_anywhere,
@@ -86,6 +89,7 @@ class _Places:
         self._project = project
         self._folders: dict[str, None] = {}
         self._files: dict[str, None] = {}
+        self._settings: dict[str, None] = {}
         self._missing: dict[str, None] = {}
         self._links: dict[str, str] = {}
 
@@ -98,6 +102,7 @@ class _Places:
             self.add_hooks(place)
         elif os.path.isfile(place):
             self._note(self._files, place, is_inside)
+            self._note(self._settings, place, is_inside and kind == "include")
         elif kind in ("program", "include") and not os.path.isdir(place):
             self._note(self._missing, place, is_inside)
         else:
@@ -120,12 +125,18 @@ class _Places:
 
     def named(self, is_anywhere: bool = False) -> NamedFiles:
         return NamedFiles(
-            tuple(self._folders), tuple(self._files), tuple(self._missing), self._links, is_anywhere
+            tuple(self._folders),
+            tuple(self._files),
+            tuple(self._settings),
+            tuple(self._missing),
+            self._links,
+            is_anywhere,
         )
 
 
-def settings_in(path: str, environ: Mapping[str, str]) -> list[tuple[str, str]] | None:
-    """The names and values in a file, without those of included files; None if it can't be read."""
+def settings_in(path: str, environ: Mapping[str, str]) -> list[tuple[str, str | None]] | None:
+    """The names and values in a file, without those of included files; None if it can't be read. A value that
+    is None is a name without `=`, which means true."""
     about = files.about(path)
     if about is None or about.st_size > MAX_BYTES:
         return None
@@ -133,7 +144,22 @@ def settings_in(path: str, environ: Mapping[str, str]) -> list[tuple[str, str]] 
     if listed is None:
         return None
     entries = (os.fsdecode(entry).partition("\n") for entry in listed.split(b"\0") if entry)
-    return [(name, value) for name, _, value in entries]
+    return [(name, value if newline else None) for name, newline, value in entries]
+
+
+def settings_text(settings: Iterable[tuple[str, str | None]]) -> bytes:
+    """A file with these settings."""
+    lines = []
+    for name, value in settings:
+        section, _, rest = name.partition(".")
+        inner, dot, key = rest.rpartition(".")
+        lines.append(f'[{section} "{_escaped(inner)}"]' if dot else f"[{section}]")
+        lines.append(f"\t{key}" if value is None else f'\t{key} = "{_escaped(value)}"')
+    return os.fsencode("".join(f"{line}\n" for line in lines))
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
 def named_files(root: str, project: str, environ: Mapping[str, str]) -> NamedFiles:

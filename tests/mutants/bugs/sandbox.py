@@ -11,7 +11,9 @@ REPOSITORY = "agentforge.system.repository"
 GUARD = "agentforge.runtime.git_guard"
 NESTED = "agentforge.system.nested_repositories"
 SETTINGS = "agentforge.system.git_settings"
+TRIGGERS = "agentforge.system.git_triggers"
 PROMISE = ("tests/security/test_git_promise.py",)
+OF_MOUNTS = ("tests/security/test_git_mounts.py",)
 CONFINED = "agentforge.system.confined"
 FOLDERS = "agentforge.system.folders"
 WORKSPACE = "agentforge.tool_loop.workspace"
@@ -236,7 +238,7 @@ BUGS = (
         GUARD,
         "new repositories in the project stay",
         "GitGuard._found",
-        "'' if is_known else self._why_unsafe(place, before)",
+        "self._why_unsafe(place, about, before)",
         "''",
         PROMISE,
     ),
@@ -251,17 +253,17 @@ BUGS = (
     Bug(
         GUARD,
         "known repositories are taken for new ones",
-        "GitGuard._found",
-        "before.repositories.get(place) == about",
-        "before.repositories.get(place) is about",
+        "_is_known",
+        "known.entry == about",
+        "known.entry is about",
         PROMISE,
     ),
     Bug(
         GUARD,
         "repositories behind links stay",
         "GitGuard._submodules",
-        "reason and before.repositories.get(place) != identity(place)",
-        "False and before.repositories.get(place) != identity(place)",
+        "self._why_unsafe(place, files.entry_identity(place), before)",
+        "''",
         PROMISE,
     ),
     Bug(
@@ -273,12 +275,74 @@ BUGS = (
         PROMISE,
     ),
     Bug(
-        NESTED,
+        TRIGGERS,
         "a new repository chooses its work tree",
-        "_why_unsafe",
-        "value in own if name == _WORK_TREE else _is_plain(name)",
-        "name == _WORK_TREE or _is_plain(name)",
+        "settings_triggers",
+        "value in own",
+        "True",
         PROMISE,
+    ),
+    Bug(
+        GUARD,
+        "known repositories are not looked at again",
+        "GitGuard._why_unsafe",
+        "next(iter(added(now, before.repositories[place].triggers).values()), '')",
+        "''",
+        OF_MOUNTS,
+    ),
+    Bug(
+        GUARD,
+        "what another running agent made is known",
+        "GitGuard.protect",
+        "reduce(_known_to, {**running, **self._running()}.values(), before)",
+        "before",
+        OF_MOUNTS,
+    ),
+    Bug(
+        GUARD,
+        "settings that were replaced stay",
+        "GitGuard._changed",
+        "new and self._is_guarded(path, writable)",
+        "False",
+        OF_MOUNTS,
+    ),
+    Bug(
+        GUARD,
+        "all settings are lost with the one that starts a program",
+        "GitGuard._changed",
+        "outermost == path",
+        "False",
+        OF_MOUNTS,
+    ),
+    Bug(
+        GUARD,
+        "hooks that were replaced stay",
+        "GitGuard._changed",
+        "added(hook_triggers(folder), known)",
+        "()",
+        OF_MOUNTS,
+    ),
+    Bug(
+        GUARD,
+        "programs that were replaced stay",
+        "GitGuard._changed",
+        "added(file_triggers(path, _CHANGED), known)",
+        "False",
+        OF_MOUNTS,
+    ),
+    Bug(
+        TRIGGERS, "a second name is overlooked", "_has_other_names", "about.st_nlink > 1", "False", OF_MOUNTS
+    ),
+    Bug(
+        TRIGGERS, "hooks that a person adds are renamed", "added", "key.startswith(_SAME)", "False", OF_MOUNTS
+    ),
+    Bug(
+        TRIGGERS,
+        "settings that a person adds are dropped",
+        "_is_users",
+        "_USERS.fullmatch(name) is not None",
+        "False",
+        OF_MOUNTS,
     ),
     Bug(NESTED, "submodules may be anywhere", "is_inside", "part.lower()", "'a'", PROMISE),
     Bug(
