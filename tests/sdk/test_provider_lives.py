@@ -74,7 +74,7 @@ class TestEveryWayOut:
 
     def test_a_start_that_is_refused_because_another_provider_is_broken(self, tmp_path: Path) -> None:
         async def refused(sdk: Engine) -> None:
-            await sdk._registry.make_ready(["scripted"])
+            assert await sdk._registry.try_ready(["scripted"]) == {}
             with pytest.raises(ProviderUnusable):
                 await sdk.register_provider("broken", fine(unusable="no key"))
 
@@ -120,7 +120,7 @@ class TestEveryWayOut:
         async def main() -> None:
             sdk = engine(tmp_path, slow)
             await sdk.register_provider("other", other)
-            await sdk._registry.make_ready(["scripted"])
+            assert await sdk._registry.try_ready(["scripted"]) == {}
             closing = asyncio.create_task(sdk.close())
             await slow.begun.wait()
             closing.cancel()
@@ -134,7 +134,7 @@ class TestEveryWayOut:
 
     def test_closing_twice(self, tmp_path: Path) -> None:
         async def twice(sdk: Engine) -> None:
-            await sdk._registry.make_ready(["scripted"])
+            assert await sdk._registry.try_ready(["scripted"]) == {}
             await sdk.close()
 
         assert self.lives(tmp_path, twice) == WHOLE
@@ -180,7 +180,7 @@ def test_a_shutdown_without_end_is_given_up(
 
     async def main() -> None:
         registry = Registry(dict, {"stuck": stuck, "other": other})
-        await registry.make_ready(["stuck", "other"])
+        assert await registry.try_ready(["stuck", "other"]) == {}
         await registry.close()
 
     run(main())

@@ -113,16 +113,11 @@ class Registry:
             await self._take_down(name)
             del self._registered[name]
 
-    async def make_ready(self, names: Iterable[str]) -> None:
-        """Initialize the providers that aren't initialized yet. Raises the first error."""
-        for error in (await self.try_ready(names)).values():
-            raise error
-
     async def try_ready(
         self, names: Iterable[str], seconds: float = INIT_SECONDS
     ) -> dict[str, AgentForgeError]:
-        """Like `make_ready`, but return the errors by provider. Later lookups raise them too, until the
-        provider is initialized."""
+        """Initialize the providers that aren't initialized yet. Returns the errors by provider; later lookups
+        raise them too, until the provider is initialized."""
         requested = tuple(dict.fromkeys(names))
         async with self._setting_up:
             # Otherwise concurrent runs would initialize the same provider twice.

@@ -30,7 +30,7 @@ class Trust:
     def allow(self, session: str) -> None:
         """A person trusts the run: record its place, so that the question is asked once."""
         run_id = self._runs.run_id(session)
-        if self._origin(session, run_id).kind == "here":
+        if self._proof(session).origin(run_id, self._runs.log(session)).kind == "here":
             return
         self._trusted.add(run_id or session)
         # A run of the shell engine gets its id, and with it a proof, when it is imported.
@@ -45,19 +45,16 @@ class Trust:
             return True
         if not run_id and not self._runs.is_shell_run(session):
             return True
-        return self._is_trusted(session, run_id) or self._origin(session, run_id).kind == "here"
+        return self._origin(session, run_id).kind == "here"
 
     def is_known(self, session: str) -> bool:
         """Whether the run was started here, even if it was moved, archived or restored since."""
-        run_id = self._runs.run_id(session)
-        is_trusted = self._is_trusted(session, run_id)
-        return is_trusted or self._origin(session, run_id).kind in ("here", "restored", "moved")
+        kind = self._origin(session, self._runs.run_id(session)).kind
+        return kind in ("here", "restored", "moved")
 
     def refuse_untrusted(self, session: str) -> None:
         """Raise UntrustedRun, with what the run would execute. A run that was moved here is recognised."""
         run_id = self._runs.run_id(session)
-        if self._is_trusted(session, run_id):
-            return
         origin = self._origin(session, run_id)
         match origin.kind:
             case "here":
@@ -70,10 +67,9 @@ class Trust:
             case _:
                 raise self._untrusted(session, origin)
 
-    def _is_trusted(self, session: str, run_id: str) -> bool:
-        return (run_id or session) in self._trusted
-
     def _origin(self, session: str, run_id: str) -> RunOrigin:
+        if (run_id or session) in self._trusted:
+            return RunOrigin("here")
         return self._proof(session).origin(run_id, self._runs.log(session))
 
     def _proof(self, session: str) -> RunProof:
