@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from agentforge.app.redaction import RedactingFilter as RedactingFilter
     from agentforge.app.runs.answers import OpenRequest as OpenRequest
     from agentforge.app.runs.caller import refuse_agent as refuse_agent
+    from agentforge.app.runs.compilation import CourseComparison as CourseComparison
     from agentforge.app.runs.context import EngineOptions as EngineOptions
     from agentforge.app.runs.lookup import RunRow as RunRow
     from agentforge.app.runs.lookup import Runs as Runs
-    from agentforge.app.runs.recompile import CourseComparison as CourseComparison
     from agentforge.app.runs.removal import OutdatedRuns as OutdatedRuns
     from agentforge.app.runs.updates import Overview as Overview
     from agentforge.app.runs.updates import Tail as Tail
@@ -205,7 +205,7 @@ _HOME = {
     "app.providers.readiness": ("ProviderInfo", "Readiness"),
     "app.recording": ("Recording", "Replay"),
     "app.runs.caller": ("refuse_agent",),
-    "app.runs.recompile": ("CourseComparison",),
+    "app.runs.compilation": ("CourseComparison",),
     "app.redaction": ("RedactingFilter",),
     "app.probes": ("Probe",),
     "app.runs.answers": ("OpenRequest",),

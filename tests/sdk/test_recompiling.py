@@ -9,7 +9,7 @@ import yaml
 from msgspec.structs import replace
 from tests.sdk.projects import ENVIRON, iteration_dir, load, node, pipeline, run_dir, types
 
-from agentforge.app.runs.recompile import merged
+from agentforge.app.runs.compilation import merged
 from agentforge.model.errors import IllegalMove, InvalidRequest
 from agentforge.model.plan import Overrides
 from agentforge.sdk.sync import SyncEngine

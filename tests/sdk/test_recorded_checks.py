@@ -9,7 +9,7 @@ from tests.sdk.projects import ENVIRON, engine, node, pipeline, run, run_dir
 from tests.sdk.test_checks import found
 
 from agentforge import RunResult
-from agentforge.app.runs.recompile import CourseComparison
+from agentforge.app.runs.compilation import CourseComparison
 from agentforge.model.errors import InvalidRequest
 from agentforge.sdk.engine import Engine
 from agentforge.testing import ScriptedProvider

@@ -12,10 +12,10 @@ import pytest
 from tests.runtime.test_supervised_claims import FakeProcesses
 
 from agentforge.adapters.host.machine import SystemClock
+from agentforge.app.runs.compilation import merged
 from agentforge.app.runs.leases import Leases
 from agentforge.app.runs.lock_folder import read_lock, write_lock
 from agentforge.app.runs.lookup import Runs
-from agentforge.app.runs.recompile import merged
 from agentforge.app.runs.trust import Trust
 from agentforge.model.errors import StorageFailed
 from agentforge.model.layout import AttemptLayout, lock_file

@@ -7,34 +7,32 @@ environment.
 import os
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from datetime import datetime
-from typing import Any, ClassVar, Unpack
+from typing import ClassVar, Unpack
 
 from msgspec.structs import replace
 
 from agentforge.app.definitions import DefinitionKind, Definitions, LintResult
-from agentforge.app.providers.offers import refuse_untrusted
-from agentforge.app.providers.readiness import ProviderInfo, Readiness, probe_providers, settings_check
+from agentforge.app.providers.readiness import ProviderInfo, Readiness, probe_providers
 from agentforge.app.providers.registry import RunProviders
 from agentforge.app.recording import Recording, Replay, is_cassette_file
 from agentforge.app.runs import controls
 from agentforge.app.runs.answers import OpenRequest, Response, open_requests, respond
-from agentforge.app.runs.context import STOP_GRACE, EngineOptions, RunContext
-from agentforge.app.runs.lookup import RunRow
-from agentforge.app.runs.recompile import (
+from agentforge.app.runs.compilation import (
     CourseComparison,
     compare_course,
+    compile_definition,
     compiled_for_replay,
     recompiled,
 )
+from agentforge.app.runs.context import STOP_GRACE, EngineOptions, RunContext
+from agentforge.app.runs.lookup import RunRow
 from agentforge.app.runs.removal import OutdatedRuns, outdated_runs, remove_run
 from agentforge.app.runs.resume import recover_run, resume_run, validate_resume
 from agentforge.app.runs.runner import readiness_of
 from agentforge.app.runs.start import run_settings, start_run, validate_start
 from agentforge.app.runs.updates import Tail
 from agentforge.app.runs.work import RunWork
-from agentforge.definition.compiler import Compiled, PipelineSource, compile_pipeline, compile_stage
-from agentforge.definition.validate import SettingsCheck
-from agentforge.model.errors import InvalidRequest
+from agentforge.definition.compiler import Compiled, PipelineSource
 from agentforge.model.event import Event
 from agentforge.model.plan import Overrides, Plan
 from agentforge.model.run_options import (
@@ -104,25 +102,11 @@ class Engine(HookDecorators):
         passes: int = 1,
     ) -> Compiled:
         """Compile without running. Raises DefinitionError with all diagnostics at once."""
-        if (pipeline is None) == (stage is None):
-            raise InvalidRequest("give either a pipeline or a stage", hint="pass one of `pipeline`, `stage`")
-        overrides = overrides or Overrides()
         if max_iterations is not None:
-            overrides = replace(overrides, max_iterations=max_iterations)
-        sources = self._context.sources
-        known: Any = {
-            "known_providers": self._context.known_providers,
-            "check_settings": self._check_settings,
-        }
-        if stage is not None:
-            compiled = compile_stage(sources, stage, session, overrides, **known)
-        else:
-            assert pipeline is not None
-            compiled = compile_pipeline(sources, pipeline, session, overrides, passes=passes, **known)
-        described = [name for name in compiled.plan.descriptions if not self._registry.is_registered(name)]
-        if not self._context.is_mock:
-            refuse_untrusted(described, self.project, self.environ)
-        return replace(compiled, plan=self._hooks.pinned(compiled.plan))
+            overrides = replace(overrides or Overrides(), max_iterations=max_iterations)
+        return compile_definition(
+            self._context, pipeline, stage=stage, session=session, overrides=overrides, passes=passes
+        )
 
     def recompile(
         self,
@@ -135,7 +119,7 @@ class Engine(HookDecorators):
         """Compile the current definition of a run, for `resume`. `overrides` are merged into those that the
         run was started with."""
         plan = self.runs.info(session).plan
-        return recompiled(self.compile, plan, pipeline, overrides, passes)
+        return recompiled(self._context, plan, pipeline, overrides, passes)
 
     async def start(
         self, compiled: Compiled, *, replay: Replay | None = None, **how: Unpack[StartOptions]
@@ -281,7 +265,7 @@ class Engine(HookDecorators):
         self, recording: Recording, pipeline: PipelineSource | None = None, *, session: str | None = None
     ) -> Compiled:
         """Compile the recorded plan, or another pipeline, for a replay under its own session name."""
-        return compiled_for_replay(self.compile, recording, pipeline, session)
+        return compiled_for_replay(self._context, recording, pipeline, session)
 
     async def replay(
         self,
@@ -307,7 +291,7 @@ class Engine(HookDecorators):
     def rehearse(self, source: str, pipeline: PipelineSource | None = None) -> CourseComparison:
         """Whether a past run (a session, or a cassette file) would take the same course with its current
         definition, or with another pipeline. Runs nothing."""
-        return compare_course(self.compile, self.runs, source, pipeline)
+        return compare_course(self._context, source, pipeline)
 
     # -- reading
 
@@ -330,7 +314,7 @@ class Engine(HookDecorators):
     async def lint(self, name: str, kind: DefinitionKind) -> LintResult:
         """All that a run of a stage or pipeline would be refused for here, and more: what is wrong with its
         files (`definitions.lint`), and what it lacks on this machine."""
-        known, check = self._context.known_providers, self._check_settings
+        known, check = self._context.known_providers, self._context.check_settings
         found = self.definitions._lint(name, kind, known, check)
         if found.plan is None or not found.passed:
             return found
@@ -410,10 +394,6 @@ class Engine(HookDecorators):
         await self._context.sender.close()
 
     # -- details
-
-    @property
-    def _check_settings(self) -> SettingsCheck | None:
-        return None if self._context.is_mock else settings_check(self._registry.known)
 
     def _permissions(self, plan: Plan) -> dict[str, tuple[str, ...]]:
         providers = RunProviders(self._registry, plan, self.environ)

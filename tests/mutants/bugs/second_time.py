@@ -289,7 +289,7 @@ BUGS = (
         ("tests/sdk/test_resumption.py",),
     ),
     Bug(
-        "agentforge.app.runs.recompile",
+        "agentforge.app.runs.compilation",
         "the inputs of the start are lost when a run is recompiled",
         "merged",
         "now.inputs or before.inputs",
@@ -297,7 +297,7 @@ BUGS = (
         ("tests/sdk/test_recompiling.py",),
     ),
     Bug(
-        "agentforge.app.runs.recompile",
+        "agentforge.app.runs.compilation",
         "the passes of the start are lost when a run is recompiled",
         "recompiled",
         "plan.passes",

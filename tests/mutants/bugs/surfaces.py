@@ -52,7 +52,7 @@ BUGS = (
         ("tests/adapters/test_agent_usage.py", "tests/adapters/test_agent_streams.py"),
     ),
     Bug(
-        "agentforge.app.runs.recompile",
+        "agentforge.app.runs.compilation",
         "the model of the old provider is passed to the new one",
         "merged",
         "None if now.provider else before.model",

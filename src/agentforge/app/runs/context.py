@@ -11,6 +11,7 @@ from agentforge.adapters.host.machine import SystemClock
 from agentforge.adapters.providers.mock import is_mock_mode
 from agentforge.app.hooks import HookRegistry
 from agentforge.app.providers.offers import find_offers
+from agentforge.app.providers.readiness import settings_check
 from agentforge.app.providers.registry import Registry
 from agentforge.app.runs.caller import Caller
 from agentforge.app.runs.leases import Leases
@@ -18,6 +19,7 @@ from agentforge.app.runs.lookup import Runs
 from agentforge.app.runs.trust import Trust
 from agentforge.app.runs.updates import Tail
 from agentforge.app.wiring import local_processes, sandboxes, sources_of
+from agentforge.definition.validate import SettingsCheck
 from agentforge.model.event import Event
 from agentforge.model.hook import OnFailure
 from agentforge.model.run_options import Argument
@@ -129,6 +131,11 @@ class RunContext:
     def known_providers(self) -> Collection[str] | None:
         """The provider names that a pipeline may use, or None in mock mode, where every name is accepted."""
         return None if self.is_mock else self.registry.names
+
+    @property
+    def check_settings(self) -> SettingsCheck | None:
+        """For the compiler; None in mock mode, where settings are of no account."""
+        return None if self.is_mock else settings_check(self.registry.known)
 
     @property
     def sources(self) -> Sources:

@@ -1,15 +1,22 @@
-"""Compiles the definition of a past run: as it is now, to continue the run or to compare its course,
-or as it was recorded, to replay it."""
+"""Compiles definitions with all that an engine knows. That of a past run: as it is now, to continue the run
+or to compare its course, or as it was recorded, to replay it."""
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from agentforge.app.providers.offers import refuse_untrusted
 from agentforge.app.recording import Recording, is_cassette_file
-from agentforge.app.runs.lookup import Runs
-from agentforge.definition.compiler import INLINE, Compiled, PipelineSource
+from agentforge.app.runs.context import RunContext
+from agentforge.definition.compiler import (
+    INLINE,
+    Compiled,
+    PipelineSource,
+    compile_pipeline,
+    compile_stage,
+)
 from agentforge.definition.read.provider_settings import merge_settings
 from agentforge.definition.report import SourceText
 from agentforge.engine.legal import refuse_shell_run
@@ -24,25 +31,56 @@ if TYPE_CHECKING:
     from agentforge.engine.rehearsal.rehearse import Rehearsal
 
 
+def compile_definition(
+    context: RunContext,
+    pipeline: PipelineSource | None = None,
+    *,
+    stage: str | None = None,
+    session: str | None = None,
+    overrides: Overrides | None = None,
+    passes: int = 1,
+) -> Compiled:
+    """Raises DefinitionError with all diagnostics at once."""
+    if (pipeline is None) == (stage is None):
+        raise InvalidRequest("give either a pipeline or a stage", hint="pass one of `pipeline`, `stage`")
+    sources, overrides = context.sources, overrides or Overrides()
+    known: Any = {
+        "known_providers": context.known_providers,
+        "check_settings": context.check_settings,
+    }
+    if stage is not None:
+        found = compile_stage(sources, stage, session, overrides, **known)
+    else:
+        assert pipeline is not None
+        found = compile_pipeline(sources, pipeline, session, overrides, passes=passes, **known)
+    # What the program has registered is its own choice, which no file of the project replaces.
+    described = [name for name in found.plan.descriptions if not context.registry.is_registered(name)]
+    if not context.is_mock:
+        refuse_untrusted(described, context.project, context.environ)
+    return replace(found, plan=context.hooks.pinned(found.plan))
+
+
 def recompiled(
-    compile: Callable[..., Compiled],
+    context: RunContext,
     plan: Plan,
     pipeline: PipelineSource | None = None,
     overrides: Overrides | None = None,
     passes: int | None = None,
 ) -> Compiled:
     """Compile the current definition of a run, or another pipeline, with the overrides that the run started
-    with; `overrides` and `passes` replace these. `compile` is the engine's."""
+    with; `overrides` and `passes` replace these."""
     session, effective = plan.session.name, merged(plan.pipeline.overrides, overrides or Overrides())
     if pipeline is None and plan.mode == "loop":
-        return compile(stage=plan.only_stage.stage, session=session, overrides=effective)
+        return compile_definition(context, stage=plan.only_stage.stage, session=session, overrides=effective)
     if pipeline is None and plan.source.path == INLINE:
         raise InvalidRequest(
             f"the pipeline of session {session!r} was given as text: no file to recompile",
             hint="give a file, resume without recompiling, or start over",
         )
     source = plan.source.path if pipeline is None else pipeline
-    return compile(source, session=session, overrides=effective, passes=passes or plan.passes)
+    return compile_definition(
+        context, source, session=session, overrides=effective, passes=passes or plan.passes
+    )
 
 
 def merged(before: Overrides, now: Overrides) -> Overrides:
@@ -60,19 +98,17 @@ def merged(before: Overrides, now: Overrides) -> Overrides:
 
 
 def compiled_for_replay(
-    compile: Callable[..., Compiled],
-    recording: Recording,
-    pipeline: PipelineSource | None,
-    session: str | None,
+    context: RunContext, recording: Recording, pipeline: PipelineSource | None, session: str | None
 ) -> Compiled:
-    """The recorded plan, or another pipeline, with a new session name. `compile` is the engine's."""
+    """The recorded plan, or another pipeline, with a new session name."""
     name = session_name(session or f"{recording.name[:56]}-replay")
     plan, text = recording.cassette.header.plan, recording.cassette.header.pipeline
     if pipeline is not None:
         if plan is None:
-            return compile(pipeline, session=name)
+            return compile_definition(context, pipeline, session=name)
         overrides = plan.pipeline.overrides
-        return _with_functions(compile(pipeline, session=name, overrides=overrides, passes=plan.passes), plan)
+        other = compile_definition(context, pipeline, session=name, overrides=overrides, passes=plan.passes)
+        return _with_functions(other, plan)
     if plan is None:
         raise InvalidRequest(
             f"{recording.path} has no plan: the pipeline that it was recorded with is unknown",
@@ -98,12 +134,13 @@ class CourseComparison(Struct, frozen=True):
 
 
 def compare_course(
-    compile: Callable[..., Compiled], runs: Runs, source: str, pipeline: PipelineSource | None = None
+    context: RunContext, source: str, pipeline: PipelineSource | None = None
 ) -> CourseComparison:
-    """Rehearse a run, given as a session or a cassette, with its current definition or with another pipeline.
-    `compile` is the engine's."""
+    """Rehearse a run, given as a session or a cassette, with its current definition or with another
+    pipeline."""
     from agentforge.engine.rehearsal.rehearse import rehearse  # Runs don't need it.
 
+    runs = context.runs
     damage: tuple[Damage, ...] = ()
     if is_cassette_file(source):
         plan, events = _enacted(runs.recording(source))
@@ -111,9 +148,8 @@ def compare_course(
         info = runs.info(source, cached=False)
         refuse_shell_run(info.state)
         plan, events, damage = info.plan, tuple(runs.events(source)), info.damage
-    compiled = _with_functions(recompiled(compile, plan, pipeline), plan)
-    rehearsal = rehearse(compiled.plan, events)
-    return CourseComparison(plan.session.name, compiled.plan.source.path, rehearsal, damage)
+    now = _with_functions(recompiled(context, plan, pipeline), plan).plan
+    return CourseComparison(plan.session.name, now.source.path, rehearse(now, events), damage)
 
 
 def _enacted(recording: Recording) -> tuple[Plan, Sequence[Event]]:
@@ -134,12 +170,10 @@ def _enacted(recording: Recording) -> tuple[Plan, Sequence[Event]]:
     return plan, events
 
 
-def _with_functions(compiled: Compiled, before: Plan) -> Compiled:
+def _with_functions(found: Compiled, before: Plan) -> Compiled:
     """With the hooks of the program that ran it, unless this program has its own: no file names them."""
-    info = compiled.plan.pipeline
-    if compiled.plan.program_hooks:
-        return compiled
+    info = found.plan.pipeline
+    if found.plan.program_hooks:
+        return found
     functions = (hook for hook in before.pipeline.hooks if hook.action == "call")
-    return replace(
-        compiled, plan=replace(compiled.plan, pipeline=replace(info, hooks=(*info.hooks, *functions)))
-    )
+    return replace(found, plan=replace(found.plan, pipeline=replace(info, hooks=(*info.hooks, *functions))))
