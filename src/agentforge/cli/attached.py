@@ -99,6 +99,7 @@ async def _drive(call: Invocation, work: Callable[[Engine], Awaitable[T]], *, se
 
 
 async def _watch(engine: Engine, display: Display) -> None:
+    # Several runs if `recover` continues all that were interrupted.
     runs: dict[str, RunModel] = {}
     try:
         async for event in engine.subscribe():
@@ -212,6 +213,7 @@ def show_conclusion(call: Invocation, driven: DriveResult, hooks: Sequence[str] 
         result.session, result.status.value, call.program, requests=result.requests, reason=result.reason
     )
     then = styled(command, "busy") if command else ""
+    # Another process would refuse to resume the run: it lacks these functions.
     if command and hooks:
         command, then = None, f"with {program_text(hooks)}"
     with ignore_closed_stdout():

@@ -71,6 +71,7 @@ def ask_for_trust(call: Invocation, session: str, *, given: bool) -> bool:
     try:
         Engine(call.root).refuse_untrusted(session)
     except UntrustedRun as error:
+        # The question goes to stderr, as a program may read stdout.
         if call.as_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
             raise
         show_executions(error.executes)

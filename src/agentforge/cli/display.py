@@ -75,6 +75,7 @@ class Display:
                     break
                 if painter is not None:
                     painter.say(item) if isinstance(item, str) else painter.event(*item)
+                # Drawn once for all events that are waiting, not once for each of them.
                 if painter is not None and self._items.empty():
                     painter.tick()
             except queue.Empty:

@@ -46,6 +46,7 @@ def set_up_logs(call: Invocation) -> None:
     root = logging.getLogger("agentforge")
     root.handlers[:] = [handler]
     root.setLevel(_LEVELS[level])
+    # Other handlers would print each line again.
     root.propagate = False
     # The display already shows the events; with --json there is none.
     logs_events = requested in ("debug", "info") or for_programs

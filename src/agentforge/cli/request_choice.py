@@ -115,6 +115,7 @@ def _not_open(call: Invocation, id: str | None) -> Target:
         raise UnknownRequest(
             f"no open request in {call.root}", hint=f"`{call.program} list` shows the runs of the project"
         )
+    # Only the logs know requests that are closed; a log that can't be read hides none of the others.
     for session in call.runs.sessions():
         with suppress(AgentForgeError):
             for event in call.runs.events(session):

@@ -116,6 +116,7 @@ def show_subject(call: Invocation, subject: RequestSubject, *, verbose: bool) ->
                     echo(*(f"    {line}" for line in row.lines))
     if output := list(output_lines(subject.output)):
         echo(f"  {styled('Output:', 'dim')}", *(f"    │ {line}" for line in output))
+    # Contents of binary files are for `git apply`; a person can't read them.
     change = subject.change(binary=verbose and not is_terminal())
     since = "since the stage began" if iteration is not None else "since the run began"
     if change is None:

@@ -68,6 +68,7 @@ class Keyboard:
         if not self._pending:
             if not select.select([self._descriptor], [], [], seconds)[0]:
                 return None
+            # Several keys may have been typed, and one key may send a sequence of bytes.
             self._pending = os.read(self._descriptor, 1024)
             if not self._pending:
                 raise EOFError
@@ -146,6 +147,7 @@ class TopScreen:
                         return None
                     if key is not None and (leave := self._press(key)):
                         return leave
+                    # A key may have changed a run.
                     read_at = read_at if key is None else 0.0
             except (KeyboardInterrupt, EOFError):
                 return None

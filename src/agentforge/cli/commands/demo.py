@@ -168,6 +168,7 @@ class Demo:
     @contextmanager
     def _engine(self, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
         self._show("command", f"agentforge {' '.join(arguments)}")
+        # With `-P`, no file of the sample project can take the place of a module.
         engine = subprocess.Popen(
             [sys.executable, "-P", "-m", "agentforge", *arguments],
             cwd=self._project,
@@ -228,6 +229,7 @@ class Demo:
             with open(path, "rb") as file:
                 file.seek(shown)
                 output = file.read()
+            # The rest of the last line is shown when it is complete.
             whole = output[: output.rfind(b"\n") + 1]
             self._output = (path, shown + len(whole))
             for line in whole.decode("utf-8", "replace").splitlines():

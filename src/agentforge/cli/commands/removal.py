@@ -137,6 +137,7 @@ def remove_all(call: Invocation, sessions: Sequence[str], ended_before: datetime
     with open_engine(call) as engine:
         for session in sessions:
             try:
+                # The engine looks at the time again: a run may have been resumed since it was listed.
                 if engine.remove(session, ended_before=ended_before):
                     removed.append(session)
             except AgentForgeError as error:
