@@ -1,6 +1,6 @@
 """What a request accepts, and what a resume of its run answers."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -29,3 +29,22 @@ def test_resume_answers_what_only_stops_the_run(
 def test_resume_leaves_a_request_to_its_default_if_its_time_is_over() -> None:
     late = Request("r-1", "pause", "k", "r", "?", ("continue", "abort"), NOON, default="abort", overdue=True)
     assert late.resumes_with is None
+
+
+@pytest.mark.parametrize(
+    ("default", "due_at", "overdue", "is_due"),
+    [
+        ("abort", NOON, False, True),
+        ("abort", NOON + timedelta(seconds=1), False, False),
+        ("abort", None, False, False),
+        ("abort", None, True, True),
+        (None, NOON, False, False),
+    ],
+)
+def test_a_default_is_the_answer_when_the_time_is_over(
+    default: str | None, due_at: datetime | None, overdue: bool, is_due: bool
+) -> None:
+    request = Request(
+        "r-1", "question", "k", "r", "?", ("abort",), NOON, due_at=due_at, default=default, overdue=overdue
+    )
+    assert request.is_due(NOON) == is_due

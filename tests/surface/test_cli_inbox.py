@@ -318,3 +318,23 @@ def test_keys_of_the_inbox_are_json(waiting: Project) -> None:
     (one,) = json.loads(waiting.call("inbox", "--json").out)
     assert (one["session"], one["stage"], one["request"]["kind"]) == ("auth", "build", "approval")
     assert one["answer_commands"] == ["agentforge approve auth", "agentforge reject auth -f TEXT"]
+
+
+def test_a_question_that_is_still_open_is_shown_beside_the_one_that_was_answered(project: Project) -> None:
+    asks = [{"id": name, "question": f"Which {name}?", "options": ["yes", "no"]} for name in ("db", "ui")]
+    said = json.dumps({"decision": "ask", "questions": asks})
+    agent = f"cat > \"$AGENTFORGE_RESULT\" <<'E'\n{said}\nE"
+    file = project.root / "p.json"
+    node = {"id": "plan", "prompt": "x", "provider": {"type": "command", "run": agent}}
+    file.write_text(json.dumps({"name": "p", "nodes": [node]}))
+    project.call("run", "-p", "p.json", "-s", "q")
+    first, second = project.call("status", "q", "--json").json["requests"]
+    with SyncEngine(project.root, environ=project.environment({})) as engine:
+        engine.answer("q", "yes", request=first["id"], drive=False)
+    status, listed = project.call("status", "q"), project.call("list")
+    for text in (status.out, listed.out):
+        assert "answered, not continued: `agentforge recover q`" in text
+        assert ("Which db?" in text, "Which ui?" in text) == (False, True)
+    assert f"agentforge answer --request {second['id']} q yes" in status.out
+    for shown in (project.call("status", "q", "--json").json, project.call("list", "--json").json[0]):
+        assert (shown["answered"], shown["unanswered"]) == (True, [second["id"]])

@@ -496,5 +496,8 @@ def test_an_answered_run_without_an_engine_names_the_command_instead_of_the_ques
     rows = shown(view)
     assert rows["Resume"] == "answered, not continued: `agentforge recover auth`"
     assert not {"Question", "Waits for", "Answer", "Inspect"} & rows.keys()
+    both = shown(seen(*facts, status="awaiting_approval", answered=True, unanswered=("approval-4",)))
+    assert (both["Question"], both["Resume"]) == (open_["Question"], rows["Resume"])
+    assert both["Inspect"] == "agentforge inbox show auth"
     hooked = replace(view, resume_command=None, program_hooks=("h",))
     assert shown(hooked)["Resume"] == "answered, not continued: the program that registers its hooks (h)"

@@ -79,6 +79,12 @@ class Request(Struct, frozen=True, omit_defaults=True):
         answer = {"escalation": RESUME, "pause": CONTINUE}.get(self.kind)
         return answer if answer in self.options and not self.is_overdue else None
 
+    def is_due(self, now: datetime) -> bool:
+        """Whether its time is over, so that the default is the answer."""
+        return self.is_overdue or (
+            self.default is not None and self.due_at is not None and self.due_at <= now
+        )
+
     @property
     def is_overdue(self) -> bool:
         """Whether it timed out unanswered, so that the default is the answer."""

@@ -81,6 +81,8 @@ class RunInfo(Struct, frozen=True):
     """Why its last engine, in the background, stopped without recording the end of the run."""
     answered: bool = False
     """Whether the run waits although a request was answered, or its time is over: `recover` continues it."""
+    unanswered: tuple[str, ...] = ()
+    """Ids of the requests that a person still has to answer although it was answered."""
 
     @property
     def health(self) -> Health:

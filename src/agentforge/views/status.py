@@ -13,7 +13,7 @@ from agentforge.model.request import Request
 from agentforge.model.state import RefusedFile, RunState, StageState, Waiver, position_of
 from agentforge.model.status import RunStatus, TaskStatus
 from agentforge.ports.event_log import BufferHealth
-from agentforge.views.answers import answer_commands, inspect_command
+from agentforge.views.answers import commands_of, inspect_command
 from agentforge.views.hook_calls import HookCallView, hook_calls
 from agentforge.views.results import RunInfo, duration
 from agentforge.views.run_model import Health
@@ -163,6 +163,8 @@ class StatusView(Struct, frozen=True):
     """Checks that people skipped."""
     answered: bool = False
     """Whether the run waits although a request was answered, or its time is over."""
+    unanswered: tuple[str, ...] = ()
+    """Ids of the requests that a person still has to answer although it was answered."""
 
 
 def running_check(state: RunState) -> RunningCheck | None:
@@ -174,8 +176,8 @@ def running_check(state: RunState) -> RunningCheck | None:
 def status_view(info: RunInfo, now: datetime, program: str = "agentforge") -> StatusView:
     """`program`: as it is called in commands."""
     plan, state, summary, session, status = info.plan, info.state, info.summary, info.session, info.status
-    # The run only has to be continued: with these commands, a person would answer a second time.
-    asked = () if info.answered else state.open_requests
+    # With commands for the others, a person would answer a second time.
+    asked = [one for one in state.open_requests if not info.answered or one.id in info.unanswered]
     step, stages = current_step(plan, state), stage_progress(plan, state)
     here = stages[plan.steps.index(step)] if step else None
     at, failed = state.node, state.failure
@@ -235,7 +237,11 @@ def status_view(info: RunInfo, now: datetime, program: str = "agentforge") -> St
         ),
         requests=state.open_requests,
         wake_at=state.wake_at,
-        answer_commands=tuple(answer_commands(session, asked, program)),
+        answer_commands=tuple(
+            command
+            for one in asked
+            for command in commands_of(session, one, program, only=len(state.open_requests) == 1)
+        ),
         inspect_command=inspect_command(session, asked, program),
         refused=state.refused,
         running_check=running_check(state),
@@ -244,6 +250,7 @@ def status_view(info: RunInfo, now: datetime, program: str = "agentforge") -> St
         cycles=tuple(_cycles(plan, state)),
         waivers=state.waivers,
         answered=info.answered,
+        unanswered=info.unanswered,
     )
 
 

@@ -56,6 +56,8 @@ class RunRow(Struct, frozen=True):
     """The check that a running run is running."""
     answered: bool = False
     """Whether the run waits although a request was answered, or its time is over: `recover` continues it."""
+    unanswered: tuple[str, ...] = ()
+    """Ids of the requests that a person still has to answer although it was answered."""
 
 
 def existing_project(folder: str | os.PathLike[str]) -> str:
@@ -239,6 +241,8 @@ class Runs:
             held = held or is_driven_by_shell_engine(self.project, session)
         lock = read_lock(self.project, session) if held else None
         is_left = not held and layout.session == model.state.session
+        now = datetime.now(UTC)
+        answered = is_left and is_answered(model.plan, model.state, layout, now)
         return RunInfo(
             session=layout.session,
             status=shown_status(model.state, held=held),
@@ -251,7 +255,8 @@ class Runs:
             buffer=snapshot.buffer if snapshot else None,
             state_file_seq=snapshot.state.seq if snapshot else None,
             stopped=None if held else reason_of(self.project, session),
-            answered=is_left and is_answered(model.plan, model.state, layout, datetime.now(UTC)),
+            answered=answered,
+            unanswered=_unanswered(model.plan, model.state, layout, now) if answered else (),
         )
 
     def is_outdated(self, session: str, info: RunInfo) -> bool:
@@ -300,6 +305,7 @@ class Runs:
             waiting=tuple(waiting(plan, state)) if info.status == "running" else (),
             check=running_check(state) if info.status == "running" else None,
             answered=info.answered,
+            unanswered=info.unanswered,
         )
 
 
@@ -343,6 +349,17 @@ def is_answered(plan: Plan, state: RunState, layout: RunLayout, now: datetime) -
 
 # The log of a killed engine says that the run is running, forever. Only the lease, which the kernel frees,
 # tells whether an engine is left that drives it.
+def _unanswered(plan: Plan, state: RunState, layout: RunLayout, now: datetime) -> tuple[str, ...]:
+    from agentforge.runtime.answers import given_answers, resolution_answers
+
+    given = [request.id for request, _ in given_answers(layout, state.run_id, state.open_requests)]
+    if plan.pipeline.has_escalations:
+        given += [answer.request for answer in resolution_answers(layout, state, now)]
+    return tuple(
+        request.id for request in state.open_requests if request.id not in given and not request.is_due(now)
+    )
+
+
 def shown_status(state: RunState, *, held: bool) -> ShownStatus:
     if state.status is RunStatus.RUNNING and not held:
         return "interrupted"

@@ -141,10 +141,11 @@ def table(rows: "Sequence[RunRow]", now: datetime, program: str) -> list[str]:
         below = [f"waiting: {wait_text(wait, now)}" for wait in row.waiting]
         if row.answered:
             below.append(answered_text(f"`{recover_command(row.session, program)}`"))
-        else:
-            below += [
-                f"{one_line(request.question)} ({waits_text(request, now)})" for request in row.requests
-            ]
+        below += [
+            f"{one_line(request.question)} ({waits_text(request, now)})"
+            for request in row.requests
+            if not row.answered or request.id in row.unanswered
+        ]
         lines += [line for text in below for line in wrapped(f"    {marked('wait')} {text}", 6)]
         if row.check:
             lines += wrapped(f"    {marked('current')} {running_check_text(row.check, now)}", 6)

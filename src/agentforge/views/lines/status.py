@@ -66,7 +66,7 @@ def status_rows(view: StatusView, now: datetime, zone: tzinfo) -> list[StatusRow
     rows += _stopped(view, now)
     if view.answered:
         then = f"`{view.resume_command}`" if view.resume_command else program_text(view.program_hooks)
-        return [*rows, StatusRow("Resume", answered_text(then), "warn")]
+        return [*rows, *_requests(view, now), StatusRow("Resume", answered_text(then), "warn")]
     rows += _requests(view, now)
     if view.resume_command:
         rows.append(StatusRow("Resume", view.resume_command, "busy"))
@@ -246,6 +246,8 @@ def _requests(view: StatusView, now: datetime) -> list[StatusRow]:
     """What is asked, of whom, and the commands that answer."""
     rows = []
     for request in view.requests:
+        if view.answered and request.id not in view.unanswered:
+            continue
         rows.append(StatusRow("Question", question_text(request), "warn"))
         rows.append(StatusRow("Waits for", waits_text(request, now)))
     rows += [StatusRow("Answer", command, "busy") for command in view.answer_commands]
