@@ -1,28 +1,40 @@
 """What the lines of a playbook leave out: facts, questions and tasks with all that they carry."""
 
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 import pytest
 from msgspec.structs import replace
-from tests.engine.plans import NOON, block, nested, plan_of, stage
+from tests.engine.plans import NOON, RUN_ID, block, nested, plan_of, stage, started
 from tests.engine.playbook import Play
 
 from agentforge.engine.decide.checks import cycle_limits
+from agentforge.engine.decide.failure import choose_in_chain
+from agentforge.engine.decide.hooks import grant_limit
+from agentforge.engine.replan import plan_change
 from agentforge.model import facts as f
 from agentforge.model.check import Check
+from agentforge.model.condition import ConstantTerm, Operation, VariableTerm
 from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.failure import FailureKind
-from agentforge.model.hook import Hook
+from agentforge.model.hook import Hook, delivery_id
 from agentforge.model.plan import (
     Approval,
     CycleLimits,
+    Guardrails,
+    Judgment,
+    LimitPolicy,
     Plan,
+    ProviderChoice,
+    Queue,
     RetryPolicy,
     Route,
     SandboxChoice,
 )
-from agentforge.model.request import ABORT, ACCEPT, CANCEL, CONTINUE, RESUME, RETRY
+from agentforge.model.request import ABORT, ACCEPT, CANCEL, CONTINUE, RESUME, RETRY, Request
 from agentforge.model.result import Usage
+from agentforge.model.state import AttemptState, IterationState, RunSettings, StageState, Unavailable
+from agentforge.model.status import IterationStatus, TaskStatus
 from agentforge.model.task import AgentTask, HookTask, PrepareTask, Wait
 
 Fact = TypeVar("Fact", bound=f.AnyFact)
@@ -371,3 +383,320 @@ def test_agent_gets_the_answers_to_its_questions() -> None:
 def test_task_that_is_stopped_has_the_reason() -> None:
     run = played(plan_of(stage()), "prepared", "pause lunch now")
     assert last(run, f.AttemptEnding).reason == "lunch"
+
+
+# -- hooks, again
+
+
+def place_of_call(point: Any, *lines: str, **changes: Any) -> f.HookStarted:
+    return last(played(plan_of(stage(**changes), hooks=(Hook("h", point, "call"),)), *lines), f.HookStarted)
+
+
+def test_key_of_a_call_names_its_place_and_what_it_is_about() -> None:
+    begun = place_of_call("session_start")
+    assert (begun.subject, begun.delivery) == ("", delivery_id(RUN_ID, "", "h", "session_start"))
+    begun = place_of_call("stage_start")
+    assert begun.delivery == delivery_id(RUN_ID, "stage-plan/plan/1/0/", "h", "stage_start")
+    begun = place_of_call("stage_end", *DONE)
+    assert begun.delivery == delivery_id(RUN_ID, "stage-plan/plan/1/1/", "h", "stage_end")
+    begun = place_of_call("request", *DONE, approve=Approval())
+    assert begun.subject.startswith("approval-")
+    assert begun.delivery == delivery_id(RUN_ID, "stage-plan/plan/1/1/", "h", "request", begun.subject)
+
+
+@pytest.mark.parametrize(
+    ("point", "name", "value", "holds"),
+    [
+        ("session_start", "iteration", 0, True),
+        ("session_start", "stage", "", True),
+        ("session_start", "status", "running", True),
+        ("stage_start", "stage", "plan", True),
+        ("stage_start", "status", "running", True),
+        ("stage_start", "status", "completed", False),
+        ("stage_end", "status", "completed", True),
+        ("stage_end", "status", "running", False),
+        ("stage_end", "iteration", 1, True),
+    ],
+)
+def test_condition_of_a_hook_knows_where_it_is(point: Any, name: Any, value: Any, holds: bool) -> None:
+    condition = Operation("==", (VariableTerm(name), ConstantTerm(value)))
+    run = played(plan_of(stage(), hooks=(Hook("h", point, "call", condition=condition),)))
+    if point == "stage_end":
+        for line in DONE:
+            run.happens(line)
+    assert bool(drafts(run, f.HookStarted)) is holds
+    assert not drafts(run, f.HookSkipped)
+
+
+def test_hook_of_a_resume_gets_its_text_and_no_other_hook_does() -> None:
+    hooks = (Hook("r", "resume", "call"), Hook("h", "stage_end", "call"))
+    run = played(plan_of(stage(), hooks=hooks), "prepared", "pause lunch now", "cancelled", "resume go on")
+    assert (task(run, HookTask).hook.id, task(run, HookTask).text) == ("r", "go on")
+    for line in ("hook continue", "completed stop"):
+        run.happens(line)
+    assert (task(run, HookTask).hook.id, task(run, HookTask).text) == ("h", "")
+
+
+def recompiled(run: Play, plan: Plan) -> list[str]:
+    assert run.state is not None
+    run.record(plan_change(plan, run.plan, run.state), run.state.cursor)
+    return run.answer()
+
+
+@pytest.mark.parametrize("end", ["completed", "completed stop"])
+def test_stage_stays_over_for_its_hooks_under_another_plan(end: str) -> None:
+    hooks = (Hook("h", "stage_end", "call"),)
+    run = played(plan_of(stage(runs=1), hooks=hooks), "prepared", end)
+    reason = last(run, f.HookStarted).subject
+    recompiled(run, plan_of(stage(runs=5, termination=Queue(5)), hooks=hooks))
+    run.happens("hook continue")
+    assert last(run, f.NodeCompleted).reason == reason
+
+
+def test_stage_whose_hooks_were_lost_is_still_over() -> None:
+    hooks = (Hook("h", "stage_end", "call"),)
+    run = played(plan_of(stage(runs=1), hooks=hooks), *DONE)
+    reason = last(run, f.HookStarted).subject
+    recompiled(run, plan_of(stage(runs=5, termination=Queue(5)), hooks=hooks))
+    run.happens("hook lost")
+    assert [fact.subject for fact, _ in drafts(run, f.HookStarted)] == [reason] * 2
+
+
+def test_new_hook_of_the_start_is_not_called_later() -> None:
+    nodes = (stage("plan"), stage("build", checkpoint="go"))
+    run = played(plan_of(*nodes), *DONE)
+    asked = last(run, f.RequestOpened).id
+    recompiled(run, plan_of(*nodes, hooks=(Hook("h", "session_start", "call"),)))
+    run.happens(f"answer {asked} approve")
+    assert not drafts(run, f.HookStarted)
+
+
+def test_lost_hooks_of_a_request_are_left_out() -> None:
+    plan = plan_of(stage(approve=Approval()), hooks=(Hook("h", "request", "script", on_lost="pause"),))
+    run = played(plan, *DONE, *["hook lost"] * 3)
+    skipped = last(run, f.HookSkipped)
+    assert (skipped.reason, skipped.answered) == ("3 calls were lost in a row", False)
+
+
+def test_hooks_in_flight_are_stopped_wherever_they_are() -> None:
+    hooks = (Hook("r", "request", "call"), Hook("p", "parallel_provider_start", "call"))
+    plan = plan_of(block("claude codex", stage("draft", approve=Approval())), hooks=hooks)
+    run = played(plan, "claude: hook continue", *of("claude", *DONE), "pause lunch now")
+    assert {fact.hook for fact, _ in drafts(run, f.HookEnding)} == {"r", "p"}
+    asked = last(run, f.RequestOpened).id
+    assert [w.request.id for w in run.work if isinstance(w, HookTask) and w.request] == [asked]
+
+
+@pytest.mark.parametrize(
+    ("run_limit", "stage_limit", "limit"),
+    [(None, None, 0), (60.0, None, 60), (None, 30.0, 30), (60.0, 90.0, 90), (20.0, 10.0, 20)],
+)
+def test_hook_grants_at_most_the_runtime_of_the_plan(
+    run_limit: float | None, stage_limit: float | None, limit: int
+) -> None:
+    rails = Guardrails(stage_limit) if stage_limit is not None else None
+    inside = stage("draft", guardrails=rails)
+    plan = plan_of(stage("plan", guardrails=rails), block("claude", inside), max_runtime=run_limit)
+    for here in (Cursor("0", 1, 1), Cursor("1.0", 1, 1, "claude")):
+        asked = Request("r", "escalation", "k", "x", "?", (), NOON, grants="seconds", at=here)
+        assert grant_limit(plan, asked) == limit
+    assert grant_limit(plan_of(stage(guardrails=Guardrails(None))), replace(asked, at=Cursor("0", 1, 1))) == 0
+
+
+# -- people, again
+
+
+def test_run_that_approves_by_itself_asks_no_hook() -> None:
+    plan = plan_of(stage(approve=Approval()), hooks=(Hook("h", "request", "call"),))
+    run = Play(plan)
+    run.record(started(plan, RunSettings(approve=True)), Cursor("0", 0, 0))
+    run.answer()
+    for line in DONE:
+        run.happens(line)
+    assert last(run, f.RequestAnswered).by == "--yes"
+    assert not drafts(run, f.HookStarted)
+
+
+def test_question_after_the_last_rejection_grants_rounds() -> None:
+    run = played(plan_of(stage(approve=Approval(rounds=1))), *DONE)
+    run.happens(f"answer {last(run, f.RequestOpened).id} reject no")
+    asked = last(run, f.RequestOpened)
+    assert (asked.reason, asked.grants) == ("approval_rounds", "rounds")
+
+
+def test_rejected_visit_without_an_iteration_has_no_files() -> None:
+    checks = (replace(CHECK, at="start"),)
+    routes = (Route("fail", "ask"),)
+    plan = plan_of(stage(checks=checks, approve=Approval(), routes=routes))
+    run = played(plan, "check fail")
+    run.happens(f"answer {last(run, f.RequestOpened).id} accept")
+    if last(run, f.RequestOpened).kind == "approval":
+        run.happens(f"answer {last(run, f.RequestOpened).id} reject no")
+        feedback = last(run, f.NodeRestarted).feedback
+        assert feedback is not None
+        assert feedback.files == ()
+
+
+def test_question_of_an_agent_has_its_default() -> None:
+    run = played(plan_of(stage(runs=2)), "prepared", "asks Why?=because")
+    assert (last(run, f.RequestOpened).default, last(run, f.RequestAnswered).answer) == ("because", "because")
+    run = played(plan_of(stage(runs=2)), "prepared")
+    done = next(
+        e.fact
+        for e in played(run.plan, "prepared", "asks Why?=x").events
+        if e.fact.TYPE == "iteration_complete"
+    )
+    assert isinstance(done, f.IterationCompleted)
+    (question,) = done.result.asked
+    silent = replace(done.result, questions=(replace(question, default=None),))
+    run.record(replace(done, result=silent), run.work[0].recorded_at)
+    run.answer()
+    assert last(run, f.RequestAnswered).answer == ""
+
+
+def test_approval_of_a_branch_that_times_out_is_answered_there() -> None:
+    approve = Approval(timeout=60.0, on_timeout="approve")
+    run = played(plan_of(block("claude codex", stage("draft", approve=approve))), *of("claude", *DONE))
+    asked = last(run, f.RequestOpened)
+    timer = next(work for work in run.work if isinstance(work, Wait))
+    run.now = timer.due_at
+    run.record(f.TimerFired(timer.timer), timer.recorded_at)
+    run.answer()
+    (answer,) = drafts(run, f.RequestAnswered)
+    assert answer == (f.RequestAnswered(asked.id, "approve", "default"), Cursor("0.0", 1, 1, "claude"))
+
+
+def test_run_that_a_person_paused_waits_for_no_default() -> None:
+    approve = Approval(timeout=60.0, on_timeout="approve")
+    run = played(plan_of(block("claude codex", stage("draft", approve=approve))), *of("claude", *DONE))
+    run.happens("pause lunch now")
+    assert run.state is not None
+    assert run.state.status == "paused"
+    assert run.work == ()
+
+
+def test_work_that_a_person_confirms_is_an_iteration_like_others() -> None:
+    run = played(plan_of(stage(semantics="at_most_once")), "prepared", "lost")
+    asked = last(run, f.RequestOpened)
+    why = "the engine or the machine died"
+    assert asked.question.startswith(f"attempt 1 at iteration 1 of stage 'plan' failed ({why}) and may")
+    run.happens(f"answer {asked.id} succeeded")
+    summary = "person confirmed that attempt 1 succeeded"
+    done = last(run, f.IterationCompleted)
+    assert (done.result.summary, done.result.reason) == (summary, summary)
+    assert (done.reason, done.result_file, done.duration_ms) == (summary, "", 0)
+
+
+def test_question_about_an_attempt_that_was_stopped_says_so() -> None:
+    run = played(
+        plan_of(stage(semantics="at_most_once")), "prepared", "pause lunch now", "cancelled", "resume"
+    )
+    assert "failed (it was stopped) and may" in last(run, f.RequestOpened).question
+    failed = played(plan_of(stage(semantics="at_most_once")), "prepared", "error agent_error")
+    assert "failed (it went wrong) and may" in last(failed, f.RequestOpened).question
+
+
+def test_question_about_lost_judges_is_about_the_last_one() -> None:
+    plan = plan_of(stage(runs=5, termination=Judgment(5, 1, 1)))
+    run = played(plan, "prepared", "completed", *["judge-lost"] * 3)
+    asked = last(run, f.RequestOpened)
+    assert asked.key == "judge_lost@0/1/1/3"
+    assert asked.question == (
+        "3 judges of iteration 1 of stage 'plan' were lost in a row because the engine or the machine died."
+        " Retry?"
+    )
+
+
+def test_stage_that_is_visited_again_stays_in_its_round_and_its_branch() -> None:
+    inner = nested("inner", stage("draft"), runs=2)
+    run = played(plan_of(inner), *DONE, "restart")
+    assert last(run, f.NodeRestarted).next == Destination("0.0", (1, 2))
+    both = block("claude", stage("draft"), stage("x"))
+    branch = played(plan_of(nested("inner", both, runs=2)))
+    for line in (
+        *of("claude", *DONE * 2),
+        "manifest",
+        "claude: prepared",
+        "restart claude",
+        "claude: cancelled",
+    ):
+        branch.happens(line)
+    assert last(branch, f.NodeRestarted).next is None
+    assert last(branch, f.NodeStarted).rounds == (1, 2)
+
+
+def test_hooks_of_a_block_are_called_at_the_block() -> None:
+    hooks = (Hook("s", "stage_start", "call", stage="duel"), Hook("e", "stage_end", "call", stage="duel"))
+    plan = plan_of(block("claude", stage("draft")), hooks=hooks)
+    run = played(plan, "hook continue", *of("claude", *DONE), "manifest")
+    assert [at for _, at in drafts(run, f.HookStarted)] == [Cursor("0", 1, 0)] * 2
+
+
+# -- failures
+
+
+LIMIT = datetime(2026, 1, 15, 12, 1, tzinfo=UTC)
+
+
+def test_question_about_a_limit_says_which_and_how_long() -> None:
+    policy = LimitPolicy(max_wait=59.0)
+    run = played(plan_of(stage(on_limit=policy)), "prepared", "error provider_quota resets=60")
+    assert last(run, f.RequestOpened).question == (
+        "claude is at its limit until 2026-01-15 12:01 UTC (it went wrong), which exceeds max_wait (59 s)."
+        " Retry now?"
+    )
+    for longest, limit in ((60.0, None), (600.0, 60.0)):
+        plan = plan_of(stage(on_limit=replace(policy, max_wait=longest)), max_runtime=limit)
+        run = played(plan, "prepared", "error provider_quota resets=60")
+        assert last(run, f.LimitMet).due_at == LIMIT
+
+
+def test_limit_that_is_awaited_despite_the_chain_is_doubled_each_time() -> None:
+    policy = LimitPolicy("wait", initial_delay=2.0)
+    chain = stage(on_limit=policy, fallbacks=(ProviderChoice("codex", "gpt"),))
+    run = played(plan_of(chain), "prepared", *["error provider_quota", "fired retry"] * 4)
+    waits = [(fact.due_at - fact.until).total_seconds() for fact, _ in drafts(run, f.LimitMet)]
+    begun = [event.at for event in run.events if isinstance(event.fact, f.ErrorOccurred)]
+    delays = [
+        (fact.due_at - at).total_seconds()
+        for (fact, _), at in zip(drafts(run, f.LimitMet), begun, strict=True)
+    ]
+    assert (waits, delays) == ([0] * 4, [2, 4, 8, 16])
+
+
+def resting(*known: tuple[int, float | None], last_choice: int | None = None) -> StageState:
+    """Providers, and after how many seconds each is available."""
+    unavailable = tuple(
+        Unavailable(choice, None if after is None else NOON + timedelta(seconds=after), "x")
+        for choice, after in known
+    )
+    attempt = None
+    if last_choice is not None:
+        attempt = AttemptState(1, TaskStatus.FAILED, NOON, choice=last_choice)
+    iteration = IterationState(1, IterationStatus.STARTED, NOON, attempt=attempt)
+    return StageState("0", 1, unavailable=unavailable, iteration=iteration)
+
+
+@pytest.mark.parametrize(
+    ("count", "at", "choice"),
+    [
+        (2, resting(), 0),
+        (2, resting(last_choice=1), 1),
+        (1, resting(last_choice=1), 0),
+        (2, resting((0, 0.0)), 0),
+        (2, resting((0, 1.0)), 1),
+        (2, resting((0, 1.0), last_choice=0), 1),
+        (2, resting((0, 2.0), (1, 1.0)), 1),
+        (2, resting((0, 3.0), (1, 2.0), (2, 1.0)), 1),
+        (2, resting((0, None), (1, None)), 0),
+        (2, resting((0, None), (1, 5.0)), 1),
+    ],
+)
+def test_provider_of_the_next_attempt(count: int, at: StageState, choice: int) -> None:
+    assert choose_in_chain(count, at, NOON) == choice
+
+
+def test_chain_whose_providers_all_need_a_person_begins_with_the_first() -> None:
+    chain = stage(retry=RetryPolicy(max_attempts=1, stage=1), fallbacks=(ProviderChoice("codex", "gpt"),))
+    run = played(plan_of(chain), "prepared", "error provider_missing", "error provider_missing")
+    assert [fact.choice for fact, _ in drafts(run, f.AttemptStarted)] == [0, 1]
