@@ -159,8 +159,7 @@ def follow_verdict(here: StageAt) -> Ruling | None:
             text = f"stage {here.node.id!r} ended with {verdict.word!r}{_without(here)}{_why(verdict)}."
             text += f" Accept the result, run the stage again,{checks} or cancel the run?"
             options = (ACCEPT, RETRY, *again, CANCEL)
-            at = here.place.cursor(here.at.completed)
-            return Ruling(question=Question("verdict", text, options, at=at))
+            return Ruling(question=Question("verdict", text, options))
         case "fail":
             return _failed(here, verdict)
         case "end":  # exhaustive
@@ -255,7 +254,7 @@ def _exhausted(here: StageAt, verdict: Verdict, cycle: int, limit: int) -> Quest
 def _question(here: StageAt, verdict: Verdict, reason: str, text: str) -> Question:
     text = f"{text}. The verdict is {verdict.word!r}{_without(here)}{_why(verdict)}."
     text += " Go back once more, accept the result, or cancel the run?"
-    return Question(reason, text, GRANT, at=here.place.cursor(here.at.completed), grants="cycles")
+    return Question(reason, text, GRANT, grants="cycles")
 
 
 def _why(verdict: Verdict) -> str:

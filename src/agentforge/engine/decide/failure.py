@@ -156,7 +156,7 @@ def _at_limit(failed: FailedAttempt) -> FailureRuling:
     # Each round asks every provider of the chain once.
     rounds = failed.iteration.limited // (len(failed.node.chain) if policy.do == "next" else 1)
     until = _end_of_limit(policy, rounds, failure, failed.ended_at)
-    limit = Unavailable(attempt.choice, until, failure.message, limited=True)
+    limit = Unavailable(attempt.choice, until, failure.message)
     other = failed.next_provider() if policy.do == "next" else None
     if other is not None:
         # No wait is needed, but providers must not hand over to each other forever.

@@ -238,9 +238,7 @@ def _restart(here: HookSite, hook: Hook, call: HookCall) -> Ruling:
         text = f"Hooks restarted stage {here.node.id!r} {stage.hook_restarts} times. Restart it once more"
         text += f" ({RETRY}), continue without a restart ({ACCEPT}), or cancel ({CANCEL})?"
         options = (RETRY, ACCEPT, RESUME, CANCEL)
-        return Ruling(
-            question=Question("hook_restarts", text, options, at=here.at, subject=hook.id, grants="rounds")
-        )
+        return Ruling(question=Question("hook_restarts", text, options, subject=hook.id, grants="rounds"))
     reason = call.reason or f"requested by hook {hook.id}"
     provider = here.at.provider if here.at else None
     return here.record(f.RestartRequested(reason, f"{BY}{hook.id}", provider, hook=hook.id))

@@ -64,7 +64,6 @@ def _approval_question(here: StageAt, approval: Approval) -> Question:
         "approval",
         f"{here.who}{text}{round}{left_in_git}",
         (APPROVE, REJECT, ABORT),
-        at=here.place.cursor(here.at.completed),
         kind="approval",
         answerers=("person",) if approval.by == "person" else ("person", "agent"),
         timeout=approval.timeout,

@@ -71,7 +71,7 @@ def _run_cursor(state: RunState, event: Event) -> Cursor | None:
     at the node's new place."""
     if isinstance(event.fact, f.PlanChanged) and event.cursor is not None:
         path = event.cursor.node_path
-        return replace(event.cursor, node_path=event.fact.paths.get(path, path) or path)
+        return replace(event.cursor, node_path=event.fact.paths.get(path) or path)
     if event.cursor is None or event.cursor.provider is None:
         return event.cursor or state.cursor
     return Cursor(state.block.path, state.block.run, 0) if state.block else state.cursor
