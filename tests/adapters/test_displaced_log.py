@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from agentforge.adapters.log.displacement import CONTINUE
 from agentforge.adapters.log.jsonl_log import JsonlLog, verify
 from agentforge.adapters.log.writer import Writer
 from agentforge.model.errors import LogConflict
@@ -71,7 +72,7 @@ def test_removed_log_is_restored_without_what_was_not_written(path: Path) -> Non
     path.unlink()
     error = refused(writer)
     assert "was removed while the run was in progress" in error.message
-    assert "agentforge recover" in error.hint
+    assert (error.hint, error.restored) == (CONTINUE, True)
     assert path.read_bytes() == WRITTEN
     assert os.listdir(path.parent) == ["events.jsonl"]
     writer.close()
@@ -137,6 +138,7 @@ def test_copy_in_the_place_of_the_log_gets_what_it_lacks(path: Path, kept: int) 
     copy = path.stat().st_ino
     error = refused(writer)
     assert "was replaced by a copy" in error.message
+    assert (error.hint, error.restored) == (CONTINUE, True)
     assert log(path).is_held()
     writer.close()
     assert (path.read_bytes(), path.stat().st_ino) == (WRITTEN, copy)
@@ -159,6 +161,8 @@ def test_another_file_is_never_changed_and_the_log_is_saved_beside_it(path: Path
     error = refused(writer)
     writer.close()
     assert "was replaced by another file" in error.message
+    assert "keep one as events.jsonl, then run `agentforge recover`" in error.hint
+    assert not error.restored
     assert path.read_bytes() == other
     saved = path.with_name(f"events.jsonl.replaced-{len(WRITTEN)}")
     assert str(saved) in error.message
@@ -217,6 +221,8 @@ def test_failed_restoration_is_reported_with_its_reason(path: Path) -> None:
     error = refused(writer)
     assert "can't be restored" in error.message
     assert "No space left" in error.message
+    assert "restore the run's folder, then run `agentforge recover`" in error.hint
+    assert not error.restored
     assert os.listdir(path.parent) == []
     writer.close()
 
