@@ -12,7 +12,7 @@ from agentforge.model import codec
 from agentforge.model import facts as f
 from agentforge.model.cassette import FORMAT, VERSION, Header, parse_cassette
 from agentforge.model.check import Check
-from agentforge.model.codec import GENESIS, DamagedLine, fact_problem
+from agentforge.model.codec import GENESIS, DamagedLine
 from agentforge.model.condition import ConstantTerm, Operation
 from agentforge.model.cursor import Cursor
 from agentforge.model.errors import ProviderUnusable
@@ -188,20 +188,20 @@ def imported(plan: Plan, at: StageState | Between) -> f.LogImported:
     ],
 )
 def test_fact_that_names_a_path_outside_the_run_is_refused(fact: f.AnyFact, why: str) -> None:
-    assert why in fact_problem(fact, SESSION)
+    assert why in fact.defect(SESSION)
 
 
 def test_session_of_the_first_event_is_a_session_name() -> None:
-    assert "Session name" in fact_problem(started(GOOD_PLAN), "../x")
-    assert fact_problem(started(GOOD_PLAN), SESSION) == ""
+    assert "Session name" in started(GOOD_PLAN).defect("../x")
+    assert started(GOOD_PLAN).defect(SESSION) == ""
 
 
 def test_other_facts_have_no_problem() -> None:
-    assert fact_problem(f.SessionCompleted("x"), "..") == ""
-    assert fact_problem(f.NodeStarted("n", folder="stage-00-a", providers=("p",)), SESSION) == ""
-    assert fact_problem(f.ProviderStarted("p", ()), SESSION) == ""
-    assert fact_problem(f.RequestOpened("limit-1", "approval", "k", "x", "?", ("yes",)), SESSION) == ""
-    assert fact_problem(imported(GOOD_PLAN, Between(None)), SESSION) == ""
+    assert f.SessionCompleted("x").defect("..") == ""
+    assert f.NodeStarted("n", folder="stage-00-a", providers=("p",)).defect(SESSION) == ""
+    assert f.ProviderStarted("p", ()).defect(SESSION) == ""
+    assert f.RequestOpened("limit-1", "approval", "k", "x", "?", ("yes",)).defect(SESSION) == ""
+    assert imported(GOOD_PLAN, Between(None)).defect(SESSION) == ""
 
 
 def test_data_nested_too_deeply_is_damage() -> None:

@@ -14,23 +14,9 @@ import msgspec
 from msgspec import Raw, Struct
 
 from agentforge.model.cursor import Cursor
-from agentforge.model.errors import NOT_JSON, InvalidSession, LogTooNew
+from agentforge.model.errors import NOT_JSON, LogTooNew
 from agentforge.model.event import Event
-from agentforge.model.facts import (
-    FACTS,
-    AnyFact,
-    HookStarted,
-    LogImported,
-    NodeStarted,
-    PlanChanged,
-    ProviderStarted,
-    RequestOpened,
-    SessionStarted,
-)
-from agentforge.model.layout import is_inside
-from agentforge.model.names import session_name
-from agentforge.model.plan_limits import is_directory_name, plan_problem
-from agentforge.model.state import BlockState, StageState
+from agentforge.model.facts import FACTS, AnyFact
 
 GENESIS = "0" * 32
 MAX_EVENT_BYTES = 64 * 1024
@@ -133,8 +119,8 @@ def decode(line: bytes, load: Callable[[Payload], bytes]) -> Event:
         raise DamagedLine("its data is nested too deeply") from error
     except NOT_JSON as error:
         raise _decode_error(line, error) from error
-    if type(fact) in CHECKED and (problem := fact_problem(fact, raw.session)):
-        raise DamagedLine(problem)
+    if defect := fact.defect(raw.session):
+        raise DamagedLine(defect)
     return Event(raw.seq, raw.timestamp, raw.session, raw.trace_id, fact, raw.cursor)
 
 
@@ -193,51 +179,3 @@ def _decode_error(line: bytes, error: Exception) -> Exception:
 
 def _digest(body: bytes, previous: str) -> str:
     return sha256(previous.encode() + body).hexdigest()[:_HASH_CHARS]
-
-
-# A log may have come with a repository: facts that become paths are checked when they are read. Texts that
-# are only shown need no check.
-CHECKED = frozenset(
-    {SessionStarted, PlanChanged, LogImported, NodeStarted, ProviderStarted, RequestOpened, HookStarted}
-)
-"""The only facts that need a check; all others are passed without one."""
-
-
-def fact_problem(fact: AnyFact, session: str) -> str:
-    """Why the fact can't be one that an engine recorded; empty if it can. `session` is that of its event."""
-    match fact:
-        case SessionStarted(plan=plan):
-            return _plan_problem(plan_problem(plan)) or _session_problem(session)
-        case PlanChanged(plan=plan):
-            return _plan_problem(plan_problem(plan))
-        case LogImported(plan=plan, at=at):
-            folder = at.folder if isinstance(at, StageState | BlockState) else ""
-            return _plan_problem(plan_problem(plan)) or _folder_problem(folder)
-        case NodeStarted(folder=folder, providers=providers):
-            return _folder_problem(folder) or _names_problem(providers)
-        case ProviderStarted(provider=provider):
-            return _names_problem((provider,))
-        case RequestOpened(id=id) | HookStarted(delivery=id):
-            return _names_problem((id,))
-    return ""
-
-
-def _plan_problem(problem: str) -> str:
-    return f"its plan is not valid: {problem}" if problem else ""
-
-
-def _folder_problem(folder: str) -> str:
-    return "" if is_inside(folder) else f"its folder is outside the run: {folder!r}"
-
-
-def _names_problem(names: tuple[str, ...]) -> str:
-    wrong = [name for name in names if not is_directory_name(name)]
-    return f"{wrong[0]!r} cannot be used as a directory name" if wrong else ""
-
-
-def _session_problem(session: str) -> str:
-    try:
-        session_name(session)
-    except InvalidSession as error:
-        return error.message
-    return ""

@@ -42,6 +42,15 @@ def session_name(text: str) -> str:
     return name
 
 
+def session_problem(session: str) -> str:
+    """Why a session that a file names isn't a session name; empty if it is one."""
+    try:
+        session_name(session)
+    except InvalidSession as error:
+        return error.message
+    return ""
+
+
 def name_problem(text: str) -> str:
     """Why a text that was found, as the name of a folder, isn't a session name; empty if it is one."""
     try:

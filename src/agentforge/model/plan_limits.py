@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from agentforge.model.condition import condition_problem
-from agentforge.model.errors import InvalidSession
 from agentforge.model.hook import Hook, Notification
 from agentforge.model.layout import is_inside
-from agentforge.model.names import control_character, session_name
+from agentforge.model.names import control_character, session_problem
 from agentforge.model.plan import NestedNode, Node, ParallelNode, PipelineInfo, Plan, StageNode
 
 # A log is a file of the repository, and its first event has the plan. The decoder checks types; here is
@@ -97,15 +96,29 @@ def wrong_port(url: str) -> str:
 
 def plan_problem(plan: Plan) -> str:
     """Why the plan can't be one that was compiled; empty if it can."""
-    return next(_problems(plan), "")
+    return next(filter(None, _problems(plan)), "")
+
+
+def plan_defect(plan: Plan) -> str:
+    """Why a fact can't carry the plan; empty if it can."""
+    problem = plan_problem(plan)
+    return f"its plan is not valid: {problem}" if problem else ""
+
+
+def folder_defect(folder: str) -> str:
+    """Why a fact can't name the folder, relative to the run directory; empty if it can."""
+    return "" if is_inside(folder) else f"its folder is outside the run: {folder!r}"
+
+
+def name_defect(*names: str) -> str:
+    """Why one of the names can't become a directory; empty if all can."""
+    wrong = next((name for name in names if not is_directory_name(name)), None)
+    return "" if wrong is None else f"{wrong!r} cannot be used as a directory name"
 
 
 def _problems(plan: Plan) -> Iterator[str]:
     yield from _size_problems(plan)
-    try:
-        session_name(plan.session.name)
-    except InvalidSession as error:
-        yield error.message
+    yield session_problem(plan.session.name)
     if plan.mode == "loop" and not isinstance(plan.nodes[0], StageNode):
         yield "a loop has no stage"
     for node in _nodes(plan):
@@ -162,9 +175,7 @@ def _node_problems(node: Node) -> Iterator[str]:
             yield from _route_problems(branch.stages)
         if any(stage.checkpoint for branch in node.branches for stage in branch.stages):
             yield f"a stage of block {node.id!r} has a checkpoint"
-    for name in names:
-        if not is_directory_name(name):
-            yield f"{name!r} cannot be used as a directory name"
+    yield name_defect(*names)
     if not _PATH.fullmatch(node.path):
         yield f"{node.path!r} is not the path of a node"
     if node.checkpoint is not None and not is_plain_name(node.checkpoint):

@@ -7,7 +7,7 @@ FAILURE = "agentforge.model.failure"
 SESSION_NAME = "agentforge.model.names"
 CONDITION = "agentforge.model.condition"
 PATTERN = "agentforge.model.text_pattern"
-FACT_LIMITS = "agentforge.model.codec"
+HOOK_FACTS = "agentforge.model.facts.hook"
 PLAN_LIMITS = "agentforge.model.plan_limits"
 
 BUGS = (
@@ -105,11 +105,11 @@ BUGS = (
         "id(state) in found or (state.edge == '^' and (not at_start))",
     ),
     Bug(
-        FACT_LIMITS,
+        HOOK_FACTS,
         "the delivery id of a log can be any path",
-        "fact_problem",
-        "_names_problem((id,))",
-        "_names_problem(())",
+        "HookStarted.defect",
+        "name_defect(self.delivery)",
+        "name_defect()",
     ),
     Bug(
         PLAN_LIMITS,

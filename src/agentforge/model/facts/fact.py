@@ -31,6 +31,12 @@ class Fact(Struct, frozen=True, omit_defaults=True):
         """The step of the run's course that it is, without its place; None: it isn't part of the course."""
         return None
 
+    def defect(self, _session: str) -> str:
+        """Why no engine can have recorded it in an event of the session; empty if one can."""
+        # A log may have come with a repository, so what becomes a path is checked when it is read. Texts that
+        # are only shown need no check.
+        return ""
+
     @property
     def leaves(self) -> bool:
         """Whether the run has left the place of its cursor: a stage, a branch, or a node with all in it."""

@@ -14,6 +14,7 @@ from agentforge.model.facts.fact import (
     written,
 )
 from agentforge.model.hook import HookAction, HookOutcome, HookPoint
+from agentforge.model.plan_limits import name_defect
 from agentforge.model.status import TaskStatus
 
 
@@ -47,6 +48,10 @@ class HookStarted(HookFact, TaskStarted, frozen=True):
     timeout: float | None = None
     subject: str = ""
     """The id of the request, the number of the event that resumed the run, or why the stage is over."""
+
+    def defect(self, _session: str) -> str:
+        # Each try has a folder of this name.
+        return name_defect(self.delivery)
 
     def step(self) -> CourseStep:
         return CourseStep("hook", attempt=self.attempt, detail=self.hook)

@@ -6,6 +6,7 @@ from msgspec import Struct, field
 
 from agentforge.model.facts.fact import Fact
 from agentforge.model.plan import Mode, Plan
+from agentforge.model.plan_limits import folder_defect, plan_defect
 from agentforge.model.state import Between, BlockState, RunSettings, StageRecord, StageState
 
 
@@ -42,6 +43,10 @@ class LogImported(Fact, frozen=True):
     left: tuple[ImportedStage, ...] = ()
     settings: RunSettings = field(default_factory=RunSettings)
     format: int = 1
+
+    def defect(self, _session: str) -> str:
+        folder = "" if isinstance(self.at, Between) else self.at.folder
+        return plan_defect(self.plan) or folder_defect(folder)
 
 
 class LogRepaired(Fact, frozen=True):

@@ -9,6 +9,7 @@ from agentforge.model.course import CourseStep
 from agentforge.model.cursor import Destination
 from agentforge.model.facts.fact import Fact, written
 from agentforge.model.failure import FailureKind
+from agentforge.model.plan_limits import folder_defect, name_defect
 from agentforge.model.request import Feedback
 from agentforge.model.status import NodeStatus
 
@@ -33,6 +34,9 @@ class NodeStarted(Fact, frozen=True):
     kind: Literal["parallel"] | None = None
     providers: tuple[str, ...] = ()
     stages: tuple[str, ...] = ()
+
+    def defect(self, _session: str) -> str:
+        return folder_defect(self.folder) or name_defect(*self.providers)
 
     def step(self) -> CourseStep:
         return CourseStep("node_entered", detail=", ".join(self.providers) if self.kind else "")
@@ -96,6 +100,9 @@ class ProviderStarted(Fact, frozen=True):
 
     provider: str
     stages: tuple[str, ...]
+
+    def defect(self, _session: str) -> str:
+        return name_defect(self.provider)
 
     def step(self) -> CourseStep:
         return CourseStep("branch_begun")

@@ -5,6 +5,7 @@ from typing import Literal
 
 from agentforge.model.course import CourseStep
 from agentforge.model.facts.fact import Fact
+from agentforge.model.plan_limits import name_defect
 from agentforge.model.request import Answerer, RequestKind, RequestScope
 
 
@@ -30,6 +31,9 @@ class RequestOpened(Fact, frozen=True):
     """The name of the checkpoint, or the id of the agent's question or of the hook."""
     grants: str = ""
     """What a number as the answer grants. Empty: numbers are not accepted."""
+
+    def defect(self, _session: str) -> str:
+        return name_defect(self.id)
 
     def step(self) -> CourseStep:
         return CourseStep("person_asked", detail=self.reason)

@@ -9,7 +9,9 @@ from agentforge.model.course import CourseStep
 from agentforge.model.cursor import Destination
 from agentforge.model.facts.fact import Fact
 from agentforge.model.failure import FailureKind
+from agentforge.model.names import session_problem
 from agentforge.model.plan import Mode, Plan
+from agentforge.model.plan_limits import plan_defect
 from agentforge.model.state import RunSettings, Waiver
 from agentforge.model.status import RunStatus
 
@@ -32,6 +34,9 @@ class SessionStarted(Fact, frozen=True):
     format: int = 1
     waivers: tuple[Waiver, ...] = ()
     """Checks that the person who started it waived; those of a resume are `check_waived`."""
+
+    def defect(self, session: str) -> str:
+        return plan_defect(self.plan) or session_problem(session)
 
 
 class SessionRecovered(Fact, frozen=True):
@@ -226,6 +231,9 @@ class PlanChanged(Fact, frozen=True):
     """Keys of the removed nodes, valid in any plan: a node that returns keeps its visit count."""
     skipped: tuple[str, ...] = ()
     """Paths of nodes that were not run and come before the current one now: no run goes back for them."""
+
+    def defect(self, _session: str) -> str:
+        return plan_defect(self.plan)
 
 
 class FileRefused(Fact, frozen=True):
