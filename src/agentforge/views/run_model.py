@@ -11,15 +11,17 @@ from agentforge.engine.evolve.run import evolve
 from agentforge.model import facts as f
 from agentforge.model.changes import MAX_LEFT, LeftInGit
 from agentforge.model.event import Event
-from agentforge.model.facts import LogImported, PlanChanged, SessionStarted
 from agentforge.model.plan import Plan
 from agentforge.model.state import RunState
+from agentforge.model.status import RunStatus, TaskStatus
 from agentforge.views.history import History
 from agentforge.views.text import counted, shortened
 from agentforge.views.visits import JudgedFact, StageVisit, latest_visits
 
 WARNING_BELOW = 0.3
 JUDGE_ERROR_CHARS = 400
+_STOPPED = frozenset({RunStatus.PAUSED, RunStatus.AWAITING_APPROVAL, RunStatus.FAILED})
+"""A person can continue it from there."""
 
 
 class Summary(Struct, frozen=True):
@@ -82,11 +84,17 @@ def fold(summary: Summary, event: Event) -> Summary:
     seen = replace(
         summary, events=events, last_type=fact.TYPE, last_at=event.at, consecutive_errors=consecutive
     )
+    # What the fact says about itself comes before its kind: comparing classes of structs takes longer.
+    moves_to = fact.MOVES_TO
+    if moves_to is TaskStatus.FAILED:
+        return replace(seen, errors=seen.errors + 1, consecutive_errors=summary.consecutive_errors + 1)
+    if isinstance(moves_to, RunStatus):
+        if moves_to in _STOPPED:
+            return replace(seen, stopped_at=event.at)
+        return _continued(seen, event) if moves_to is not RunStatus.COMPLETED else seen
     match fact:
         case f.IterationStarted():
             return seen
-        case f.ErrorOccurred() | f.HookFailed() | f.HookTimedOut():
-            return replace(seen, errors=seen.errors + 1, consecutive_errors=summary.consecutive_errors + 1)
         case f.JudgeCompleted(status="failed", result=result, error=error):
             return replace(
                 seen,
@@ -103,23 +111,16 @@ def fold(summary: Summary, event: Event) -> Summary:
             return replace(seen, reattached=seen.reattached + 1)
         case f.AttemptLost():
             return replace(seen, lost=seen.lost + 1)
-        case f.SessionPaused() | f.AwaitingApproval() | f.SessionFailed():
-            return replace(seen, stopped_at=event.at)
-        case f.SessionRecovered() | f.SessionContinued() | f.SessionResumed() | f.SessionAborted():
-            return _continued(seen, event, is_recovery=isinstance(fact, f.SessionRecovered))
+        case f.SessionRecovered():
+            return replace(_continued(seen, event), recoveries=seen.recoveries + 1)
         case _:
             return seen
 
 
-def _continued(summary: Summary, event: Event, *, is_recovery: bool) -> Summary:
+def _continued(summary: Summary, event: Event) -> Summary:
     # The clock may have been set back.
     waited = max(0.0, (event.at - (summary.stopped_at or event.at)).total_seconds())
-    return replace(
-        summary,
-        stopped_at=None,
-        waited_seconds=summary.waited_seconds + waited,
-        recoveries=summary.recoveries + is_recovery,
-    )
+    return replace(summary, stopped_at=None, waited_seconds=summary.waited_seconds + waited)
 
 
 def health(summary: Summary) -> Health:
@@ -143,9 +144,7 @@ def judge_warning(failures: int, error: str) -> str:
     return f"the judge failed {times}: {error}"
 
 
-CARRIES_PLAN = (SessionStarted, PlanChanged, LogImported)
-CHANGES_VISITS = frozenset((*get_args(JudgedFact), PlanChanged))
-RARE = CHANGES_VISITS | {*CARRIES_PLAN}
+_CHANGES_PLAN_OR_VISITS = frozenset(get_args(JudgedFact | f.PlanFact))
 
 
 class RunModel(Struct):
@@ -161,19 +160,15 @@ class RunModel(Struct):
         self.summary = fold(self.summary, event)
         self.history.apply(event)
         # Of a struct, `isinstance` is slow if it is false, as it is for nearly all of many events.
-        if type(event.fact) in RARE:
-            self._apply_rare(event, before)
-
-    def _apply_rare(self, event: Event, before: RunState | None) -> None:
-        fact = event.fact
-        if isinstance(fact, CARRIES_PLAN):
-            self.plan = fact.plan
-        if type(fact) in CHANGES_VISITS:
-            provider = event.cursor.provider if event.cursor else None
-            # The end of a node is about a stage that the state after it no longer has.
-            stage = before.stage(provider) if before else None
-            visits = latest_visits(self.summary.visits, self.plan, event, stage)
-            self.summary = replace(self.summary, visits=visits)
+        if type(event.fact) not in _CHANGES_PLAN_OR_VISITS:
+            return
+        if isinstance(event.fact, f.PlanFact):
+            self.plan = event.fact.plan
+        provider = event.cursor.provider if event.cursor else None
+        # The end of a node is about a stage that the state after it no longer has.
+        stage = before.stage(provider) if before else None
+        visits = latest_visits(self.summary.visits, self.plan, event, stage)
+        self.summary = replace(self.summary, visits=visits)
 
     def catch_up(self, event: Event) -> None:
         """Apply an event, unless the state that the model started from already includes it."""

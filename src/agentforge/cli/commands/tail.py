@@ -22,8 +22,8 @@ from agentforge.cli.invocation import (
 )
 from agentforge.cli.output import echo, echo_json, local_zone, note, styled, wrapped
 from agentforge.model.errors import AgentForgeError
+from agentforge.model.facts import PlanFact
 from agentforge.views.lines.events import event_json, event_line, output_json
-from agentforge.views.run_model import CARRIES_PLAN
 from agentforge.views.status import resume_command_of
 from agentforge.views.text import MAX_LINE, counted, shortened
 
@@ -149,7 +149,7 @@ class Watch:
     def _news(self) -> "Iterator[tuple[Event, Sequence[AgentAttempt]]]":
         """New events, each with the attempts that it ends."""
         for event in self._tail.news():
-            if isinstance(event.fact, CARRIES_PLAN):
+            if isinstance(event.fact, PlanFact):
                 self._plan = event.fact.plan
             yield event, self._output.apply(event) if self._output else ()
 

@@ -43,7 +43,6 @@ from agentforge.model.task import Wait
 MAX_QUIET_STEPS = 64
 """Consecutive waits and timers to skip; they are not part of a course."""
 
-_CARRIES_PLAN = f.FirstFact | f.PlanChanged
 _ABOUT_RUN = f.RequestOpened | RunStop
 """Decisions about the run as a whole, of which no place is compared."""
 
@@ -77,11 +76,11 @@ class Rehearsal(Struct, frozen=True):
 
 def rehearse(plan: Plan, events: Sequence[Event]) -> Rehearsal:
     """Replay the past run from its last plan change and compare. Pure and total."""
-    start = max((n for n, event in enumerate(events) if isinstance(event.fact, _CARRIES_PLAN)), default=-1)
+    start = max((n for n, event in enumerate(events) if isinstance(event.fact, f.PlanFact)), default=-1)
     if start < 0:
         return Rehearsal((), ())
     first = events[start].fact
-    assert isinstance(first, _CARRIES_PLAN)
+    assert isinstance(first, f.PlanFact)
     old, state = first.plan, _folded(events[: start + 1])
     try:
         if plan != old and not isinstance(first, f.SessionStarted):

@@ -36,5 +36,7 @@ AnyFact = (
 
 FirstFact = SessionStarted | LogImported
 """A run starts with one of them."""
+PlanFact = FirstFact | PlanChanged
+"""From now on the run has the plan of the fact."""
 
 FACTS: dict[str, type[AnyFact]] = {kind.TYPE: kind for kind in get_args(AnyFact)}
