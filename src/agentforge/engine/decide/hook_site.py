@@ -64,9 +64,7 @@ class HookSite(Struct, frozen=True):
         return Ruling(tuple(Draft(fact, self.at) for fact in facts))
 
 
-def site(
-    plan: Plan, state: RunState, point: HookPoint, at: Cursor | None = None, subject: str = ""
-) -> HookSite | None:
+def site(plan: Plan, state: RunState, point: HookPoint, at: Cursor | None, subject: str) -> HookSite | None:
     """None if there are no hooks."""
     path = at.node_path if at and point not in CALL_POINTS else ""
     hooks = plan.hooks(point, path)
