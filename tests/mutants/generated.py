@@ -64,7 +64,33 @@ TESTS = {
         "tests/adapters/test_log_scan.py",
         "tests/adapters/test_write_ahead.py",
     ),
-    "runtime/confinement": ("tests/runtime", "tests/security"),
+    "runtime/answers": (
+        "tests/runtime/test_controls.py",
+        "tests/sdk/test_answers.py",
+        "tests/sdk/test_requests.py",
+    ),
+    "runtime/confinement": (
+        "tests/runtime/test_agent_programs.py",
+        "tests/runtime/test_confinement.py",
+        "tests/runtime/test_placeholders.py",
+        "tests/runtime/test_preparation.py",
+    ),
+    "runtime/journal": (
+        "tests/runtime/test_controls.py",
+        "tests/runtime/test_journal.py",
+        "tests/runtime/test_journal_opening.py",
+        "tests/runtime/test_journal_sync.py",
+        "tests/runtime/test_notifier.py",
+        "tests/runtime/test_state_writer.py",
+    ),
+    "runtime/supervision": (
+        "tests/runtime/test_agent_outcomes.py",
+        "tests/runtime/test_interpretation.py",
+        "tests/runtime/test_living_programs.py",
+        "tests/runtime/test_reattachment.py",
+        "tests/runtime/test_supervised.py",
+        "tests/runtime/test_supervised_claims.py",
+    ),
 }
 """The tests of other modules are those of their package."""
 
@@ -150,6 +176,10 @@ def python(folder: Path, *words: str, **environ: str) -> subprocess.CompletedPro
 
 
 def generate(folder: Path) -> None:
+    for meta in (folder / "mutants").rglob("*.meta"):
+        if not (folder / meta.relative_to(folder / "mutants")).with_suffix("").exists():
+            meta.unlink()  # Its module was removed since.
+            meta.with_suffix("").unlink()
     shutil.rmtree(folder / "mutants" / "tests", ignore_errors=True)  # mutmut copies them again.
     made = python(folder, "-c", GENERATE)
     if made.returncode:
@@ -203,8 +233,9 @@ def outcomes(folder: Path) -> dict[str, int | None]:
 def survivors(folder: Path, names: list[str]) -> list[Survivor]:
     if not names:
         return []
-    shown = python(folder, "-c", SHOW, *names).stdout
-    return [_survivor(*each.split("\n", 1)) for each in shown.split("@@ agentforge.")[1:]]
+    shown = python(folder, "-c", SHOW, *names)
+    shown.check_returncode()
+    return [_survivor(*each.split("\n", 1)) for each in shown.stdout.split("@@ agentforge.")[1:]]
 
 
 def _survivor(name: str, diff: str) -> Survivor:

@@ -3,6 +3,7 @@
 ONE_CHOICE = "two entries for the same provider don't exist, so nothing after its position is compared"
 SAME_PLACE = "what is compared or replaced there depends on the node, its visit and the branch only"
 SHORTCUT = "a shortcut: without entries, the same follows"
+EXCUSED = "an answer to any other question has reset both, and after this one the count is set to the other"
 NO_NODE = "no node has that path, so none follows it, as without a path"
 
 SURVIVORS: dict[str, dict[str, str]] = {
@@ -55,6 +56,27 @@ SURVIVORS: dict[str, dict[str, str]] = {
     },
     "engine.decide.task_kinds.in_flight_at": {
         "hooks = calls_in_flight(here.plan, here.state, here.place.cursor(1))": SAME_PLACE,
+    },
+    "engine.evolve.node._visited": {
+        "return replace(state, visits={**state.visits, key: max(run, state.visits.get(key, 1))})": (
+            "visits are numbered from one"
+        ),
+    },
+    "engine.evolve.requests._extend_runtime": {
+        "state = with_stage(state, Cursor(stage.path, stage.run, 1, provider), excused(stage))": SAME_PLACE,
+    },
+    "engine.evolve.requests._reset": {
+        "return with_fresh_stages(replace(state, recoveries=0, ))": EXCUSED,
+        "return with_fresh_stages(replace(state, recoveries=0, recoveries_excused=1))": EXCUSED,
+    },
+    "engine.evolve.run._started": {
+        "return replace(started, waivers=fact.waivers) if (fact.waivers) or True else started": SHORTCUT,
+    },
+    "engine.evolve.session._apply_control": {
+        "return with_stage(state, Cursor(stage.path, stage.run, 1, provider), restarts)": SAME_PLACE,
+    },
+    "engine.evolve.task._completed": {
+        "return replace(done, claim=None) if (at.claim) or True else done": SHORTCUT,
     },
 }
 """The reasons, by function as `tests/mutants/generated.py` names it, and by the line it writes."""

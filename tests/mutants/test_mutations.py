@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from .bugs import ALL, NEAR
-from .mutation import PACKAGES, ROOT, Mutation, StaleMutation, path_of
+from .generated import MODULES, TESTS
+from .mutation import PACKAGES, ROOT, SOURCE, Mutation, StaleMutation, path_of
+from .survivors import SURVIVORS
 
 
 def test_mutations_apply_and_their_tests_exist() -> None:
@@ -67,3 +69,23 @@ def test_code_is_found_whatever_its_format(tmp_path: Path) -> None:
         mutation.mutated(tmp_path)
         == "class C:\n\n    def f(self, a):\n        if True:\n            return 1"
     )
+
+
+@pytest.mark.parametrize("module", sorted({*MODULES, *TESTS}))
+def test_modules_of_generated_mutations_exist(module: str) -> None:
+    place = SOURCE / "agentforge" / module
+    assert place.is_dir() or place.with_suffix(".py").exists()
+
+
+@pytest.mark.parametrize("test", sorted({test for tests in TESTS.values() for test in tests}))
+def test_tests_of_generated_mutations_exist(test: str) -> None:
+    assert (ROOT / test).exists()
+
+
+def test_survivors_are_in_functions_that_exist() -> None:
+    for place in SURVIVORS:
+        module = "agentforge"
+        *names, function = place.split(".")
+        while names and not path_of(module).exists():
+            module = f"{module}.{names.pop(0)}"
+        assert f"def {function}(" in path_of(module).read_text(), place
