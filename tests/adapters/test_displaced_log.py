@@ -233,8 +233,9 @@ def test_log_that_ends_otherwise_than_it_was_written_is_not_continued(path: Path
         other.seek(-10, os.SEEK_END)
         other.write(b"0123456789")
     writer.append(timer_event(4))
-    with pytest.raises(LogConflict, match="another process wrote to the log"):
+    with pytest.raises(LogConflict, match="another process wrote to the log") as error:
         writer.sync()
+    assert error.value.hint == "run `agentforge log verify`, then resume the run"
 
 
 def test_closing_reports_a_log_that_is_gone(path: Path) -> None:

@@ -199,8 +199,9 @@ def test_failed_fsync_is_never_retried_and_breaks_the_writer(
     disk.calls.clear()
     later: list[Callable[[], object]] = [lambda: writer.append(timer_event(2)), writer.flush, writer.sync]
     for call in later:
-        with pytest.raises(StorageFailed, match="can't make the log durable"):
+        with pytest.raises(StorageFailed, match="can't make the log durable") as error:
             call()
+        assert error.value.hint == "fix the disk, then resume the run"
     writer.close()
     assert disk.calls == []
     assert not log.is_held()

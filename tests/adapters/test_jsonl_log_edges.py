@@ -100,6 +100,13 @@ def test_no_more_is_read_of_a_payload_than_its_line_says(tmp_path: Path) -> None
 
 def test_an_event_that_no_reader_would_accept_is_not_written(tmp_path: Path) -> None:
     store = PayloadStore(str(tmp_path), Disk(), WriteRetry())
-    with pytest.raises(InvalidRequest, match="at most"):
+    with pytest.raises(InvalidRequest, match="at most") as refused:
         store.save(bytes(MAX_PAYLOAD + 1))
+    assert refused.value.hint == "make the prompts of the pipeline shorter, or split it"
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("size", [0, MAX_PAYLOAD])
+def test_the_smallest_and_the_largest_payload_are_written_and_read(tmp_path: Path, size: int) -> None:
+    store = PayloadStore(str(tmp_path), Disk(), WriteRetry())
+    assert store.load(store.save(bytes(size))) == bytes(size)

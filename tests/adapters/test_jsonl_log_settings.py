@@ -140,3 +140,18 @@ def test_torn_tail_at_the_same_place_twice_keeps_both(tmp_path: Path) -> None:
         JsonlLog(path).open().close()
     assert {file.read_bytes() for file in tmp_path.glob("events.jsonl.torn-0*")} == {b"first", b"second"}
     assert path.read_bytes() == b""
+
+
+@pytest.mark.parametrize("kind", ["fuse.sshfs", "fuseblk.sshfs", "macfuse.sshfs"])
+def test_program_behind_fuse_decides_whether_it_is_local(kind: str) -> None:
+    mounts = [MountPoint("/", "ext4"), MountPoint("/mnt/far/", kind)]
+    assert f"type {kind}," in why_not_local("/mnt/far/project", mounts)
+    assert why_not_local("/mnt/farther", mounts) == ""
+    assert why_not_local("/mnt/far", [MountPoint("/mnt/far", f"{kind.partition('.')[0]}.local")]) == ""
+
+
+def test_single_event_can_be_the_whole_buffer() -> None:
+    assert buffer_settings({"AGENT_PIPELINES_EVENT_BUFFER": "1"}).events == 1
+    with pytest.raises(InvalidRequest) as refused:
+        buffer_settings({"AGENT_PIPELINES_EVENT_BUFFER": "0"})
+    assert refused.value.hint == "use 1 or more"
