@@ -85,13 +85,12 @@ def fold(summary: Summary, event: Event) -> Summary:
         summary, events=events, last_type=fact.TYPE, last_at=event.at, consecutive_errors=consecutive
     )
     # What the fact says about itself comes before its kind: comparing classes of structs takes longer.
-    moves_to = fact.MOVES_TO
-    if moves_to is TaskStatus.FAILED:
+    if fact.MOVES_TO is TaskStatus.FAILED:
         return replace(seen, errors=seen.errors + 1, consecutive_errors=summary.consecutive_errors + 1)
-    if isinstance(moves_to, RunStatus):
-        if moves_to in _STOPPED:
-            return replace(seen, stopped_at=event.at)
-        return _continued(seen, event) if moves_to is not RunStatus.COMPLETED else seen
+    if fact.run_status in _STOPPED:
+        return replace(seen, stopped_at=event.at)
+    if fact.run_status in (RunStatus.RUNNING, RunStatus.ABORTED):
+        return _continued(seen, event)
     match fact:
         case f.IterationStarted():
             return seen

@@ -123,9 +123,9 @@ BUGS = (
     Bug(
         "agentforge.views.files.escalation",
         "the escalations of a failed run are resolved",
-        "",
-        "(f.SessionCompleted, f.SessionAborted)",
-        "(f.SessionCompleted, f.SessionFailed, f.SessionAborted)",
+        "Escalations.apply",
+        "fact.run_status in FINAL",
+        "fact.run_status in (*FINAL, 'failed')",
         ("tests/views/test_escalation_file.py",),
     ),
     Bug(

@@ -27,6 +27,12 @@ class Fact(Struct, frozen=True, omit_defaults=True):
     MOVES_TO: ClassVar[RunStatus | NodeStatus | IterationStatus | TaskStatus | None] = None
     """The status of the run, the node, the iteration or the task after it, if it changes."""
 
+    @property
+    def run_status(self) -> RunStatus | None:
+        """The status of the run after it, if it changes."""
+        # Statuses are texts: `failed` of a task equals that of a run, so the class has to be compared, too.
+        return self.MOVES_TO if isinstance(self.MOVES_TO, RunStatus) else None
+
     def step(self) -> CourseStep | None:
         """The step of the run's course that it is, without its place; None: it isn't part of the course."""
         return None

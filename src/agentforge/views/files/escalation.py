@@ -14,8 +14,7 @@ from agentforge.model import facts as f
 from agentforge.model.event import Event
 from agentforge.model.plan import Plan
 from agentforge.model.request import ABORT, APPROVE, CANCEL, CONTINUE, REJECT, RESUME, RETRY, Request
-
-_OVER = (f.SessionCompleted, f.SessionAborted)
+from agentforge.model.status import FINAL
 
 
 class EscalationFile(Struct, frozen=True):
@@ -66,7 +65,7 @@ class Escalations:
                 self._put(id, said)
             case f.RequestResolved(id=id) if id in self._open:
                 self._close(id, event.at)
-            case _ if isinstance(fact, _OVER):
+            case _ if fact.run_status in FINAL:
                 for id in tuple(self._open):
                     self._close(id, event.at)
 
