@@ -163,7 +163,8 @@ class _PatternReader:
         if char in ("^", "$"):
             state = _State(edge=char)
             return _Part(state, state)
-        return _consuming(self._test(char, start))
+        last = _State()
+        return _Part(_State(test=self._test(char, start), then=[last]), last)
 
     def _group(self, start: int, depth: int) -> _Part:
         if depth == _MAX_GROUPS:
@@ -222,8 +223,3 @@ class _PatternReader:
         if high in "\\[" or high < low:
             self.refuse(f"`{low}-{high}` is not a range", start)
         return lambda char: low <= char <= high
-
-
-def _consuming(test: Test) -> _Part:
-    last = _State()
-    return _Part(_State(test=test, then=[last]), last)

@@ -39,10 +39,6 @@ class FolderListing(Struct, frozen=True):
     """Name and kind of its entries, sorted."""
 
 
-def _allow(_path: str) -> None:
-    return
-
-
 class ConfinedFolder:
     """Paths are relative to the root, or absolute below it. All methods raise OSError."""
 
@@ -79,7 +75,7 @@ class ConfinedFolder:
         self,
         path: str,
         content: bytes,
-        check: Callable[[str], None] = _allow,
+        check: Callable[[str], None] = lambda _path: None,
         owner: str = "",
         *,
         executable: bool = False,
@@ -112,7 +108,10 @@ class ConfinedFolder:
             descriptor = os.open(resolved.name or ".", FOLDER, dir_fd=resolved.folder)
             try:
                 with os.scandir(descriptor) as listing:
-                    found = [_entry(entry) for entry in listing]
+                    found = [
+                        FolderEntry(entry.name, _kind(entry), entry.stat(follow_symlinks=False).st_size)
+                        for entry in listing
+                    ]
             finally:
                 os.close(descriptor)
             return sorted(found, key=lambda entry: entry.name)
@@ -124,7 +123,7 @@ class ConfinedFolder:
             try:
                 about = os.fstat(descriptor)
                 with os.scandir(descriptor) as found:
-                    kinds = [(entry.name, _listed_kind(entry)) for entry in islice(found, max_entries + 1)]
+                    kinds = [(entry.name, _kind(entry)) for entry in islice(found, max_entries + 1)]
             finally:
                 os.close(descriptor)
             return FolderListing((about.st_dev, about.st_ino), tuple(sorted(kinds)))
@@ -183,22 +182,10 @@ def _remove_drafts(resolved: ResolvedPath, owner: str) -> None:
                 os.unlink(name, dir_fd=resolved.folder)
 
 
-def _entry(entry: "os.DirEntry[str]") -> FolderEntry:
-    about = entry.stat(follow_symlinks=False)
-    return FolderEntry(entry.name, _kind(about.st_mode), about.st_size)
-
-
-def _listed_kind(entry: "os.DirEntry[str]") -> str:
+def _kind(entry: "os.DirEntry[str]") -> str:
+    # Most file systems say it with the name, so that it costs no call for each entry.
     if entry.is_symlink():
         return "link"
     if entry.is_dir(follow_symlinks=False):
         return "folder"
     return "file" if entry.is_file(follow_symlinks=False) else "other"
-
-
-def _kind(mode: int) -> str:
-    if stat.S_ISREG(mode):
-        return "file"
-    if stat.S_ISDIR(mode):
-        return "folder"
-    return "link" if stat.S_ISLNK(mode) else "other"

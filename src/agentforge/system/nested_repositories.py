@@ -36,6 +36,7 @@ def is_bare(place: str) -> bool:
 def find_repositories(project: str, skipped: Collection[str], limit: int = MAX_ENTRIES) -> Repositories:
     """All of them below the project, without its own `.git`. Follows no link."""
     found: dict[str, tuple[int, int, int]] = {}
+    parents = {os.path.dirname(path) for path in skipped}
     todo, left = [project], limit
     while todo:
         folder, names = todo.pop(), set()
@@ -51,16 +52,13 @@ def find_repositories(project: str, skipped: Collection[str], limit: int = MAX_E
                         todo.append(entry.path)
         except OSError:
             continue  # Removed, or not readable.
-        todo = [path for path in todo if path not in skipped] if folder in _parents(skipped) else todo
+        # Of all the folders of a large project, only those next to a skipped one are compared.
+        todo = [path for path in todo if path not in skipped] if folder in parents else todo
         places = [os.path.join(folder, GIT)] if GIT in names and folder != project else []
         if "HEAD" in names and ("commondir" in names or {"objects", "refs"} <= names):
             places.append(folder)
         found.update((path, about) for path in places if (about := files.entry_identity(path)))
     return Repositories(found)
-
-
-def _parents(paths: Collection[str]) -> set[str]:
-    return {os.path.dirname(path) for path in paths}
 
 
 def submodules(folder: str, environ: Mapping[str, str]) -> list[str] | None:

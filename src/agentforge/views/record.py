@@ -17,6 +17,7 @@ from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
 from agentforge.model.hook import HookPoint
+from agentforge.model.layout import iteration_dir
 from agentforge.model.place import place_of
 from agentforge.model.request import Request
 from agentforge.ports.host import is_tree_id
@@ -115,7 +116,7 @@ class RunRecord:
             stage = state.stage(at.provider) if state else None
             place = place_of(plan, state, at.provider, stage) if plan and state and stage else None
             id = node.id if node else fact.stage
-            folder = f"{place.folder}/iterations/{at.iteration:03d}" if place else ""
+            folder = iteration_dir(place.folder, at.iteration) if place else ""
         return IterationWork(
             at.node_path, id, at.node_run, at.iteration, event.at, at.provider, folder=folder
         )
