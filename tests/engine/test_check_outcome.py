@@ -254,6 +254,41 @@ def test_reports_that_are_refused(report: str, reason: str) -> None:
     assert reason in outcome.reason
 
 
+@pytest.mark.parametrize(
+    ("line", "number"),
+    [("12", 12), ("", 0), ("-1", 0), ("1.5", 0), ("123456789", 123456789), ("1234567890", 0), ("\u0663", 0)],
+)
+def test_failure_of_a_report_has_its_place(line: str, number: int) -> None:
+    inner = f'<testcase name="t" file="a.py" line="{line}"><failure type="E" message="m"/></testcase>'
+    (failure,) = of_junit(f"<testsuite>{inner}</testsuite>").failures
+    assert (failure.file, failure.line, failure.id, failure.rule) == ("a.py", number, "t", "E")
+    (failure,) = of_junit("<testsuite><testcase><failure/></testcase></testsuite>").failures
+    assert (failure.file, failure.line, failure.id, failure.rule) == ("", 0, "", "")
+
+
+def test_text_of_a_failure_is_its_message_if_it_has_no_other() -> None:
+    texts = ("one<b>two</b>three", "<![CDATA[one]]>two<!-- x -->three")
+    for text in texts:
+        report = (
+            f'<testsuite name="s"><testcase name="t"><failure>{text}</failure>more</testcase></testsuite>'
+        )
+        (failure,) = of_junit(report).failures
+        assert failure.message == "onetwothree"
+    (failure,) = of_junit("<testsuites><testsuite><failure>whole</failure></testsuite></testsuites>").failures
+    assert (failure.id, failure.message) == ("", "whole")
+
+
+def test_limits_of_a_report_are_its_largest_values() -> None:
+    deep = "<testsuite>" * (MAX_DEPTH - 1) + "<testcase/>" + "</testsuite>" * (MAX_DEPTH - 1)
+    assert of_junit(deep, 0).status == "pass"
+    flat = "<testsuite>" + "<testcase></testcase>" * MAX_DEPTH + "</testsuite>"
+    assert of_junit(flat, 0).counts.passed == MAX_DEPTH
+    names = "".join(f"<n{number}/>" for number in range(MAX_NAMES - 2))
+    assert of_junit(f"<testsuite><testcase/>{names}</testsuite>", 0).status == "pass"
+    padded = b"<testsuite><testcase/></testsuite>"
+    assert of_junit(padded.ljust(MAX_REPORT_BYTES), 0).status == "pass"
+
+
 def test_a_large_report_is_refused_unread() -> None:
     assert "larger than 16 MB" in read_junit(bytes(MAX_REPORT_BYTES + 1)).reason
 
@@ -373,17 +408,36 @@ def test_what_says_nothing_about_the_work(
 ) -> None:
     outcome = read_check("exit", expect, end, b"sh: 1: x: not found\n").outcome
     assert (outcome.status, outcome.problem) == (status, problem)
+    assert outcome.exit_code == end.exit_code
     assert outcome.reason
+
+
+@pytest.mark.parametrize(
+    ("end", "report"),
+    [
+        (CheckEnd(7, timed_out=True), None),
+        (CheckEnd(7, not_started="no such file: x"), None),
+        (CheckEnd(7, output_lost="it was removed"), None),
+        (CheckEnd(7), None),
+        (CheckEnd(7), b"<testsuites/>"),
+    ],
+)
+def test_exit_status_is_kept_whatever_went_wrong(end: CheckEnd, report: bytes | None) -> None:
+    outcome = read_check("junit", "pass", end, b"", report).outcome
+    assert (outcome.status in ("timeout", "error"), outcome.exit_code) == (True, 7)
 
 
 def test_expected_to_fail() -> None:
     failing, report = recorded("mixed.txt"), recorded("none.xml")
-    assert read_check("pytest", "fail", CheckEnd(1), failing).outcome.status == "pass"
+    expected = read_check("pytest", "fail", CheckEnd(1), failing).outcome
+    assert (expected.status, expected.reason) == ("pass", "")
     assert read_check("junit", "fail", CheckEnd(5), b"", report).outcome.problem == "no_tests"
     passed = read_check("pytest", "fail", CheckEnd(0), recorded("passed.txt"))
     assert (passed.outcome.status, passed.outcome.counts.passed) == ("fail", 2)
     assert passed.outcome.reason == "it passed, although it is expected to fail"
     assert passed.outcome.failures == passed.failures
+    (failure,) = passed.failures
+    assert (failure.message, passed.outcome.failure_count) == (passed.outcome.reason, 1)
 
 
 def test_fifty_failures_are_kept_and_all_are_counted() -> None:

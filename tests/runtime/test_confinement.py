@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.noting_sandbox import NotingSandbox
 
+from agentforge.adapters.providers.mock import MockProvider
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.layout import CONTROL, RunLayout
 from agentforge.model.plan import Overrides, PipelineInfo, Plan, PlanSession, PlanSource, SandboxChoice
@@ -38,14 +39,19 @@ def layout(tmp_path: Path) -> RunLayout:
 
 
 def confinement(
-    project: Path, layout: RunLayout, *, writable: tuple[str, ...] = (), scope: str = ""
+    project: Path,
+    layout: RunLayout,
+    *,
+    writable: tuple[str, ...] = (),
+    scope: str = "",
+    command: Command = COMMAND,
 ) -> Confinement:
     """What the sandbox of the first attempt is asked for."""
     sandbox, here = NotingSandbox(), layout.iteration(f"{scope}/stage-00-plan" if scope else STAGE, 1)
     confiner = Confiner({"noting": sandbox}, str(project), layout, PLAN)
     choice = SandboxChoice(type=NOTING, writable=writable)
     place = here.attempt(1)
-    confined = confiner.confine(COMMAND, choice, place, (here.root, "/progress.md"), mark=MARK, scope=scope)
+    confined = confiner.confine(command, choice, place, (here.root, "/progress.md"), mark=MARK, scope=scope)
     assert confined.argv == ("/usr/bin/env", "agent")
     ((within, mark),) = sandbox.confined
     assert mark == MARK
@@ -71,6 +77,7 @@ def test_of_all_runs_only_its_own_stages_are_visible(tmp_path: Path, layout: Run
     inside = [path for path in within.protected if path.startswith(f"{layout.root}/")]
     folders = ("parallel-02-both", "pipeline-03-inner", STAGE, "stage-01-other")
     assert sorted(inside) == sorted([*(f"{layout.root}/{name}" for name in folders), attempt])
+    assert f"{os.path.dirname(layout.root)}/.gitignore" in within.protected
     assert within.writable == (layout.iteration(STAGE, 1).root, "/progress.md")
     assert Path(attempt).is_dir(), "only what is there can be protected"
 
@@ -103,6 +110,37 @@ def test_naming_the_whole_project_makes_nothing_else_writable(tmp_path: Path, la
     assert confinement(tmp_path, layout, writable=(".",)).protected == confinement(tmp_path, layout).protected
 
 
+def test_missing_folders_of_the_path_inside_the_project_are_made(tmp_path: Path, layout: RunLayout) -> None:
+    project = tmp_path / "project"
+    folders = [f"{project}/node_modules/.bin", f"{project}/../beside/bin", "/no/such folder", ""]
+    command = Command(("agent",), {"PATH": os.pathsep.join(folders), "path": f"{project}/other"})
+    (project / "bin").mkdir(parents=True)
+    confinement(project, RunLayout.of(str(project), "s"), command=command)
+    assert (project / "node_modules/.bin").is_dir()
+    assert not (tmp_path / "beside").exists()
+    assert not (project / "other").exists()
+    record = project / ".claude/pipeline-runs/.placeholders"
+    assert {"node_modules/.bin", "node_modules"} <= set(record.read_text().splitlines())
+    assert "bin" not in record.read_text().splitlines()
+
+
+def test_what_redirects_git_is_renamed_and_named(
+    tmp_path: Path, layout: RunLayout, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("HEAD", "config"):
+        (tmp_path / ".git").mkdir(exist_ok=True)
+        (tmp_path / ".git" / name).write_text("ref: refs/heads/main\n" if name == "HEAD" else "")
+    (tmp_path / ".git/objects").mkdir()
+    (tmp_path / ".git/refs").mkdir()
+    path = tmp_path / ".git/commondir"
+    path.write_text("../elsewhere\n")
+    with caplog.at_level("WARNING"):
+        confinement(tmp_path, layout)
+    assert not path.exists()
+    assert Path(f"{path}.disabled").exists()
+    assert f"{path} redirects git to another folder: renamed to {path}.disabled" in caplog.messages
+
+
 @pytest.mark.parametrize("named", ["../beside", "inside", "."])
 def test_of_a_writable_repository_what_git_executes_stays_protected(tmp_path: Path, named: str) -> None:
     """Also of one that isn't the project's: its user runs git there."""
@@ -114,6 +152,7 @@ def test_of_a_writable_repository_what_git_executes_stays_protected(tmp_path: Pa
     within = confinement(project, RunLayout.of(str(project), "s"), writable=(named,))
     place = os.path.normpath(project / named)
     assert {f"{place}/.git/hooks", f"{place}/.git/config"} <= set(within.protected)
+    assert f"{project}/.git/config" in within.protected
 
 
 def test_a_writable_folder_without_a_repository_gets_none(tmp_path: Path) -> None:
@@ -140,3 +179,26 @@ def test_a_stage_without_a_sandbox_has_its_command_as_it_is(
     confiner = Confiner({}, str(tmp_path), layout, PLAN)
     assert confiner.confine(COMMAND, choice, place, (), mark=MARK) is COMMAND
     assert confiner.cleanup(choice, None, MARK) == ()
+
+
+class Cleaning(MockProvider):
+    """Ends its agent by a program, or can't."""
+
+    def __init__(self, problem: str = "") -> None:
+        super().__init__()
+        self.problem = problem
+
+    def cleanup(self, mark: str) -> tuple[str, ...]:
+        if self.problem:
+            raise ProviderUnusable(self.problem)
+        return ("end", mark)
+
+
+def test_provider_ends_what_works_outside_of_a_sandbox(
+    tmp_path: Path, layout: RunLayout, caplog: pytest.LogCaptureFixture
+) -> None:
+    confiner = Confiner({}, str(tmp_path), layout, PLAN)
+    assert confiner.cleanup(None, Cleaning(), MARK) == ("end", MARK)
+    with caplog.at_level("WARNING"):
+        assert confiner.cleanup(None, Cleaning("no docker"), MARK) == ()
+    assert caplog.messages == ["can't clean up after the agent: no docker"]
