@@ -85,7 +85,7 @@ def test_tool_errors_go_back_to_the_model(
     assert len(said) == 5
     assert all(text.startswith("error: ") for text in said), said
     assert "outside the workspace" in said[0]
-    assert "7 is not of type 'string'" in said[1]
+    assert '7 is not of type "string"' in said[1]
     assert model_server.requests("t")[-1].results == tuple(said)
 
 
@@ -141,7 +141,7 @@ def test_extra_tool_called_complete_ends_the_loop_in_place_of_ours(
     assert outcome.failure is None
     assert model_server.requests("t")[0].tools == ("complete",)
     assert [call.tool_name for call in outcome.tool_calls] == ["complete", "complete"]
-    assert "'spec' is a required property" in outcome.tool_calls[0].result
+    assert '"spec" is a required property' in outcome.tool_calls[0].result
     assert outcome.tool_calls[-1] == ToolCall("complete", {"spec": "x"}, "recorded")
 
 
@@ -183,9 +183,9 @@ def test_verdict_is_one_of_those_of_the_task_and_in_the_result(
     ("wrong", "says"),
     [
         ({}, "the decision 'ask' needs 'questions'"),
-        ({"questions": []}, "$.questions: [] should be non-empty"),
-        ({"questions": ["Which database?"]}, "$.questions[0]: 'Which database?' is not of type 'object'"),
-        ({"questions": [{"id": "db"}]}, "$.questions[0]: 'question' is a required property"),
+        ({"questions": []}, "$.questions: [] has less than 1 item"),
+        ({"questions": ["Which database?"]}, '$.questions[0]: "Which database?" is not of type "object"'),
+        ({"questions": [{"id": "db"}]}, '$.questions[0]: "question" is a required property'),
     ],
 )
 def test_model_corrects_a_call_that_asks_nothing(

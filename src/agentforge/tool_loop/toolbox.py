@@ -5,14 +5,10 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from jsonschema import Draft202012Validator, SchemaError
-from jsonschema.protocols import Validator
-from jsonschema.validators import validator_for
 from pydantic_ai import Tool
 from pydantic_core import SchemaValidator, core_schema
-from referencing import Registry
-from referencing.exceptions import Unresolvable
 
+from agentforge.system.schemas import Schema
 from agentforge.tool_loop.commands import CommandTool, SearchTool
 from agentforge.tool_loop.task import ModelTask, ProgressEvent, ToolAnswered, ToolCall, ToolCalled
 from agentforge.tool_loop.workspace import FileTools, ToolError, WorkspaceFolder
@@ -25,7 +21,6 @@ from agentforge.tool_loop.workspace import FileTools, ToolError, WorkspaceFolder
 
 _PATH = {"type": "string", "description": "Relative to the workspace."}
 SHOWN_CHARACTERS = 500
-MAX_SCHEMA_ERRORS = 10
 RECORDED = "recorded"
 _OBJECT = SchemaValidator(core_schema.dict_schema(core_schema.str_schema(), core_schema.any_schema()))
 
@@ -139,7 +134,7 @@ class Toolbox:
         self._report(ToolAnswered(name, answer[:SHOWN_CHARACTERS]))
 
     def _tool(self, name: str, description: str, schema: dict[str, Any], handler: Handler) -> Tool[None]:
-        check = validator(schema)
+        check = Schema(schema)
 
         async def call(**given: Any) -> str:
             self._report(ToolCalled(name, shortened(given)))
@@ -154,31 +149,9 @@ class Toolbox:
         return tool
 
 
-class InvalidSchema(ValueError):
-    pass
-
-
-def validator(schema: dict[str, Any]) -> Validator:
-    """Raises InvalidSchema. References are resolved within the schema only, never over the network."""
-    kind = validator_for(schema, default=Draft202012Validator)
-    try:
-        kind.check_schema(schema)
-    except SchemaError as error:
-        raise InvalidSchema(f"at {error.json_path}: {error.message}") from error
-    registry: Registry[Any] = Registry()
-    return kind(schema, registry=registry)
-
-
-def schema_errors(check: Validator, data: Any) -> list[str]:
-    """The validation errors with their locations; empty if the data is valid."""
-    try:
-        errors = sorted(check.iter_errors(data), key=lambda error: error.json_path)
-    except Unresolvable as error:
-        return [f"unresolvable reference in the schema: {error}"]
-    found = [f"{error.json_path}: {error.message[:300]}" for error in errors[:MAX_SCHEMA_ERRORS]]
-    return found + (
-        [f"and {len(errors) - MAX_SCHEMA_ERRORS} more"] if len(errors) > MAX_SCHEMA_ERRORS else []
-    )
+def schema_errors(schema: Schema, data: Any) -> list[str]:
+    """What doesn't match, with its place; empty if the data is valid."""
+    return [mismatch.text for mismatch in schema.mismatches(data)]
 
 
 def shortened(given: dict[str, Any]) -> dict[str, Any]:

@@ -53,7 +53,7 @@ def install_command(prefix: str, executable: str) -> str:
     return f"{command}, in a clone of AgentForge"
 
 
-NEEDED = ("pydantic_ai", "anthropic", "openai", "jsonschema")
+NEEDED = ("pydantic_ai", "anthropic", "openai")
 SESSIONS = "api-sessions"
 # The engine's files in an iteration's folder; all others belong to the agent.
 ENGINES_OWN = ("prompt.md", "context.json", "attempts.jsonl", "error.json", "judge.json", "artifact.json")

@@ -1,0 +1,176 @@
+"""Schemas that are valid, values that match them, and what is refused before it takes too long."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from agentforge.system.schemas import MAX_DEPTH, MAX_PROBLEMS, InvalidSchema, Schema, json_path
+
+PLAN = {
+    "type": "object",
+    "required": ["steps"],
+    "properties": {
+        "steps": {
+            "type": "array",
+            "minItems": 1,
+            "items": {"required": ["id"], "properties": {"after": {"items": {"type": "string"}}}},
+        }
+    },
+    "additionalProperties": False,
+}
+
+
+def nested(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels - 1):
+        value = {"c": value}
+    return value
+
+
+def doubling(levels: int) -> dict[str, Any]:
+    """Two alternatives at each level, which are the same."""
+    definitions: dict[str, Any] = {
+        f"a{n}": {"anyOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2} for n in range(levels)
+    }
+    return {"$ref": "#/$defs/a0", "$defs": {**definitions, f"a{levels}": {"type": "string"}}}
+
+
+@pytest.mark.parametrize(
+    ("value", "texts"),
+    [
+        ({"steps": [{"id": "a"}, {"id": "b", "after": ["a"]}]}, []),
+        ([], ['$: [] is not of type "object"']),
+        ({}, ['$: "steps" is a required property']),
+        ({"steps": []}, ["$.steps: [] has less than 1 item"]),
+        ({"steps": [{"id": 1, "after": [2]}]}, ['$.steps[0].after[0]: 2 is not of type "string"']),
+        (
+            {"steps": [{}], "x": 1},
+            [
+                '$.steps[0]: "id" is a required property',
+                "$: Additional properties are not allowed ('x' was unexpected)",
+            ],
+        ),
+    ],
+)
+def test_what_does_not_match_is_named_with_its_place(value: Any, texts: list[str]) -> None:
+    found = [one.text for one in Schema(PLAN).mismatches(value)]
+    assert len(found) == len(texts)
+    assert all(any(one.startswith(text) for one in found) for text in texts), found
+
+
+def test_the_first_problems_are_named_and_cut() -> None:
+    found = Schema(PLAN).mismatches({"steps": [{"x": "y" * 1000}] * 50})
+    assert [one.message for one in found[-2:]] == ['"id" is a required property', "and more"]
+    assert len(found) == MAX_PROBLEMS + 1
+    (long,) = Schema({"type": "null"}).mismatches("y" * 1000)
+    assert len(long.message) == 300
+
+
+@pytest.mark.parametrize(
+    ("schema", "place", "why"),
+    [
+        ([], "$", "must be a mapping, got a list"),
+        (None, "$", "got null"),
+        (7, "$", "got a number"),
+        ({"type": "objekt"}, "$.type", '"objekt" is not valid'),
+        ({"properties": {"a": {"minimum": "x"}}}, "$.properties.a.minimum", "is not of type"),
+        ({"pattern": "["}, "$.pattern", "regex"),
+        ({"pattern": "(?=a)b"}, "$.pattern", "regex"),
+        ({"pattern": "(a{1000}){1000}"}, "$.pattern", "regex"),
+        ({"$ref": "#/$defs/none"}, "$.$ref", "nothing in the schema has this name"),
+        ({"items": {"$ref": "http://127.0.0.1:9/x.json"}}, "$.items.$ref", "references are such as #/$defs"),
+        ({"allOf": [{"$ref": "file:///etc/passwd"}]}, "$.allOf[0].$ref", "references are such as #/$defs"),
+        ({"$dynamicRef": "#none"}, "$.$dynamicRef", "'#none': nothing"),
+        ({"$ref": 5}, "$.$ref", "'5': nothing"),
+        ({"$schema": "http://127.0.0.1:9/x"}, "$", "Unknown meta-schema"),
+        ({"$defs": {"a": {"$id": "http://a/b"}}}, "$.$defs.a.$id", "`$id` works only at the top"),
+        ({"$defs": {"a": nested(MAX_DEPTH)}}, "$", "nested deeper than 100 levels"),
+    ],
+)
+def test_a_schema_that_cannot_be_used_is_refused_with_its_place(schema: Any, place: str, why: str) -> None:
+    with pytest.raises(InvalidSchema) as refused:
+        Schema(schema)
+    assert json_path(refused.value.path) == place
+    assert why in refused.value.message
+
+
+def test_text_that_is_not_unicode_is_a_mismatch() -> None:
+    (wrong,) = Schema({"type": "string"}).mismatches("\ud800")
+    assert "can't encode" in wrong.message
+
+
+def test_references_within_a_schema_work() -> None:
+    schema = Schema(
+        {
+            "properties": {
+                "a": {"$ref": "#name"},
+                "b": {"$ref": "#/$defs/a~1b%20c"},
+                "c": {"$ref": "#"},
+                "d": {"$ref": "#/allOf/0"},
+            },
+            "allOf": [{"not": {"type": "string"}}],
+            "$defs": {"n": {"$anchor": "name", "type": "string"}, "a/b c": {"type": "integer"}},
+        }
+    )
+    assert schema.mismatches({"a": "x", "b": 1, "c": {"a": "y"}, "d": 1}) == []
+    wrong = {"a": 1, "b": "x", "c": {"a": 2}, "d": "x"}
+    assert [json_path(one.path) for one in schema.mismatches(wrong)] == ["$.a", "$.b", "$.c.a", "$.d"]
+
+
+def test_a_value_that_is_nested_deeply_does_not_end_the_process() -> None:
+    schema = Schema({"properties": {"c": {"$ref": "#"}}})
+    assert schema.mismatches(nested(MAX_DEPTH)) == []
+    (refused,) = schema.mismatches(nested(50_000))
+    assert refused.message == "it is nested deeper than 100 levels"
+
+
+CHAIN = {
+    "$ref": "#/$defs/0",
+    "$defs": {str(n): {"$ref": f"#/$defs/{n + 1}"} for n in range(3000)} | {"3000": {}},
+}
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        (doubling(22), 1),
+        ({"anyOf": [{"properties": {"c": {"$ref": "#"}}}] * 2}, nested(60)),
+        (CHAIN, 1),
+        ({"items": {"$ref": "#/$defs/a0"}, "$defs": doubling(8)["$defs"]}, [1] * 20_000),
+    ],
+    ids=["alternatives", "recursion", "chain", "size"],
+)
+def test_a_schema_with_too_many_alternatives_is_not_tried(schema: Any, value: Any) -> None:
+    (refused,) = Schema(schema).mismatches(value)
+    assert refused.message.startswith("the schema has too many alternatives")
+
+
+def test_a_pattern_is_matched_in_linear_time() -> None:
+    assert len(Schema({"pattern": "^(a+)+$"}).mismatches("a" * 50_000 + "b")) == 1
+
+
+names = st.sampled_from(["a", "b"])
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(0, 3) | names,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=2),
+    max_leaves=6,
+)
+schemas = st.recursive(
+    st.sampled_from([{}, {"type": "string"}, {"minimum": 2}, {"type": "array", "minItems": 1}]),
+    lambda inner: st.one_of(
+        st.builds(lambda one: {"items": one}, inner),
+        st.builds(lambda one: {"properties": {"a": one}}, inner),
+        st.builds(lambda one: {"additionalProperties": one}, inner),
+        st.builds(lambda one, other: {"anyOf": [one, other]}, inner, inner),
+        st.builds(lambda one: {"not": one}, inner),
+    ),
+    max_leaves=4,
+)
+
+
+@given(schemas, values)
+def test_it_says_the_same_as_another_validator(schema: dict[str, Any], value: Any) -> None:
+    assert (Schema(schema).mismatches(value) == []) == Draft202012Validator(schema).is_valid(value)
