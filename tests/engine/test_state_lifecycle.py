@@ -19,7 +19,7 @@ from agentforge.model.changes import LeftInGit
 from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.event import Event
 from agentforge.model.failure import Failure, FailureKind
-from agentforge.model.request import AnsweredQuestion, Feedback, Request
+from agentforge.model.request import AnsweredQuestion, Feedback, Request, UserRequest
 from agentforge.model.result import AgentQuestion, Decision, Result, Usage
 from agentforge.model.state import (
     MACHINE_SHUTDOWN,
@@ -291,6 +291,7 @@ RUN: Mapping[str, Row] = {
     "clock_from": (NOON, LATER, NOON + timedelta(hours=2), ..., ..., ..., ..., ...),
     "settings": (SETTINGS, replace(SETTINGS, approve=True), ..., ..., ..., ..., ..., ...),
     "cursor": (Cursor("0", 2, 3), *(Cursor("0", 2, 4),) * 6, Cursor("0", 3, 0)),
+    "user_request": (UserRequest("a tool"), ..., ..., ..., ..., ..., ..., ...),
     "at": (ONE, after(StageState, STAGE, RESUMED), ..., ..., ..., ..., ..., StageState("0", 3, "v3", LATER)),
     "visits": ({"0": 2}, ..., ..., ..., ..., ..., ..., {"0": 3}),
     "rounds": ((2,), ..., ..., ..., ..., ..., ..., ...),

@@ -87,9 +87,9 @@ OVERRIDES = "--input --provider --model --provider-config --command"
 ASKED = "SESSION --request --detach"
 DECIDE_NOT = {
     "*": "--project --json --log-level --log-format --background --version --help",
-    "run": f"--pipeline --session --record --reason --context {OVERRIDES}",
-    "pipeline": f"FILE SESSION RUNS --foreground --record --reason --cleaned-tmux {OVERRIDES}",
-    "loop": f"STAGE SESSION MAXIMUM --foreground --record --reason --cleaned-tmux {OVERRIDES}",
+    "run": f"WANTED --request --pipeline --session --record --reason --context {OVERRIDES}",
+    "pipeline": f"FILE SESSION RUNS --request --foreground --record --reason --cleaned-tmux {OVERRIDES}",
+    "loop": f"STAGE SESSION MAXIMUM --request --foreground --record --reason --cleaned-tmux {OVERRIDES}",
     "resume": "--provider --cleaned-tmux --record --reason",
     "recover": "SESSION",
     "replay": "SOURCE --pipeline --session --speed --check",

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from agentforge.system.schemas import MAX_DEPTH, MAX_PROBLEMS, InvalidSchema, Schema, json_path
+from agentforge.system.schemas import MAX_DEPTH, MAX_PROBLEMS, InvalidSchema, JsonSchema, json_path
 
 PLAN = {
     "type": "object",
@@ -56,16 +56,16 @@ def doubling(levels: int) -> dict[str, Any]:
     ],
 )
 def test_what_does_not_match_is_named_with_its_place(value: Any, texts: list[str]) -> None:
-    found = [one.text for one in Schema(PLAN).mismatches(value)]
+    found = [one.text for one in JsonSchema(PLAN).mismatches(value)]
     assert len(found) == len(texts)
     assert all(any(one.startswith(text) for one in found) for text in texts), found
 
 
 def test_the_first_problems_are_named_and_cut() -> None:
-    found = Schema(PLAN).mismatches({"steps": [{"x": "y" * 1000}] * 50})
+    found = JsonSchema(PLAN).mismatches({"steps": [{"x": "y" * 1000}] * 50})
     assert [one.message for one in found[-2:]] == ['"id" is a required property', "and more"]
     assert len(found) == MAX_PROBLEMS + 1
-    (long,) = Schema({"type": "null"}).mismatches("y" * 1000)
+    (long,) = JsonSchema({"type": "null"}).mismatches("y" * 1000)
     assert len(long.message) == 300
 
 
@@ -92,18 +92,18 @@ def test_the_first_problems_are_named_and_cut() -> None:
 )
 def test_a_schema_that_cannot_be_used_is_refused_with_its_place(schema: Any, place: str, why: str) -> None:
     with pytest.raises(InvalidSchema) as refused:
-        Schema(schema)
+        JsonSchema(schema)
     assert json_path(refused.value.path) == place
     assert why in refused.value.message
 
 
 def test_text_that_is_not_unicode_is_a_mismatch() -> None:
-    (wrong,) = Schema({"type": "string"}).mismatches("\ud800")
+    (wrong,) = JsonSchema({"type": "string"}).mismatches("\ud800")
     assert "can't encode" in wrong.message
 
 
 def test_references_within_a_schema_work() -> None:
-    schema = Schema(
+    schema = JsonSchema(
         {
             "properties": {
                 "a": {"$ref": "#name"},
@@ -121,7 +121,7 @@ def test_references_within_a_schema_work() -> None:
 
 
 def test_a_value_that_is_nested_deeply_does_not_end_the_process() -> None:
-    schema = Schema({"properties": {"c": {"$ref": "#"}}})
+    schema = JsonSchema({"properties": {"c": {"$ref": "#"}}})
     assert schema.mismatches(nested(MAX_DEPTH)) == []
     (refused,) = schema.mismatches(nested(50_000))
     assert refused.message == "it is nested deeper than 100 levels"
@@ -144,12 +144,12 @@ CHAIN = {
     ids=["alternatives", "recursion", "chain", "size"],
 )
 def test_a_schema_with_too_many_alternatives_is_not_tried(schema: Any, value: Any) -> None:
-    (refused,) = Schema(schema).mismatches(value)
+    (refused,) = JsonSchema(schema).mismatches(value)
     assert refused.message.startswith("the schema has too many alternatives")
 
 
 def test_a_pattern_is_matched_in_linear_time() -> None:
-    assert len(Schema({"pattern": "^(a+)+$"}).mismatches("a" * 50_000 + "b")) == 1
+    assert len(JsonSchema({"pattern": "^(a+)+$"}).mismatches("a" * 50_000 + "b")) == 1
 
 
 names = st.sampled_from(["a", "b"])
@@ -173,4 +173,4 @@ schemas = st.recursive(
 
 @given(schemas, values)
 def test_it_says_the_same_as_another_validator(schema: dict[str, Any], value: Any) -> None:
-    assert (Schema(schema).mismatches(value) == []) == Draft202012Validator(schema).is_valid(value)
+    assert (JsonSchema(schema).mismatches(value) == []) == Draft202012Validator(schema).is_valid(value)

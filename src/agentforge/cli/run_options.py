@@ -1,5 +1,6 @@
 """The options of starting and resuming, made of the rows of `model/run_options.py`, and what they say."""
 
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast, get_args
 
@@ -10,6 +11,7 @@ from msgspec.structs import replace
 from agentforge.cli.invocation import Decorated, options_of
 from agentforge.cli.output import note
 from agentforge.model.plan import Overrides
+from agentforge.model.request import MAX_USER_REQUEST_BYTES
 from agentforge.model.run_options import Argument, Options, OverrideOptions, arguments_of, overrides_of
 
 if TYPE_CHECKING:
@@ -35,7 +37,17 @@ def _option(name: str, row: Argument, type: Any) -> Callable[[Decorated], Decora
         return click.option(*flags, name, is_flag=True, help=row.help)
     if row.default is not None:
         return click.option(*flags, name, multiple=True, metavar=row.metavar, help=row.help)
-    return click.option(*flags, name, type=get_args(type)[0], metavar=row.metavar, help=row.help)
+    read = from_stdin if name == "request" else None
+    return click.option(
+        *flags, name, type=get_args(type)[0], metavar=row.metavar, help=row.help, callback=read
+    )
+
+
+def from_stdin(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+    """`-` is what stdin has; one byte more than a request may have, so that a longer one is refused."""
+    if value != "-":
+        return value
+    return sys.stdin.buffer.read(MAX_USER_REQUEST_BYTES + 1).decode("utf-8", "replace").rstrip("\n")
 
 
 def taken(kind: type[Options], options: dict[str, Any]) -> Options:

@@ -124,7 +124,8 @@ class Compilation:
             work = WorkSpec({"termination": MappingSpec(TERMINATION, at, {"max": runs})})
         node = NodeSpec(at, Written(basename(name), at), ref, work)
         notify = found.spec.notify if found and found.spec else ()
-        spec = PipelineSpec(source, basename(name), (node,), values={"notify": notify})
+        values = {"notify": notify, "request": "optional"}
+        spec = PipelineSpec(source, basename(name), (node,), values=values)
         return self._finish("loop", Located(spec, self._sources.project, ()), 1)
 
     def _finish(self, mode: Mode, located: Located, passes: int) -> Compiled:

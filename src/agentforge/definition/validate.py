@@ -147,6 +147,9 @@ class Validation:
             message = f"`{key}` of a nested pipeline has no effect"
             hint = "set it in the outermost pipeline or in the stages"
             self._report.warning("ignored-key", limit.at, message, hint)
+        if wanted := spec.get("request"):
+            message = "`request` of a nested pipeline has no effect"
+            self._report.warning("ignored-key", wanted.at, message, "set it in the outermost pipeline")
         for key, verb in (("views", "have"), ("notify", "has")):
             for written in (spec.get(key) or ())[:1]:
                 message = f"`{key}` of a nested pipeline {verb} no effect"

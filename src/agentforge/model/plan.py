@@ -73,6 +73,9 @@ class CycleLimits(Struct, frozen=True, omit_defaults=True):
     cluster: int | None = None
 
 
+RequestRule = Literal["required", "optional"]
+
+
 class PipelineInfo(Struct, frozen=True, omit_defaults=True):
     name: str
     overrides: Overrides
@@ -90,6 +93,8 @@ class PipelineInfo(Struct, frozen=True, omit_defaults=True):
     notify: tuple[Notification, ...] = ()
     secrets: tuple[str, ...] = ()
     """The variables whose values were in the definition or in an option: the plan has references to them."""
+    request: RequestRule | None = None
+    """Whether a run needs a user request, or may have one; None: it takes none."""
 
     @property
     def has_escalations(self) -> bool:

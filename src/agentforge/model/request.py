@@ -99,6 +99,17 @@ def granted(answer: str) -> int:
     return number if number <= MAX_GRANT else 0
 
 
+MAX_USER_REQUEST_BYTES = 256 * 1024
+
+
+class UserRequest(Struct, frozen=True, omit_defaults=True):
+    """The text that a run was started with: what its user wants."""
+
+    text: str
+    secrets: tuple[str, ...] = ()
+    """The variables whose values were in the text."""
+
+
 class Note(Struct, frozen=True, omit_defaults=True):
     """Text added to the context of all later iterations, by a person or a hook."""
 

@@ -42,6 +42,10 @@ class DriveOptions(TypedDict, total=False):
 
 
 class StartOptions(DriveOptions, total=False):
+    request: Annotated[
+        str | None,
+        Argument(None, "What you want, for pipelines that take a request; - reads it from stdin.", "TEXT"),
+    ]
     force: Annotated[bool, Argument(False, "Stop and archive any run with this name, then start over.")]
 
 

@@ -13,7 +13,7 @@ from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.hook import CALL_POINTS, HookOutcome, HookPoint
 from agentforge.model.plan import Mode
-from agentforge.model.request import AnsweredQuestion, Feedback, Note, Request
+from agentforge.model.request import AnsweredQuestion, Feedback, Note, Request, UserRequest
 from agentforge.model.result import AgentQuestion, Decision, Usage
 from agentforge.model.status import IterationStatus, NodeStatus, RunStatus, TaskStatus
 
@@ -630,6 +630,7 @@ class RunState(Struct, frozen=True):
     settings: RunSettings = field(default_factory=RunSettings)
     cursor: Cursor | None = None
     """Cursor of the latest event; inside a parallel block, that of the block."""
+    user_request: UserRequest | None = None
     at: Position = Start()
     visits: dict[str, int] = field(default_factory=dict)
     """Number of visits by path; removed nodes are listed by key."""

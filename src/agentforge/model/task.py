@@ -15,7 +15,7 @@ from agentforge.model.hook import Hook
 from agentforge.model.layout import AttemptLayout, RunLayout
 from agentforge.model.place import Place
 from agentforge.model.plan import ProviderChoice, SandboxChoice, StageNode
-from agentforge.model.request import AnsweredQuestion, Feedback, Note, Request
+from agentforge.model.request import AnsweredQuestion, Feedback, Note, Request, UserRequest
 from agentforge.model.result import Usage
 
 MARK = "AGENTFORGE_ATTEMPT"
@@ -111,6 +111,7 @@ class PrepareTask(Task, frozen=True, kw_only=True, tag="prepare"):
     """Seconds left under the runtime limit, or None without a limit."""
     notes: tuple[Note, ...] = ()
     """What people and hooks added to the context."""
+    user_request: UserRequest | None = None
     feedback: Feedback | None = None
     answers: tuple[AnsweredQuestion, ...] = ()
 
@@ -138,6 +139,7 @@ class AgentTask(StartedTask, frozen=True, kw_only=True, tag="agent"):
     """Whether an earlier attempt timed out: the agent is then given fewer earlier outputs."""
     remaining: float | None = None
     notes: tuple[Note, ...] = ()
+    user_request: UserRequest | None = None
     feedback: Feedback | None = None
     answers: tuple[AnsweredQuestion, ...] = ()
 

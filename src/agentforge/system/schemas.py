@@ -70,7 +70,7 @@ def json_path(path: Iterable[str | int]) -> str:
     return "$" + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
 
 
-class Schema:
+class JsonSchema:
     def __init__(self, schema: Any) -> None:
         """Raises InvalidSchema."""
         if not isinstance(schema, Mapping):
@@ -176,7 +176,7 @@ class _Applications:
                     raise InvalidSchema(f"{str(one[key])[:MAX_CHARS]!r}: {problem}", (*path, key))
 
     def most(self, depth: int) -> int:
-        """Of a value with so many levels."""
+        """Of a value with this number of levels."""
         try:
             return self._of(self._root, depth)
         except RecursionError:  # A chain of references.

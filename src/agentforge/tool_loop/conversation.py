@@ -18,8 +18,9 @@ from agentforge.model.errors import NOT_JSON, StorageFailed
 from agentforge.model.failure import Failure
 from agentforge.model.result import Decision, Usage
 from agentforge.system import files
+from agentforge.system.schemas import JsonSchema
 from agentforge.tool_loop.task import LoopOutcome, ModelTask
-from agentforge.tool_loop.toolbox import Toolbox, schema_errors, validator
+from agentforge.tool_loop.toolbox import Toolbox, schema_errors
 
 # A session is kept on disk under its own name, not under that of the attempt, so that a later attempt can
 # resume it. The prompt is kept with it: an attempt that is retried has the same prompt and is only told that
@@ -120,7 +121,7 @@ def complete_errors(given: dict[str, Any], schema: dict[str, Any] | None) -> lis
         wrong = ["$: 'result' is a required property"]
     if schema is None or "result" not in given:
         return wrong
-    return wrong + schema_errors(validator(schema), given["result"])
+    return wrong + schema_errors(JsonSchema(schema), given["result"])
 
 
 def result_file(given: dict[str, Any], touched: list[str]) -> dict[str, Any]:

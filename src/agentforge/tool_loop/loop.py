@@ -22,7 +22,7 @@ from pydantic_ai.usage import UsageLimits
 from agentforge.model.errors import NOT_JSON
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.system.linux import protect_process
-from agentforge.system.schemas import InvalidSchema, Schema
+from agentforge.system.schemas import InvalidSchema, JsonSchema
 from agentforge.tool_loop.conversation import (
     COMPLETE,
     COMPLETE_DESCRIPTION,
@@ -172,9 +172,9 @@ class _Loop:
             output_type=outputs if task.schema else [*outputs, str],
             retries={"tools": CORRECTIONS, "output": CORRECTIONS},
         )
-        checks = {tool.name: Schema(tool.input_schema) for tool in endings}
+        checks = {tool.name: JsonSchema(tool.input_schema) for tool in endings}
         if task.schema is not None:
-            Schema(task.schema)
+            JsonSchema(task.schema)
 
         @agent.output_validator
         def valid(context: RunContext[None], given: Any) -> Any:

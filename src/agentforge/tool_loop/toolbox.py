@@ -8,7 +8,7 @@ from typing import Any
 from pydantic_ai import Tool
 from pydantic_core import SchemaValidator, core_schema
 
-from agentforge.system.schemas import Schema
+from agentforge.system.schemas import JsonSchema
 from agentforge.tool_loop.commands import CommandTool, SearchTool
 from agentforge.tool_loop.task import ModelTask, ProgressEvent, ToolAnswered, ToolCall, ToolCalled
 from agentforge.tool_loop.workspace import FileTools, ToolError, WorkspaceFolder
@@ -134,7 +134,7 @@ class Toolbox:
         self._report(ToolAnswered(name, answer[:SHOWN_CHARACTERS]))
 
     def _tool(self, name: str, description: str, schema: dict[str, Any], handler: Handler) -> Tool[None]:
-        check = Schema(schema)
+        check = JsonSchema(schema)
 
         async def call(**given: Any) -> str:
             self._report(ToolCalled(name, shortened(given)))
@@ -149,7 +149,7 @@ class Toolbox:
         return tool
 
 
-def schema_errors(schema: Schema, data: Any) -> list[str]:
+def schema_errors(schema: JsonSchema, data: Any) -> list[str]:
     """What doesn't match, with its place; empty if the data is valid."""
     return [mismatch.text for mismatch in schema.mismatches(data)]
 

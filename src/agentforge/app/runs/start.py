@@ -6,6 +6,7 @@ import pwd
 import uuid
 from collections.abc import Collection, Mapping
 from contextlib import suppress
+from shlex import quote
 
 import msgspec
 from msgspec.structs import replace
@@ -26,8 +27,9 @@ from agentforge.model.diagnostic import choice
 from agentforge.model.errors import InvalidRequest, LogCorrupt, RunActive
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import Plan
+from agentforge.model.request import MAX_USER_REQUEST_BYTES
 from agentforge.model.run_options import StartOptions, completed
-from agentforge.model.secrets import references_in
+from agentforge.model.secrets import StoredText, references_in
 from agentforge.model.state import RunSettings, Waiver
 from agentforge.runtime.supervision import end_left, end_leftovers, left_supervisors, pids_of
 from agentforge.system import files
@@ -50,6 +52,7 @@ async def start_run(
     environ = context.environ
     compiled = without_secrets(compiled, environ)
     settings = run_settings(environ, how, replay)
+    wanted = _user_request(compiled.plan, how["request"], environ) if replay is None else None
     if replay is not None:
         refuse_unsafe_replay(replay, compiled.plan, context.project, environ)
     if environ.get("AGENT_PIPELINES_LEGACY") == "1":
@@ -74,7 +77,7 @@ async def start_run(
         write_definition(layout, compiled)
         if replay is not None:
             files.replace(layout.replayed, replay.recording.content)
-        started = _session_started(compiled, settings, waived)
+        started = _session_started(compiled, settings, waived, wanted)
         context.trust.started(session, started.run_id)
         journal.record(started, Cursor("0", 0, 0))
         for note in how["notes"]:
@@ -103,6 +106,8 @@ async def validate_start(
     session = compiled.plan.session.name
     if replay is not None:
         refuse_unsafe_replay(replay, compiled.plan, context.project, context.environ)
+    else:
+        _user_request(compiled.plan, how["request"], context.environ)
     settings = run_settings(context.environ, how, replay)
     await make_ready(context, compiled.plan, settings, is_new=True)
     waivers(context, compiled.plan, how["skip_checks"])
@@ -238,7 +243,7 @@ async def _cancel_interrupted(context: RunContext, session: str) -> None:
 
 
 def _session_started(
-    compiled: Compiled, settings: RunSettings, waived: tuple[Waiver, ...]
+    compiled: Compiled, settings: RunSettings, waived: tuple[Waiver, ...], wanted: StoredText | None
 ) -> f.SessionStarted:
     plan = compiled.plan
     only = plan.only_stage if plan.mode == "loop" else None
@@ -254,4 +259,26 @@ def _session_started(
         settings=settings,
         format=f.LOG_FORMAT,
         waivers=waived,
+        user_request=wanted.text if wanted else "",
+        secrets=wanted.secrets if wanted else (),
     )
+
+
+def _user_request(plan: Plan, given: str | None, environ: Mapping[str, str]) -> StoredText | None:
+    """The user request as it is stored. Raises why a run of the plan can't be started with it."""
+    name, rule = plan.pipeline.name, plan.pipeline.request
+    if given is None:
+        if rule == "required":
+            hint = f'say what you want: agentforge run -p {quote(plan.source.path)} "…"'
+            raise InvalidRequest(f"the pipeline {name!r} needs a user request", hint=hint)
+        return None
+    if rule is None:
+        hint = "add `request: optional` to it, and ${REQUEST} to its prompts"
+        raise InvalidRequest(f"the pipeline {name!r} takes no user request", hint=hint)
+    if not given.strip():
+        raise InvalidRequest("the user request is empty", hint="say what you want")
+    content = given.encode("utf-8", "replace")
+    if len(content) > MAX_USER_REQUEST_BYTES:
+        limit = f"{MAX_USER_REQUEST_BYTES // 1024} KB"
+        raise InvalidRequest(f"the user request is larger than {limit}", hint="put the details into files")
+    return stored(content.decode(), environ, "the user request")

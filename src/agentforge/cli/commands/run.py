@@ -8,13 +8,13 @@ import click
 from agentforge import Definitions
 from agentforge.cli.controls import trust_option
 from agentforge.cli.invocation import HintedUsageError, WholeNumber, engine_options, invocation
-from agentforge.cli.run_options import definition_of, options_for, taken
+from agentforge.cli.run_options import definition_of, from_stdin, options_for, taken
 from agentforge.cli.start import start_attached, start_options, start_or_resume
 from agentforge.model.run_options import OverrideOptions, StartOptions
 
 
-@click.command(context_settings={"allow_extra_args": True})
-@click.pass_context
+@click.command()
+@click.argument("wanted", metavar="[REQUEST]", required=False, callback=from_stdin)
 @click.option("-p", "--pipeline", metavar="PIPELINE|FILE", help="Pipeline file or name.")
 @click.option("-s", "--session", help="Name of the run.  [default: the pipeline's name and the time]")
 @options_for(StartOptions)
@@ -22,34 +22,44 @@ from agentforge.model.run_options import OverrideOptions, StartOptions
 @options_for(OverrideOptions)
 @engine_options
 def run(
-    context: click.Context,
-    /,
     *,
+    wanted: str | None,
     pipeline: str | None,
     session: str | None,
     trust: bool,
     **options: Any,
 ) -> int:
-    """Run a pipeline in the foreground with live progress.
+    """Run a pipeline in the foreground with live progress. REQUEST says what you want, for a pipeline that
+    takes a request; - reads it from stdin.
 
     Ctrl-C lets the agent finish its iteration and pauses the run; `agentforge resume` resumes it.
     """
-    if context.args:
-        extra, known = context.args[0], Definitions(invocation().root)
-        word, hint = quote(extra), ""
-        if extra in known.stage_names():
-            hint = f"`agentforge {word}` runs the stage of that name"
-            if pipeline is None and extra in known.pipeline_names():
-                hint += f", `agentforge run -p {word}` the pipeline"
-        elif pipeline is None:
-            hint = f"`agentforge run -p {word}` runs a pipeline"
-        raise HintedUsageError(f"unexpected extra argument '{extra}'", hint, context)
+    if wanted is not None:
+        _refuse_name(wanted)
+        if options["request"] is not None:
+            raise click.UsageError("the request is given twice: as an argument, and with --request")
+        options["request"] = wanted
     if pipeline is None:
         raise click.UsageError(
             "missing pipeline: pass a file or a name with -p (`agentforge pipelines` lists the named ones)"
         )
     what = definition_of(options, session, pipeline=pipeline)
     return start_attached(what, taken(StartOptions, options), trust=trust)
+
+
+def _refuse_name(wanted: str) -> None:
+    """What names something to run is hardly a request: the wrong run would start."""
+    known, word = Definitions(invocation().root), quote(wanted)
+    hints = []
+    if wanted in known.stage_names():
+        hints.append(f"`agentforge {word}` runs the stage of that name")
+    if wanted in known.pipeline_names():
+        hints.append(f"`agentforge run -p {word}` runs the pipeline of that name")
+    if wanted.endswith((".yaml", ".yml")) and " " not in wanted:
+        hints.append(f"`agentforge run -p {word}` runs a pipeline")
+    if hints:
+        message = f"{wanted!r} names something to run, and is not a request"
+        raise HintedUsageError(message, ", ".join(hints), click.get_current_context())
 
 
 @click.command()

@@ -3,14 +3,14 @@ JSON Schema (draft 7, which all editors support). The schema describes types; th
 references and combinations."""
 
 from posixpath import basename, splitext
-from typing import Any
+from typing import Any, get_args
 
 from msgspec.structs import replace
 
 from agentforge.definition.read.check_keys import LIMITS, OF_STAGES
 from agentforge.definition.read.hook_keys import HOOKS_KEY, NOTIFY_KEY
 from agentforge.definition.read.node_keys import NODE
-from agentforge.definition.read.table import Key, Nested, Table, unique
+from agentforge.definition.read.table import Key, Nested, Table, plain, unique
 from agentforge.definition.read.values import (
     FLAG,
     PROSE,
@@ -39,6 +39,7 @@ from agentforge.definition.read.work_keys import (
 from agentforge.definition.report import Report, SourceText
 from agentforge.definition.specs import PipelineSpec, StageSpec, WorkSpec
 from agentforge.definition.yaml_tree import Keyed
+from agentforge.model.plan import RequestRule
 from agentforge.model.plan_limits import VIEWS
 
 UNNAMED = "pipeline"
@@ -68,6 +69,13 @@ PIPELINE_KEYS = (
     Key("version", Anything(), "Ignored.", field=None),
     Key("description", PROSE, "What the pipeline is for; `agentforge pipelines` shows it."),
     Key("inputs", SOME_TEXTS, "Input files of the run: paths, globs and folders."),
+    Key(
+        "request",
+        Text((*get_args(RequestRule), "none")),
+        "Whether a run is started with a user request, which prompts have as `${REQUEST}`.",
+        lower=lambda rule: None if plain(rule) == "none" else plain(rule),
+        shown="User request: {}",
+    ),
     Key("commands", Texts(), "The project's commands, added to the agents' context."),
     Key("tmux", FLAG, "Whether the plan lists tmux as a dependency.", field=None),
     Key(

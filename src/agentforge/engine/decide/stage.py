@@ -201,6 +201,7 @@ def _next_iteration(here: StageAt) -> Ruling:
                 node=here.node,
                 remaining=here.remaining,
                 notes=here.state.notes,
+                user_request=here.state.user_request,
                 feedback=here.feedback,
                 answers=here.at.answers,
             ),

@@ -37,6 +37,7 @@ def _agent(here: StageAt, attempt: TaskState) -> AgentTask | None:
         brief=FailureKind.ITERATION_TIMEOUT in iteration.failures,
         remaining=here.remaining,
         notes=here.state.notes,
+        user_request=here.state.user_request,
         feedback=here.feedback,
         answers=here.at.answers,
     )

@@ -18,7 +18,7 @@ from agentforge.model.cursor import Cursor
 from agentforge.model.errors import LogCorrupt, LogTooOld
 from agentforge.model.event import Event
 from agentforge.model.place import visits_key
-from agentforge.model.request import TIMER
+from agentforge.model.request import TIMER, UserRequest
 from agentforge.model.state import (
     Between,
     BlockState,
@@ -91,7 +91,8 @@ def _started(event: Event, fact: f.FirstFact) -> RunState:
         cursor=event.cursor,
     )
     if isinstance(fact, f.SessionStarted):
-        return replace(started, waivers=fact.waivers) if fact.waivers else started
+        asked = UserRequest(fact.user_request, fact.secrets) if fact.user_request else None
+        return replace(started, waivers=fact.waivers, user_request=asked)
     # Earlier lines don't count, and the shell engine enters every node once.
     entered = [record.path for record in fact.stages]
     entered += [] if isinstance(fact.at, Between) else [fact.at.path]

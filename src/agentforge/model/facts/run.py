@@ -34,6 +34,10 @@ class SessionStarted(Fact, frozen=True):
     format: int = 1
     waivers: tuple[Waiver, ...] = ()
     """Checks that the person who started it waived; those of a resume are `check_waived`."""
+    user_request: str = ""
+    """What the user wants; empty: the pipeline takes none."""
+    secrets: tuple[str, ...] = ()
+    """The variables whose values were in the user request."""
 
     def defect(self, session: str) -> str:
         return plan_defect(self.plan) or session_problem(session)

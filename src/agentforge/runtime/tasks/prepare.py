@@ -31,6 +31,7 @@ from agentforge.views.prompt import (
     answers_text,
     feedback_text,
     render,
+    request_text,
     substitute_session,
     with_quotations,
     with_result_instructions,
@@ -212,6 +213,7 @@ class Preparer:
             "CONTEXT": "\n".join((*([own] if own else []), *(note.text for note in task.notes))),
             "FEEDBACK": feedback_text(self._feedback(task)),
             "ANSWERS": answers_text(task.answers),
+            "REQUEST": request_text(task.user_request),
         }
 
     def _ensure_progress(self, place: Place, node: StageNode, path: str) -> None:
@@ -242,7 +244,9 @@ def _marked(task: Preparing, mark: str) -> Preparing:
     )
     told = task.feedback
     feedback = replace(told, text=with_marks(told.text, told.secrets, mark)) if told else None
-    return replace(task, notes=tuple(notes), answers=tuple(answers), feedback=feedback)
+    wanted = task.user_request
+    wanted = replace(wanted, text=with_marks(wanted.text, wanted.secrets, mark)) if wanted else None
+    return replace(task, notes=tuple(notes), answers=tuple(answers), feedback=feedback, user_request=wanted)
 
 
 def output_path(project: str, node: StageNode, session: str) -> str | None:

@@ -72,6 +72,8 @@ class ContextFile(Struct, frozen=True):
     parallel_scope: ParallelScope | None = None
     feedback: Feedback | UnsetType = UNSET
     """Why the previous visit of the stage was rejected; its files are absolute."""
+    user_request: str | UnsetType = UNSET
+    """What the user wants."""
     answers: tuple[AnsweredQuestion, ...] | UnsetType = UNSET
     """To the questions that the stage's agent asked."""
 
@@ -120,6 +122,7 @@ def context_file(
         commands=plan.pipeline.commands | node.commands,
         parallel_scope=ParallelScope(f"{layout.root}/{scope}", layout.root) if scope else None,
         feedback=task.feedback or UNSET,
+        user_request=task.user_request.text if task.user_request else UNSET,
         answers=task.answers or UNSET,
     )
 
