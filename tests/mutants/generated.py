@@ -86,6 +86,7 @@ TESTS = {
     "runtime/supervision": (
         "tests/runtime/test_agent_outcomes.py",
         "tests/runtime/test_interpretation.py",
+        "tests/runtime/test_left_programs.py",
         "tests/runtime/test_living_programs.py",
         "tests/runtime/test_reattachment.py",
         "tests/runtime/test_supervised.py",

@@ -78,5 +78,13 @@ SURVIVORS: dict[str, dict[str, str]] = {
     "engine.evolve.task._completed": {
         "return replace(done, claim=None) if (at.claim) or True else done": SHORTCUT,
     },
+    "runtime.confinement.Confiner.confine": {
+        'for entry in command.env.get("PATH", "XXXX").split(os.pathsep):': (
+            "without PATH no folder of the project is meant, as with a path that is relative"
+        ),
+    },
+    "runtime.confinement.Placeholders._remove": {
+        "mounted = mount_points() if (names) or True else frozenset()": SHORTCUT,
+    },
 }
 """The reasons, by function as `tests/mutants/generated.py` names it, and by the line it writes."""

@@ -1,5 +1,6 @@
 """What an attempt's program may touch: the workspace, but of all runs only what its iteration writes."""
 
+import asyncio
 import os
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,6 +11,7 @@ from tests.noting_sandbox import NotingSandbox
 
 from agentforge.adapters.providers.mock import MockProvider
 from agentforge.model.errors import ProviderUnusable
+from agentforge.model.facts import GitLeft
 from agentforge.model.layout import CONTROL, RunLayout
 from agentforge.model.plan import Overrides, PipelineInfo, Plan, PlanSession, PlanSource, SandboxChoice
 from agentforge.ports.provider import Command
@@ -202,3 +204,26 @@ def test_provider_ends_what_works_outside_of_a_sandbox(
     with caplog.at_level("WARNING"):
         assert confiner.cleanup(None, Cleaning("no docker"), MARK) == ()
     assert caplog.messages == ["can't clean up after the agent: no docker"]
+
+
+def test_repository_that_an_agent_made_is_recorded_and_renamed(tmp_path: Path, layout: RunLayout) -> None:
+    sandbox, choice = NotingSandbox(), SandboxChoice(type=NOTING)
+    place = layout.iteration(STAGE, 1).attempt(1)
+    confiner = Confiner(
+        {"noting": sandbox}, str(tmp_path), layout, PLAN, environ={"PATH": os.environ["PATH"]}
+    )
+    confiner.confine(COMMAND, choice, place, (), mark=MARK)
+    found: list[GitLeft] = []
+    asyncio.run(confiner.settle(choice, place, found.append))
+    assert found == []
+    planted = tmp_path / "inner/.git"
+    for name in ("hooks", "objects", "refs"):
+        (planted / name).mkdir(parents=True)
+    (planted / "HEAD").write_text("ref: refs/heads/main\n")
+    (planted / "config").write_text('[core]\n\tfsmonitor = "touch here"\n')
+    for ignored, report in ((None, found.append), (SandboxChoice(type="none"), found.append), (choice, None)):
+        asyncio.run(confiner.settle(ignored, place, report))
+    assert (found, planted.exists()) == ([], True)
+    asyncio.run(confiner.settle(choice, place, found.append))
+    assert [item.path for left in found for item in left.items] == ["inner/.git"]
+    assert not planted.exists()
