@@ -27,6 +27,7 @@ NonEmpty = Annotated[str, Meta(min_length=1)]
 ExchangeKind = Literal["", "work", "judge", "queue", "answer", "hook", "check"]
 
 
+# Cassettes are also written by hand: a misspelled key is an error, and not a step that does nothing.
 class Header(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     format: Literal["agentforge-cassette"]
     version: int
@@ -236,6 +237,7 @@ def _match_score(exchange: Exchange, query: ExchangeQuery) -> tuple[bool, bool, 
         return None
     if query.kind == "queue" and exchange.kind != "queue":
         return None
+    # What an exchange leaves out fits any attempt, node or branch, so that one written by hand can be short.
     given = (exchange.attempt, exchange.node, exchange.branch, exchange.kind)
     expected = (query.attempt, query.node, query.branch, query.kind)
     if any(mine and mine != theirs for mine, theirs in zip(given, expected, strict=True)):
@@ -272,6 +274,7 @@ def parse_cassette(text: str, name: str) -> Cassette:
 
 def _header(number: int, line: str, name: str) -> Header:
     try:
+        # Before the other keys: those of a newer version would be reported as unknown.
         version = _decode(line, dict[str, Any]).get("version")
         if isinstance(version, int) and version > VERSION:
             raise _unusable(
@@ -302,6 +305,7 @@ def parse_exchange(line: str | bytes) -> Exchange:
 
 
 def _check_step(step: AnyStep, where: str) -> None:
+    # A cassette may have come from elsewhere, and a replay writes these files for real.
     match step:
         case WriteFile(path=path) | Append(path=path) | Edit(path=path) | Delete(path=path):
             if path.startswith("/") or ".." in path.split("/") or "\0" in path:

@@ -86,6 +86,7 @@ def _constant_text(value: bool | int | str) -> str:
 
 def condition_problem(condition: Condition) -> str:
     """Why the condition can't be one that was compiled; empty if it can."""
+    # Level by level, as a condition from a log could be nested deeper than a recursion can go.
     depth, terms = 0, 0
     for level in _levels(condition):
         depth, terms = depth + 1, terms + len(level)

@@ -97,6 +97,7 @@ def closest(name: str, known: Iterable[str], cutoff: float = _SIMILAR) -> str | 
     lowered = {candidate.lower(): candidate for candidate in known}
     from difflib import get_close_matches
 
+    # The comparison takes time with the square of the length, and a name in a file can have any.
     found = get_close_matches(name.lower()[:80], lowered, n=1, cutoff=cutoff)
     return lowered[found[0]] if found else None
 

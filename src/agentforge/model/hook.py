@@ -93,6 +93,7 @@ class HookResult(Struct, frozen=True):
 
 def delivery_id(run_id: str, place: str, hook: str, point: HookPoint, subject: str = "") -> str:
     """Identifies the call of a hook at one place: the same for every try, also after a crash."""
+    # Derived and not drawn, so that an engine that repeats the call after a crash comes to the same id.
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f"agentforge:{run_id}:{place}:{point}:{hook}:{subject}"))
 
 

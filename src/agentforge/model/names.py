@@ -23,6 +23,7 @@ def session_argument(session: str) -> str:
 
 def session_name(text: str) -> str:
     """Normalize and validate a session name; called before the name touches any path."""
+    # The same letters can be written in two ways, which some file systems tell apart and others don't.
     name = unicodedata.normalize("NFC", text)
     if not name:
         raise InvalidSession("Session name cannot be empty", hint="give a name such as `auth` or `fix-login`")

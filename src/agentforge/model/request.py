@@ -93,6 +93,7 @@ class Request(Struct, frozen=True, omit_defaults=True):
 
 def granted(answer: str) -> int:
     """The number that the answer grants, or 0 if it isn't a number in range."""
+    # The length comes first: Python refuses to convert numbers with thousands of digits.
     if not answer.isascii() or not answer.isdigit() or len(answer) > len(str(MAX_GRANT)):
         return 0
     number = int(answer)

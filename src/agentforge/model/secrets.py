@@ -12,6 +12,8 @@ HIDDEN = "[secret]"
 
 def spellings(values: Iterable[str]) -> tuple[str, ...]:
     """Each value as it may appear in a text: plain, in JSON, and in JSON within JSON; longest first."""
+    # Agents print what they were given as JSON, and many report what they print as JSON again. A value that
+    # contains another comes first, as a pattern takes the first alternative that fits.
     found: set[str] = set()
     for value in values:
         for ascii_only in (True, False):

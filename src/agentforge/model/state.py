@@ -17,6 +17,17 @@ from agentforge.model.request import AnsweredQuestion, Feedback, Note, Request, 
 from agentforge.model.result import AgentQuestion, Decision, Usage
 from agentforge.model.status import IterationStatus, NodeStatus, RunStatus, TaskStatus
 
+# Theory of operation
+#
+# The state is what `decide` needs to know of the past. Each engine, and each command that shows a run, folds
+# it from the log or takes it from state.json, and a new one is made for each event. So every collection is
+# bounded, by the plan or by a MAX_…: a run of any length costs the same for each event. What people look at
+# beyond that is folded by `views`.
+#
+# What holds for one iteration only has the number of that iteration (`judged`, `queue_checked`, `iteration`
+# of a check) instead of a flag: it is out of date once the next iteration is completed, and no event can
+# forget to reset it.
+
 AT_MOST_ONCE = "at_most_once"
 """The pause reason of a run that asks whether to retry an attempt."""
 STUCK = "recoveries_without_progress"
@@ -567,6 +578,7 @@ MAX_NOTES_BYTES = 32 * 1024
 
 def latest_notes(notes: tuple[Note, ...]) -> tuple[Note, ...]:
     """The latest notes that fit into the size limit; the oldest are dropped."""
+    # Each is kept or dropped as a whole: a part of a note could say something else.
     room, kept = MAX_NOTES_BYTES, 0
     for note in reversed(notes):
         room -= len(note.text.encode("utf-8", "replace"))

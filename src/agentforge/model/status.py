@@ -53,6 +53,7 @@ class TaskStatus(StrEnum):
 
 _R, _N, _I, _A = RunStatus, NodeStatus, IterationStatus, TaskStatus
 
+# `engine.legal` asks these tables before each write, so a log holds no other transitions.
 RUN_MOVES: Mapping[RunStatus, frozenset[RunStatus]] = {
     _R.PENDING: frozenset({_R.RUNNING, _R.FAILED, _R.ABORTED}),
     _R.RUNNING: frozenset({_R.PAUSED, _R.AWAITING_APPROVAL, _R.COMPLETED, _R.FAILED, _R.ABORTED}),
@@ -77,6 +78,7 @@ ITERATION_MOVES: Mapping[IterationStatus, frozenset[IterationStatus]] = {
 }
 
 TASK_MOVES: Mapping[TaskStatus, frozenset[TaskStatus]] = {
+    # An attempt is cancelled only once the intent to end it is in the log.
     _A.RUNNING: frozenset({_A.ENDING, _A.SUCCEEDED, _A.FAILED, _A.LOST}),
     _A.ENDING: frozenset({_A.CANCELLED, _A.SUCCEEDED, _A.FAILED, _A.LOST}),
     _A.FAILED: frozenset({_A.WAITING, _A.DUE, _A.SUCCEEDED}),  # If a person confirms it.

@@ -67,6 +67,7 @@ class ConfinedFolder:
                 content = b""
                 while len(content) < limit and (more := os.read(descriptor, limit - len(content))):
                     content += more
+                # It may have grown since.
                 return content, max(size, len(content))
             finally:
                 os.close(descriptor)

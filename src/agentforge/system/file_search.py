@@ -64,6 +64,7 @@ class FileSearch:
     def _matches(self, at: str, steps: tuple[str, ...]) -> Iterator[str]:
         step, rest = steps[0], steps[1:]
         if step == _ANY_DEPTH:
+            # `**/**` matches what `**` does, but would visit a folder once for each way to divide its path.
             while rest and rest[0] == _ANY_DEPTH:
                 rest = rest[1:]
             for folder in self._folders(at):

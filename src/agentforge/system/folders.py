@@ -23,6 +23,7 @@ from agentforge.system import linux
 # does both in one call, but only on newer kernels of Linux, and some sandboxes refuse it; everywhere else, a
 # path costs one call for each of its folders. Both give the same answers.
 
+# As many as Linux follows: links in a circle end with an error, not with a hang.
 MAX_LINKS = 40
 MAX_NAME_BYTES = 200
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -200,6 +200,7 @@ def _settings(root: str, environ: Mapping[str, str]) -> Iterator[_Setting]:
     todo = [
         _setting(scope, os.path.join(root, origin.removeprefix("file:")), entry)
         for scope, origin, entry in zip(fields[::3], fields[1::3], fields[2::3], strict=False)
+        # The settings of the command line are the engine's own.
         if scope != "command"
     ]
     seen: set[str] = set()
@@ -207,6 +208,7 @@ def _settings(root: str, environ: Mapping[str, str]) -> Iterator[_Setting]:
         setting = todo.pop()
         yield setting
         path = _place(setting.value, os.path.dirname(setting.origin), environ.get("HOME", ""))
+        # Files can include each other.
         if not setting.is_include or path in seen or len(seen) >= MAX_INCLUDED:
             continue
         seen.add(path)

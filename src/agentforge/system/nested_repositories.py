@@ -55,6 +55,7 @@ def find_repositories(project: str, skipped: Collection[str], limit: int = MAX_E
         # Of all the folders of a large project, only those next to a skipped one are compared.
         todo = [path for path in todo if path not in skipped] if folder in parents else todo
         places = [os.path.join(folder, GIT)] if GIT in names and folder != project else []
+        # Git takes a folder with these for a repository, whatever its name is.
         if "HEAD" in names and ("commondir" in names or {"objects", "refs"} <= names):
             places.append(folder)
         found.update((path, about) for path in places if (about := files.entry_identity(path)))

@@ -153,6 +153,7 @@ def _run_with(
             stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT if program.merged else subprocess.PIPE,
+            # The signals of a timeout reach what it started, too.
             start_new_session=True,
             pass_fds=tuple(passed),
         )

@@ -33,6 +33,7 @@ def git_files(folder: str) -> GitFiles:
     if os.path.isdir(entry):
         is_repository = os.path.lexists(os.path.join(entry, "HEAD"))
         return _of_repository(entry) if is_repository else GitFiles(folders=(entry,))
+    # Git would obey what an agent creates there.
     if not os.path.lexists(entry):
         return GitFiles(folders=(entry,))
     own = linked_folder(folder)

@@ -32,6 +32,7 @@ def resolve_tools(environ: Mapping[str, str], project: str) -> None:
     entries = _path(environ).split(os.pathsep)
     outside = (entry for entry in entries if os.path.isabs(entry) and not _is_inside(entry, project))
     path = os.pathsep.join(filter(os.path.isdir, outside))
+    # A folder outside of the project can hold a link into it, so the places are checked again.
     places = ((name, shutil.which(name, path=path)) for name in TOOLS)
     found = {
         name: os.path.abspath(place) for name, place in places if place and not _is_inside(place, project)

@@ -122,6 +122,7 @@ def stage_routes(stage: StageNode, ids: Sequence[str]) -> tuple[GraphRoute, ...]
     words = [PASS]
     if stage.checks or stage.verdicts or stage.routes:
         words += [FAIL, REJECT, *stage.verdicts]
+    # Verdicts after which the same follows are one route.
     found: dict[GraphRoute, list[str]] = {}
     for word in words:
         route = stage.route(word)
@@ -196,6 +197,7 @@ def _node(node: Node, ids: Sequence[str], plan: Plan, prefix: str) -> GraphNode:
                 nodes=inner,
             )
         case ParallelNode():  # exhaustive
+            # The branches differ in their providers, not in their stages.
             inner = _nodes(node.branches[0].stages if node.branches else (), plan, prefix)
             names = tuple(branch.provider for branch in node.branches)
             return GraphNode(

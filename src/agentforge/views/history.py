@@ -164,6 +164,7 @@ class History(Struct):
             return
         outputs = self._of(event.cursor)
         key = _key(event.cursor.node_path, event.cursor.provider)
+        # At the end, where `result` looks for the latest stage of a branch.
         self.stages[key] = self.stages.pop(key)
         outputs.iterations = event.cursor.iteration
         outputs.result_file = fact.result_file

@@ -123,6 +123,7 @@ def _continued(summary: Summary, event: Event) -> Summary:
 
 
 def health(summary: Summary) -> Health:
+    # An error weighs more than an iteration without progress, but only errors in a row count.
     raw = 1.0 - 0.1 * summary.consecutive_errors - 0.05 * summary.without_progress
     score = round(min(1.0, max(0.0, raw)), 2)
     warnings = []

@@ -60,6 +60,7 @@ class StageProgress(Struct, frozen=True):
 
 
 def stage_progress(plan: Plan, state: RunState) -> tuple[StageProgress, ...]:
+    # In the next round of a nested pipeline, its nodes are ahead again.
     done = {record.path: record for record in state.stages if _is_of_this_round(record, state)}
     return tuple(_step_progress(state, step, done.get(step.path)) for step in plan.steps)
 
@@ -80,6 +81,7 @@ def _step_progress(state: RunState, step: Step, record: StageRecord | None) -> S
         name,
         mark,
         record.counted,
+        # A recompilation may have lowered the maximum since.
         max(total, record.counted),
         shown_reason(record.reason),
         record.verdict,
@@ -135,6 +137,7 @@ def _branch_progress(state: RunState, branch: BranchState, stages: tuple[StageNo
         NodeStatus.COMPLETED: "done",
         NodeStatus.FAILED: "failed",
     }
+    # A branch that is over still shows its last stage.
     place = min(branch.next_stage, len(stages) - 1)
     passed = stages if branch.status is NodeStatus.COMPLETED else stages[:place]
     return BranchProgress(

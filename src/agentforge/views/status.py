@@ -257,6 +257,7 @@ def status_view(info: RunInfo, now: datetime, program: str = "agentforge") -> St
 def _cycles(plan: Plan, state: RunState) -> Iterator[CycleStatus]:
     """Those that the run is in, not those that it has left."""
     for key, count in state.cycles.items():
+        # `path@branch>target`, so that each route of each branch has its own count.
         place, _, target = key.partition(">")
         path, _, branch = place.partition("@")
         stage = plan.stage(path, branch or None)

@@ -58,6 +58,7 @@ def span(seconds: float) -> str:
     """`0.4s`, `12s`, `3m 07s`, `2h 05m`, `3d 4h`."""
     if seconds < 0:
         seconds = 0.0
+    # From there on it would be rounded to `10.0s`.
     if seconds < 9.95:
         return f"{seconds:.1f}s"
     whole = round(seconds)

@@ -75,6 +75,7 @@ class CheckCompleted(CheckFact, TaskOutcome, frozen=True):
     duration_ms: int = 0
 
     def step(self) -> CourseStep:
+        # If files changed while it ran, its outcome counts for nothing, whatever the status is.
         how = "void" if self.changed else self.status
         return CourseStep("check_outcome", attempt=self.attempt, detail=f"{self.check}: {how}")
 

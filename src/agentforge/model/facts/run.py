@@ -62,6 +62,7 @@ class SessionRecovered(Fact, frozen=True):
     """The variables whose values were in the context."""
 
     def step(self) -> CourseStep | None:
+        # When an engine dies doesn't depend on the definition, so a recovery isn't part of the course.
         return CourseStep("resumed") if self.by == "person" else None
 
 

@@ -65,6 +65,7 @@ class Escalations:
                 self._put(id, said)
             case f.RequestResolved(id=id) if id in self._open:
                 self._close(id, event.at)
+            # A failed run can be resumed, so its requests stay open.
             case _ if fact.run_status in FINAL:
                 for id in tuple(self._open):
                     self._close(id, event.at)

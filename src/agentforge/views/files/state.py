@@ -128,6 +128,7 @@ def state_file(
 def _stages(plan: Plan, state: RunState) -> tuple[StageEntry, ...]:
     at = state.node or state.block
     left = tuple(step for step in plan.steps if is_skipped(step.path, state))
+    # A node that is visited again is listed as current, not once more as completed.
     others = {at.path if at else "", *(step.path for step in left)}
     done = tuple(
         StageEntry(

@@ -135,6 +135,7 @@ def _steps(plan: Plan, layout: RunLayout, permissions: Permissions) -> Iterator[
     for step in plan.steps:
         yield ""
         for name in plan.checkpoints(step.path):
+            # A checkpoint is asked once in a run, however many nodes name it.
             if name not in cleared:
                 yield f"### Checkpoint {name}: the run waits for an approval"
                 yield ""

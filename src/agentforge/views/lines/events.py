@@ -55,6 +55,7 @@ def _subject(row: Row, event: Event, plan: Plan, state: RunState | None) -> str:
     if row.subject == "stage" or not cursor.iteration or not isinstance(node, StageNode):
         return stage
     at = state.stage(cursor.provider) if state else None
+    # Iterations that asked something don't count against the maximum.
     number = cursor.iteration - (at.asked_before if at else 0)
     return f"{stage} {number}/{max(node.termination.max, number)}"
 

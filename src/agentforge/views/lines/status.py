@@ -168,6 +168,7 @@ def _waits(view: StatusView, now: datetime) -> list[StatusRow]:
     rows += [StatusRow("Waiting", wait_text(wait, now), "warn") for wait in view.waiting]
     waiting = {(w.stage, w.provider) for w in view.waiting}
     for rest in view.resting:
+        # A provider that the stage waits for has a row already.
         if (rest.stage, rest.provider) not in waiting:
             when = _until(rest.until, now) if rest.until else "until you resume"
             rows.append(
@@ -219,6 +220,7 @@ def _health(view: StatusView) -> list[StatusRow]:
 def _events(view: StatusView) -> str:
     parts = [f"{view.log.events_flushed:,} written"]
     buffer = view.log.buffer
+    # What the engine reported last says nothing once it is no longer running.
     if buffer is not None and view.status == "running":
         parts.append(f"{buffer.events_buffered} buffered, slowest flush {buffer.slowest_flush_ms:.0f} ms")
     if view.log.behind is None:
