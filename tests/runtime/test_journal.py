@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 from tests.adapters.failing_disk import FailingDisk
-from tests.engine.plans import NOON, plan_of, stage, started
+from tests.engine.plans import NOON, block, plan_of, stage, started
 
 from agentforge.adapters.log.jsonl_log import JsonlLog
 from agentforge.adapters.log.writer import Buffering
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.errors import IllegalMove, LogCorrupt
+from agentforge.model.state import MAX_NOTES_BYTES
 from agentforge.runtime.journal import Journal
 from agentforge.testing import FakeClock
 from agentforge.testing.memory_log import MemoryLog
@@ -164,3 +165,25 @@ def test_facts_that_no_act_waits_for_are_flushed_in_time(clock: FakeClock) -> No
     assert heard == ["news"]
     assert journal.writer.health.events_buffered == 0
     journal.close()
+
+
+def test_move_is_legal_or_not_where_it_is_recorded(journal: Journal) -> None:
+    here = Cursor("0.0", 1, 1, "claude")
+    journal.record(started(plan_of(block("claude codex", stage()))), Cursor("0", 0, 0))
+    providers = ("claude", "codex")
+    journal.record(f.NodeStarted("duel", "0", kind="parallel", providers=providers), Cursor("0", 1, 0))
+    journal.record(f.IterationStarted("plan", "plan", "claude", "opus", "0"), here)
+    journal.record(f.AttemptStarted(1, 2, "claude", "opus"), here)
+    with pytest.raises(IllegalMove):
+        journal.record(f.AttemptStarted(2, 2, "claude", "opus"), here)
+    journal.record(f.AttemptStarted(1, 2, "codex", "opus"), Cursor("0.0", 1, 1, "codex"))
+
+
+def test_notes_that_no_longer_fit_are_counted(journal: Journal, caplog: pytest.LogCaptureFixture) -> None:
+    journal.record(started(PLAN))
+    half = "x" * (MAX_NOTES_BYTES // 2 - 10)
+    for text in (half, half, half, "x" * (MAX_NOTES_BYTES - 10)):
+        journal.record(f.NoteAdded(text, "me"))
+    said = f"the oldest notes no longer fit into the context ({MAX_NOTES_BYTES} bytes in total): dropped"
+    assert caplog.messages == [f"{said} 1", f"{said} 2"]
+    assert len(journal.state.notes) == 1
