@@ -6,7 +6,8 @@ import pytest
 
 from agentforge.engine.checks.junit import MAX_DEPTH, MAX_NAMES, MAX_REPORT_BYTES, MAX_TAG_BYTES, read_junit
 from agentforge.engine.checks.outcome import ReadCheck, UnreadReport, read_check
-from agentforge.engine.checks.output import MAX_READ_FAILURES
+from agentforge.engine.checks.output import MAX_LINE_BYTES, MAX_READ_FAILURES, last_line
+from agentforge.engine.checks.signature import MAX_MESSAGE_CHARS, first_line
 from agentforge.model.check import (
     MAX_KEPT_FAILURES,
     CheckCounts,
@@ -499,3 +500,54 @@ def test_check_with_incomplete_output_is_an_error(expect: CheckExpectation, code
     outcome = read_check("exit", expect, end, b"text").outcome
     assert (outcome.status, outcome.problem) == ("error", "unreadable")
     assert outcome.reason == "its output is incomplete: can't write the output: No space left on device"
+
+
+# -- corners of the outputs
+
+
+def test_failures_of_a_suite_are_counted_each_and_its_name_is_theirs() -> None:
+    outcome = of_junit(
+        "<testsuites><failure>one</failure><testsuite><failure/><error/></testsuite></testsuites>"
+    )
+    assert (outcome.counts.failed, outcome.counts.errors) == (2, 1)
+    assert [failure.id for failure in outcome.failures] == ["", "", ""]
+
+
+def test_depth_of_a_report_counts_what_is_open() -> None:
+    outcome = of_junit("<testsuite><p/>" * (MAX_DEPTH + 1))
+    assert "nested more than" in outcome.reason
+
+
+def test_failures_count_only_in_the_summary_of_pytest() -> None:
+    def pytest_of(*lines: str) -> ReadCheck:
+        return read_check("pytest", "pass", CheckEnd(1), "\n".join(lines).encode())
+
+    head = "=== short test summary info ==="
+    read = pytest_of("FAILED a.py::x - no", "E   no", head, "FAILED a.py::t - b - c", "1 failed in 0.1s")
+    assert [(failure.id, failure.message) for failure in read.failures] == [("a.py::t", "b - c")]
+    read = pytest_of(
+        head, "FAILED a.py::t[x - y] - b] - c", "FAILED a.py::t[x]::s - b] - c", "2 failed in 1s"
+    )
+    assert [failure.id for failure in read.failures] == ["a.py::t[x - y]", "a.py::t[x]::s"]
+    assert [failure.message for failure in read.failures] == ["b] - c", "b] - c"]
+    both = pytest_of("E   no", "1 failed, 1 error in 0.1s")
+    assert [failure.message for failure in both.failures] == ["1 failed, 1 errors"]
+    assert both.outcome.failure_count == 2
+    unread = pytest_of("E   no").outcome
+    assert "run it without -qq, or use `parse: junit`" in unread.reason
+
+
+def test_failure_without_a_place_has_none() -> None:
+    (failure,) = read_check("exit", "pass", CheckEnd(2), b"a\xffb\n").failures
+    assert (failure.file, failure.line, failure.rule, failure.id) == ("", 0, "", "")
+    assert failure.message == "a\ufffdb"
+
+
+def test_what_is_far_before_the_end_is_not_the_last_line() -> None:
+    assert last_line(b"word\n" + b"\n" * (2 * MAX_LINE_BYTES)) == ""
+    assert last_line(b"word\n" + b"\n" * MAX_LINE_BYTES) == "word"
+
+
+def test_first_line_is_looked_for_in_the_first_part_of_a_text() -> None:
+    assert first_line("\n one\ntwo\nthree") == "one"
+    assert first_line(" " * (8 * MAX_MESSAGE_CHARS) + "far") == ""

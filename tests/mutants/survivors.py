@@ -4,9 +4,40 @@ ONE_CHOICE = "two entries for the same provider don't exist, so nothing after it
 SAME_PLACE = "what is compared or replaced there depends on the node, its visit and the branch only"
 SHORTCUT = "a shortcut: without entries, the same follows"
 EXCUSED = "an answer to any other question has reset both, and after this one the count is set to the other"
+FALSE = "only whether there is one counts, and both are none"
+FIRST = "only the first part is used, however many follow"
 NO_NODE = "no node has that path, so none follows it, as without a path"
 
 SURVIVORS: dict[str, dict[str, str]] = {
+    "engine.checks.feedback._shares": {"shares = [1] * len(needed)": "every share is set after that"},
+    "engine.checks.junit._Document.__init__": {
+        "self._text_chars = 1": "set again when a result begins",
+    },
+    "engine.checks.junit._Document._count": {
+        'owner, name, line = test.get("classname", None), test.get("name", ""), test.get("line", "")': FALSE,
+        'owner, name, line = test.get("classname", ), test.get("name", ""), test.get("line", "")': FALSE,
+        'owner, name, line = test.get("classname", ""), test.get("name", ""), test.get("line", "XXXX")': (
+            "what is no number counts as no line, too"
+        ),
+    },
+    "engine.checks.junit._Document.read": {
+        "parser.Parse(report[start : start + _CHUNK], )": "the default of the parser",
+        "parser.buffer_text = False": "the pieces of a text are joined in any case",
+    },
+    "engine.checks.output._severity": {
+        'return "XXXX", text': "an unknown severity is an error, as none is",
+    },
+    "engine.checks.output._split": {
+        "return id + closed[:2], message": "the blank at the end of an id is removed",
+    },
+    "engine.checks.output.read_lines": {"before = None": FALSE},
+    "engine.checks.signature.first_line": {
+        'return one_line(head.split("\\n", 2)[0])[:MAX_MESSAGE_CHARS]': FIRST,
+        'return one_line(head.split("\\n", )[0])[:MAX_MESSAGE_CHARS]': FIRST,
+    },
+    "engine.checks.signature.signature": {
+        'first = first.removeprefix(_CUT).rpartition(" ")[0]': "the word that was cut goes with its mark",
+    },
     "engine.decide.block._after_all": {
         "kind = kinds.pop() if len(kinds) == 1 and kinds < TIMEOUTS else FailureKind.PARALLEL_BLOCK_FAILED": (
             "there is more than one kind of timeout, so one kind is never all of them"
