@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from agentforge.adapters.log.jsonl_log import JsonlLog
 from agentforge.adapters.log.reader import CHUNK_BYTES, Scan
 from agentforge.model import codec
-from agentforge.model.errors import LogCorrupt
+from agentforge.model.errors import LogConflict, LogCorrupt
 from agentforge.testing.event_log_contract import lines_of, timer_events
 from agentforge.testing.memory_log import MemoryLog
 
@@ -82,3 +82,62 @@ def test_line_of_any_length_is_not_read_to_its_end() -> None:
     with pytest.raises(LogCorrupt, match="which AgentForge never writes") as caught:
         list(Scan().lines(endless))
     assert "agentforge rm" in caught.value.hint
+
+
+_LINES = _LOG.splitlines(keepends=True)
+_CHANGED = _LINES[2].replace(b"timer", b"Timer", 1)
+_CHANGED_HERE = "doesn't match its hash: it was changed, or the line before it was"
+
+
+@pytest.mark.parametrize(
+    ("lines", "seen", "reasons"),
+    [
+        (
+            [*_LINES[:2], b"one\n", b"two\n", *_LINES[4:]],
+            [1, 2, 6],
+            ["not an event: it doesn't start with a seq"] * 2 + [f"event 5 {_CHANGED_HERE}"],
+        ),
+        (
+            [*_LINES[:2], *_LINES[4:]],
+            [1, 2, 6],
+            ["event 5 where 3 was expected: 2 events are missing before it"],
+        ),
+        (
+            [*_LINES[:2], b"one\n", *_LINES[4:]],
+            [1, 2, 6],
+            [
+                "not an event: it doesn't start with a seq",
+                "event 5 where 4 was expected: 1 event is missing before it",
+            ],
+        ),
+        (
+            [*_LINES[:2], _LINES[1], *_LINES[2:]],
+            [1, 2, 3, 4, 5, 6],
+            ["event 2 where 3 was expected: repeated or out of order"],
+        ),
+        (
+            [*_LINES[:2], b"one\n", b"\n", b"two\n", *_LINES[2:]],
+            [1, 2, 3, 4, 5, 6],
+            [
+                "not an event: it doesn't start with a seq",
+                "an empty line",
+                "not an event: it doesn't start with a seq",
+            ],
+        ),
+        ([*_LINES[:2], _CHANGED, *_LINES[3:]], [1, 2, 4, 5, 6], [f"event 3 {_CHANGED_HERE}"]),
+    ],
+)
+def test_damage_is_told_and_costs_only_its_lines(
+    lines: list[bytes], seen: list[int], reasons: list[str]
+) -> None:
+    reader = MemoryLog(b"".join(lines)).reader()
+    assert [event.seq for event in reader.events()] == seen
+    assert [known.reason for known in reader.damage] == reasons
+
+
+def test_log_that_was_cut_is_to_be_read_from_the_beginning() -> None:
+    reader = MemoryLog(_LOG).reader()
+    list(reader.events())
+    with pytest.raises(LogConflict) as error:
+        list(MemoryLog(b"".join(_LINES[:3])).reader().events(after=reader.head))
+    assert error.value.hint == "read it from the beginning"

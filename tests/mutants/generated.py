@@ -47,8 +47,10 @@ MODULES = (
     "adapters/log",
 )
 """Those that are tried without arguments: decisions, durability, order and confinement."""
-OPTIONS = ("-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not soak and not agents and not hypothesis")
-"""Random examples take long, and would catch a mutation only by chance."""
+OPTIONS = ("-p", "no:cacheprovider", "-p", "no:xdist")
+MARKED = "not soak and not agents"
+QUICK = f"{MARKED} and not hypothesis"
+"""For the engine: whole runs that are drawn at random take long, and would catch a mutation only by chance."""
 TARGETS = {"engine": 0.95}
 TARGET = 0.90
 TESTS = {
@@ -219,7 +221,8 @@ def try_all(folder: Path, module: str) -> bool:
     """Whether the tests pass without a mutation."""
     mutants = folder / "mutants"
     paths = os.pathsep.join(map(str, (SITE, mutants / "src", mutants)))
-    words = ("-m", "tests.mutants.trial", *OPTIONS, *tests_of(module))
+    marked = QUICK if module.startswith("engine") else MARKED
+    words = ("-m", "tests.mutants.trial", *OPTIONS, "-m", marked, *tests_of(module))
     return python(mutants, *words, PYTHONPATH=paths).returncode == 0
 
 
