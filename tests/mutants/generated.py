@@ -50,7 +50,7 @@ MODULES = (
 OPTIONS = ("-p", "no:cacheprovider", "-p", "no:xdist")
 MARKED = "not soak and not agents"
 QUICK = f"{MARKED} and not hypothesis"
-"""For the engine: whole runs that are drawn at random take long, and would catch a mutation only by chance."""
+"""For the engine: whole runs that are drawn at random take long, and catch a mutation only by chance."""
 TARGETS = {"engine": 0.95}
 TARGET = 0.90
 TESTS = {
