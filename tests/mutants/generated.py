@@ -65,8 +65,10 @@ TESTS = {
         "tests/adapters/test_jsonl_log_settings.py",
         "tests/adapters/test_log_scan.py",
         "tests/adapters/test_write_ahead.py",
+        "tests/sdk/test_shell_engine_runs.py",
     ),
     "runtime/answers": (
+        "tests/runtime/test_answers.py",
         "tests/runtime/test_controls.py",
         "tests/sdk/test_answers.py",
         "tests/sdk/test_requests.py",
