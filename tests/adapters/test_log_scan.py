@@ -141,3 +141,26 @@ def test_log_that_was_cut_is_to_be_read_from_the_beginning() -> None:
     with pytest.raises(LogConflict) as error:
         list(MemoryLog(b"".join(_LINES[:3])).reader().events(after=reader.head))
     assert error.value.hint == "read it from the beginning"
+
+
+def test_line_that_was_repeated_too_early_and_another_cost_no_event() -> None:
+    reader = MemoryLog(b"".join([*_LINES[:2], _LINES[3], b"one\n", *_LINES[2:]])).reader()
+    assert reader.torn is None
+    assert list(reader.events()) == _EVENTS
+    assert [known.reason for known in reader.damage] == [
+        "event 4 where 3 was expected: 1 event is missing before it",
+        "not an event: it doesn't start with a seq",
+    ]
+
+
+def test_overlong_line_is_told_with_its_size() -> None:
+    size = 3 * codec.MAX_LINE_BYTES + 5
+    long = b"x" * size
+    reader = MemoryLog(b"".join([*_LINES[:2], long, b"\n", *_LINES[2:]])).reader()
+    assert list(reader.events()) == _EVENTS
+    (known,) = reader.damage
+    assert known.reason == f"a line of {size} bytes exceeds the maximum of {codec.MAX_LINE_BYTES}"
+    reader = MemoryLog(_LOG + long).reader()
+    assert list(reader.events()) == _EVENTS
+    assert reader.torn is not None
+    assert reader.torn.bytes == size

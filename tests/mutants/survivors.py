@@ -4,11 +4,29 @@ ONE_CHOICE = "two entries for the same provider don't exist, so nothing after it
 SAME_PLACE = "what is compared or replaced there depends on the node, its visit and the branch only"
 SHORTCUT = "a shortcut: without entries, the same follows"
 EXCUSED = "an answer to any other question has reset both, and after this one the count is set to the other"
+SAME_SIZE = "both files have that many bytes, so their chunks are equally many"
+ONE_CHUNK = "so few bytes are read as one chunk"
 FALSE = "only whether there is one counts, and both are none"
 FIRST = "only the first part is used, however many follow"
 NO_NODE = "no node has that path, so none follows it, as without a path"
 
 SURVIVORS: dict[str, dict[str, str]] = {
+    "adapters.log.displacement.chunks_of": {
+        "while start <= end:": "at the end nothing is left to read, which ends it as well",
+    },
+    "adapters.log.displacement.DisplacedLog._begins_with": {
+        "pairs = zip(chunks_of(self._fd, 0, size), chunks_of(fd, 0, size), strict=True)": SAME_SIZE,
+        "pairs = zip(chunks_of(self._fd, 0, size), chunks_of(fd, 0, size), )": SAME_SIZE,
+    },
+    "adapters.log.reader.Reader.events": {
+        'tail = b"XXXX".join(': ONE_CHUNK,
+        'beginning = b"XXXX".join(snapshot.chunks(0, min(start.length, len(BEGINNING))))': ONE_CHUNK,
+    },
+    "adapters.log.reader.Scan._record_damage": {
+        "claimed, before = codec.hash_of(line), self._open[+1] if self._open else self.hash": (
+            "the second of two is the last one"
+        ),
+    },
     "engine.checks.feedback._shares": {"shares = [1] * len(needed)": "every share is set after that"},
     "engine.checks.junit._Document.__init__": {
         "self._text_chars = 1": "set again when a result begins",
