@@ -4,6 +4,7 @@ ONE_CHOICE = "two entries for the same provider don't exist, so nothing after it
 SAME_PLACE = "what is compared or replaced there depends on the node, its visit and the branch only"
 SHORTCUT = "a shortcut: without entries, the same follows"
 EXCUSED = "an answer to any other question has reset both, and after this one the count is set to the other"
+DESCRIPTOR = "any negative number is no descriptor, and 0 is the standard input of an engine"
 SAME_SIZE = "both files have that many bytes, so their chunks are equally many"
 ONE_CHUNK = "so few bytes are read as one chunk"
 FALSE = "only whether there is one counts, and both are none"
@@ -17,6 +18,17 @@ SURVIVORS: dict[str, dict[str, str]] = {
     "adapters.log.displacement.DisplacedLog._begins_with": {
         "pairs = zip(chunks_of(self._fd, 0, size), chunks_of(fd, 0, size), strict=True)": SAME_SIZE,
         "pairs = zip(chunks_of(self._fd, 0, size), chunks_of(fd, 0, size), )": SAME_SIZE,
+    },
+    "adapters.log.lease.LogLease.close": {
+        "if self.fd > 0:": DESCRIPTOR,
+        "if self.fd >= 1:": DESCRIPTOR,
+        "fd, self.fd = self.fd, -2": DESCRIPTOR,
+    },
+    "adapters.log.write_ahead.WriteAhead.__init__": {"self._fd = -2": DESCRIPTOR},
+    "adapters.log.write_ahead.WriteAhead.close": {
+        "if self._fd > 0:": DESCRIPTOR,
+        "if self._fd >= 1:": DESCRIPTOR,
+        "self._fd = -2": DESCRIPTOR,
     },
     "adapters.log.reader.Reader.events": {
         'tail = b"XXXX".join(': ONE_CHUNK,
