@@ -1,14 +1,14 @@
 """What every kind of task has, and the life of one that has no rules of its own."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from msgspec.structs import replace
 from tests.engine.plans import NOON, event, plan_of, stage, started
 
 from agentforge.engine.decide.task_kinds import KINDS
-from agentforge.engine.evolve.run import evolve
+from agentforge.engine.evolve.run import _APPLY, evolve
 from agentforge.engine.evolve.stage import evolve_stage
 from agentforge.engine.legal import refuse_illegal
 from agentforge.model import facts as f
@@ -51,7 +51,6 @@ class Cleaned(Cleaning, f.TaskOutcome, frozen=True):
 
 class Failed(Cleaning, f.TaskOutcome, frozen=True):
     TYPE = "clean_failed"
-    MOVES_TO = TaskStatus.FAILED
 
     @property
     def failure(self) -> Failure:
@@ -105,6 +104,16 @@ def test_its_failure_is_kept_for_the_gate_that_asked_for_it() -> None:
     assert after(Began("attic"), Failed("attic")).calls["clean"].failure == BROKEN
 
 
+def test_a_failure_is_no_progress_and_is_named_in_the_course() -> None:
+    step = Failed("attic").step()
+    assert (step.what, step.detail) == ("task_outcome", "clean attic: failed")
+    assert [fact.is_progress for fact in (Cleaned("attic"), Failed("attic"), Vanished("attic"))] == [
+        True,
+        False,
+        False,
+    ]
+
+
 @pytest.mark.parametrize("fact", [Began("attic", 2), Began("cellar")])
 @pytest.mark.parametrize("before", [(), (Stopping("attic"),), (Cleaned("attic"),)])
 def test_it_starts_only_when_none_of_its_kind_is_running_or_done(
@@ -150,6 +159,10 @@ def subclasses(base: type[Task]) -> Iterator[type[Task]]:
     for kind in base.__subclasses__():
         if kind.__module__ == Task.__module__:
             yield from subclasses(kind) if kind is StartedTask else (kind,)
+
+
+def test_every_fact_is_applied_by_its_subject() -> None:
+    assert set(_APPLY) | {*get_args(f.FirstFact)} == set(f.FACTS.values())
 
 
 def test_every_kind_has_a_row_and_every_kind_with_an_intent_all_facts_of_a_life() -> None:

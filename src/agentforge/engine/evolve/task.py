@@ -214,8 +214,9 @@ def evolve_call(at: StageState, event: Event, fact: f.TaskFact) -> StageState:
         return at
     if isinstance(fact, f.TaskLost):
         return replace(at, calls={**at.calls, fact.KIND: known.as_lost(started=fact.started)})
-    outcome = {"failure": fact.failure} if isinstance(fact, f.TaskOutcome) else {}
-    return with_call(at, fact.KIND, status=fact.MOVES_TO, **outcome)
+    if isinstance(fact, f.TaskOutcome):
+        return with_call(at, fact.KIND, status=fact.leads_to, failure=fact.failure)
+    return with_call(at, fact.KIND, status=fact.MOVES_TO)
 
 
 def with_call(at: StageState, kind: str, **changes: object) -> StageState:

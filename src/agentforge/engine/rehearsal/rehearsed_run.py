@@ -126,7 +126,8 @@ def step_of_work(work: Work, place: NodeKey | None) -> CourseStep | None:
     if isinstance(work, Wait):
         return None
     step, where = KINDS[work.KIND].step, _where(place, work.cursor)
-    return CourseStep(step, *where, work.iteration, work.attempt, work.label)
+    detail = f"{work.KIND} {work.label}".rstrip() if step == "task" else work.label
+    return CourseStep(step, *where, work.iteration, work.attempt, detail)
 
 
 def _where(place: NodeKey | None, cursor: Cursor | None) -> tuple[str, str | None, int]:

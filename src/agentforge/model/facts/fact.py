@@ -112,11 +112,16 @@ class TaskEnding(TaskFact, frozen=True):
 class TaskOutcome(TaskFact, frozen=True):
     """How it ended."""
 
-    MOVES_TO = TaskStatus.SUCCEEDED
+    MOVES_TO: ClassVar[TaskStatus] = TaskStatus.SUCCEEDED
 
     @property
     def failure(self) -> Failure | None:
         return None
+
+    @property
+    def leads_to(self) -> TaskStatus:
+        """The status of the task after it."""
+        return TaskStatus.FAILED if self.failure else self.MOVES_TO
 
     @property
     def usage(self) -> Usage | None:
@@ -125,10 +130,10 @@ class TaskOutcome(TaskFact, frozen=True):
 
     @property
     def is_progress(self) -> bool:
-        return self.MOVES_TO is TaskStatus.SUCCEEDED
+        return self.leads_to is TaskStatus.SUCCEEDED
 
     def step(self) -> CourseStep:
-        return CourseStep("task_outcome", attempt=self.attempt, detail=f"{self._shown}: {self.MOVES_TO}")
+        return CourseStep("task_outcome", attempt=self.attempt, detail=f"{self._shown}: {self.leads_to}")
 
 
 class TaskLost(TaskOutcome, frozen=True):
