@@ -6,7 +6,7 @@ from agentforge.definition.compiler import compile_pipeline, compile_stage
 from agentforge.model.errors import DefinitionError
 from agentforge.model.plan import Overrides
 
-from .world import TextWorld, found, stage, where
+from .world import TextWorld, found, plan, stage, where
 
 HEAD = "name: p\nnodes:\n  - id: n\n    stage: s\n"
 
@@ -567,3 +567,19 @@ def test_a_folder_with_the_name_of_a_pipeline_file_is_called_one() -> None:
     world = TextWorld({"adir.yaml/x": ""})
     with pytest.raises(DefinitionError, match=r"`adir\.yaml` is a folder, not a pipeline file"):
         compile_pipeline(world, "adir.yaml", "session")
+
+
+@pytest.mark.parametrize(
+    ("written", "rule"), [("required", "required"), ("optional", "optional"), ("none", None)]
+)
+def test_a_pipeline_says_whether_it_takes_a_request(written: str, rule: str | None) -> None:
+    assert plan(f"request: {written}\n{HEAD}").pipeline.request == rule
+    inner = {"inner.yaml": f"request: {written}\nnodes:\n  - {{id: a, stage: s}}\n"}
+    (diagnostic,) = found("nodes: [{id: n, pipeline: inner.yaml}]", inner)
+    assert diagnostic.message == "`request` of a nested pipeline has no effect"
+    assert (diagnostic.severity, diagnostic.hint) == ("warning", "set it in the outermost pipeline")
+
+
+def test_another_rule_of_requests_is_an_error() -> None:
+    (diagnostic,) = found(f"request: always\n{HEAD}")
+    assert (where(diagnostic), diagnostic.hint) == ("bad-value 1:10", "values: none, optional, required")
