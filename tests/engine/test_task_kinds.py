@@ -104,7 +104,7 @@ def test_its_failure_is_kept_for_the_gate_that_asked_for_it() -> None:
     assert after(Began("attic"), Failed("attic")).calls["clean"].failure == BROKEN
 
 
-def test_a_failure_is_no_progress_and_is_named_in_the_course() -> None:
+def test_a_failure_is_named_in_the_course_and_does_not_count_as_progress() -> None:
     step = Failed("attic").step()
     assert (step.what, step.detail) == ("task_outcome", "clean attic: failed")
     assert [fact.is_progress for fact in (Cleaned("attic"), Failed("attic"), Vanished("attic"))] == [

@@ -279,7 +279,7 @@ def test_inputs_and_overrides_reach_the_plan(project: Project) -> None:
         (("run", "-p", "nosuch.yaml"), "no pipeline file `nosuch.yaml`"),
         (("run", "-p", "nosuch"), "no pipeline named `nosuch`"),
         (("run", "-p", "p.yaml", "--command", "test"), "got 'test'"),
-        (("run", "-p", "p.yaml", "extra"), "unexpected extra argument"),
+        (("run", "-p", "p.yaml", "extra"), "the pipeline 'demo' takes no user request"),
         (("run", "-p", "p.yaml", "-C", "nosuch"), "project folder not found: "),
         (("pipeline", "p.yaml", "s", "0"), "0 is not in the range x>=1"),
         (("resume", "s", "--recompile"), "no session 's'"),
@@ -365,7 +365,8 @@ def test_a_file_without_p_gets_the_command_that_runs_it(project: Project) -> Non
     done = project.call("run", project.pipeline(f"plan={WRITE_RESULT}"))
     assert (done.code, done.err) == (
         2,
-        "Error: unexpected extra argument 'p.yaml'\n  hint: `agentforge run -p p.yaml` runs a pipeline\n",
+        "Error: 'p.yaml' names something to run, and is not a request\n"
+        "  hint: `agentforge run -p p.yaml` runs a pipeline\n",
     )
 
 
@@ -386,8 +387,9 @@ def test_a_stage_behind_run_gets_the_command_that_runs_it(project: Project) -> N
     pipelines = project.root / ".claude" / "pipelines"
     pipelines.mkdir(parents=True)
     (project.root / project.pipeline("a=true")).rename(pipelines / "work.yaml")
-    assert project.call("run", "work").err.endswith(f"{hint}, `agentforge run -p work` the pipeline\n")
-    assert project.call("run", "work", "-p", "p.yaml").err.endswith(f"{hint}\n")
+    both = f"{hint}, `agentforge run -p work` runs the pipeline of that name\n"
+    assert project.call("run", "work").err.endswith(both)
+    assert project.call("run", "work", "-p", "p.yaml").err.endswith(both)
 
 
 @pytest.mark.parametrize(
