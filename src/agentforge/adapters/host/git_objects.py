@@ -21,6 +21,12 @@ FILE, EXECUTABLE, LINK, FOLDER, SUBMODULE = "100644", "100755", "120000", "40000
 MAX_TREE_BYTES = 64 * 1024 * 1024
 MAX_FOLDERS = 100_000
 _LEVEL = 1
+_MAX_RATIO = 1_032
+"""How many bytes zlib can make of one."""
+_HEAD_BYTES = 64
+"""As many as a header has at most: a type, a size, a null."""
+_STORED_HEAD_BYTES = 1024
+"""Zlib's tables come before it."""
 
 
 class TreeEntry(Struct, frozen=True, array_like=True, gc=False):
@@ -277,6 +283,30 @@ UNREADABLE = (ValueError, StorageFailed, RecursionError)
 
 _GIT_ONLY = ("info", "pack")
 _FAN_OUT = frozenset(f"{number:02x}" for number in range(256))
+
+
+def oversized_object(folder: str) -> str:
+    """An object that says it is larger than any that `GitObjects` stores, or "". git would make room for all
+    of it. Only the beginning of a file is read, and only if so much can be in it."""
+    for name in (name for name in files.listing(folder) if name in _FAN_OUT):
+        for place in (f"{folder}/{name}/{entry}" for entry in files.listing(f"{folder}/{name}")):
+            found = files.about(place)
+            if (
+                found is None
+                or not stat.S_ISREG(found.st_mode)
+                or found.st_size * _MAX_RATIO <= MAX_TREE_BYTES
+            ):
+                continue
+            try:
+                begun = zlib.decompressobj().decompress(
+                    files.read_part(place, 0, _STORED_HEAD_BYTES)[0], _HEAD_BYTES
+                )
+            except zlib.error:
+                continue  # git can't read it either.
+            size = begun.partition(b"\0")[0].rpartition(b" ")[2]
+            if not size.isdigit() or int(size) > MAX_TREE_BYTES:
+                return place
+    return ""
 
 
 def foreign_entry(folder: str) -> str:

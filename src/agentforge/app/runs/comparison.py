@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from agentforge.adapters.host.git_objects import foreign_entry
+from agentforge.adapters.host.git_objects import foreign_entry, oversized_object
 from agentforge.adapters.host.git_trees import GitTrees
 from agentforge.app.redaction import environment_redactor
 from agentforge.model.changes import ChangeKind, Changes, FileChange
@@ -71,6 +71,11 @@ class TreeComparison:
             raise InvalidRequest(
                 f"{foreign} was not written by an engine: git could read other repositories through it",
                 hint="remove it if you don't know what it is for",
+            )
+        # Without a patch, such files are only listed: git takes them for binary ones.
+        if "-p" in arguments and (large := oversized_object(self._objects[-1])):
+            raise InvalidRequest(
+                f"{large} is larger than any file that an engine stores", hint="don't trust this run"
             )
         with _bare_repository("sha256" if width == 64 else "sha1") as folder:
             ended = run(
