@@ -8,7 +8,7 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 
@@ -66,7 +66,7 @@ def _chain(story: Story) -> Iterator[str]:
     content = story.log.read_bytes()
     if not content.endswith(b"\n"):
         yield "the log ends in a torn line"
-    previous, latest = "0" * 32, ""
+    previous, latest = "0" * 32, datetime.min.replace(tzinfo=UTC)
     for number, line in enumerate(content.splitlines(), 1):
         event = json.loads(line)
         body, _, claimed = line.rpartition(b',"hash":"')
@@ -75,9 +75,11 @@ def _chain(story: Story) -> Iterator[str]:
             yield f"line {number} breaks the chain"
         if event["seq"] != number:
             yield f"line {number} has seq {event['seq']}"
-        if event["timestamp"] < latest:
+        # Not as texts: a whole second has no fraction.
+        at = datetime.fromisoformat(event["timestamp"])
+        if at < latest:
             yield f"line {number} is older than the one before"
-        latest = event["timestamp"]
+        latest = at
 
 
 def _verify(story: Story) -> Iterator[str]:
