@@ -211,7 +211,7 @@ Permissions = Mapping[str, Sequence[str]]
 
 
 def agents_line(plan: Plan, permissions: Permissions, folder: str) -> str:
-    """`Agents in /work/app: claude / opus (all permissions: --dangerously-skip-permissions; no sandbox)`."""
+    """`Agents in /srv/app: claude / opus (all permissions: --dangerously-skip-permissions; no sandbox)`."""
     found = list(dict.fromkeys(_agents(plan, permissions)))
     more = len(found) - MAX_AGENTS
     rest = [f"and {more} more (`agentforge dry-run` shows them)"] if more > 0 else []
