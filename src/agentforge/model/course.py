@@ -18,6 +18,8 @@ CourseStepKind = Literal[
     "judgment",
     "judge_lost",
     "queue",
+    "items",
+    "item_over",
     "hook",
     "hook_answer",
     "check",

@@ -152,6 +152,10 @@ class IterationLayout(Struct, frozen=True):
     output = InFolder("output.md")
     result = InFolder("result.json")
     status = InFolder("status.json")
+    artifact = InFolder("artifact.json")
+    input = InFolder("input.json")
+    """The artifacts of earlier stages, merged."""
+    briefing = InFolder("briefing.md")
     attempts = InFolder("attempts.jsonl")
     judge = InFolder("judge.json")
     error = InFolder("error.json")

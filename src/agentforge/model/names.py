@@ -99,7 +99,10 @@ def protected_step(path: str) -> str | None:
     return next((step for step in folded(path).split("/") if step in PROTECTED), None)
 
 
-CURRENT = ("CTX", "STATUS", "RESULT", "PROGRESS", "OUTPUT", "FEEDBACK", "ANSWERS", "REQUEST")
+CURRENT = (
+    *("CTX", "STATUS", "RESULT", "PROGRESS", "OUTPUT", "FEEDBACK", "ANSWERS", "REQUEST"),
+    *("ARTIFACT", "SCHEMA", "INPUT_ARTIFACT", "ITEM", "BRIEFING"),
+)
 DEPRECATED = ("SESSION", "SESSION_NAME", "ITERATION", "INDEX", "CONTEXT")
 LEGACY = ("PERSPECTIVE", "OUTPUT_PATH", "PROGRESS_FILE")
 """Variables of agent-pipelines, rarely used."""

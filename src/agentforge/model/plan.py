@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from agentforge.model.artifact import ArtifactRule, Strategy
 from agentforge.model.check import Check
 from agentforge.model.hook import Hook, HookPoint, Notification
 from agentforge.model.request import Answerer
@@ -48,7 +49,8 @@ class Guardrails(Struct, frozen=True, omit_defaults=True):
     max_runtime_seconds: float | None = None
 
 
-VERDICTS = ("pass", "fail", "reject")
+PASS, FAIL, REJECT = "pass", "fail", "reject"
+VERDICTS = (PASS, FAIL, REJECT)
 """The verdicts that every stage may have."""
 
 RouteAction = Literal["go", "ask", "fail", "end"]
@@ -197,7 +199,22 @@ class Queue(Struct, frozen=True, tag="queue", tag_field="type", omit_defaults=Tr
     iterations: int | None = None
 
 
-Termination = Fixed | Judgment | Queue
+class Items(
+    Struct, frozen=True, tag="items", tag_field="type", omit_defaults=True, rename={"source": "from"}
+):
+    """One iteration for each element of a list in an earlier artifact; at most `max` elements."""
+
+    max: int
+    source: str = ""
+    """As written: `NODE.field`, or `initial.field` for the artifact that the run was started with."""
+    iterations: int | None = None
+
+    @property
+    def field(self) -> str:
+        return self.source.partition(".")[2]
+
+
+Termination = Fixed | Judgment | Queue | Items
 
 
 class RetryPolicy(Struct, frozen=True):
@@ -230,11 +247,41 @@ class FromParallel(Struct, frozen=True):
     select: Select = "latest"
 
 
+class ArtifactSource(Struct, frozen=True, omit_defaults=True):
+    """A stage whose artifact is used."""
+
+    path: str
+    """Empty: the artifact that the run was started with."""
+    provider: str | None = None
+    """The branch, for a stage of the same block."""
+
+
+class TokenBudget(Struct, frozen=True, omit_defaults=True):
+    """How many tokens an iteration may be given."""
+
+    total: int | None = None
+    """None: nothing is cut."""
+    reserve: float = 10.0
+    """Percent of the total that stay free."""
+    share: float = 100.0
+    """Percent of the rest that are for one stage."""
+
+    @property
+    def limit(self) -> int | None:
+        if self.total is None:
+            return None
+        return int(self.total * (100 - self.reserve) / 100 * self.share / 100)
+
+
 class InputSources(Struct, frozen=True, omit_defaults=True):
     from_stage: tuple[FromStage, ...] = ()
     from_parallel: tuple[FromParallel, ...] = ()
     parallel_list: bool = False
     """Whether `from_parallel` was written as a list, and is therefore a list in context.json."""
+    artifact: tuple[str, ...] = ()
+    """The fields that the stage needs of earlier artifacts."""
+    items: ArtifactSource | None = None
+    """Whose artifact has the list of a stage over items."""
 
 
 class StageNode(Struct, frozen=True, tag="stage", tag_field="kind", omit_defaults=True):
@@ -280,6 +327,11 @@ class StageNode(Struct, frozen=True, tag="stage", tag_field="kind", omit_default
     """Verdicts that the stage may have beside `pass`, `fail` and `reject`."""
     routes: tuple[Route, ...] = ()
     limits: CycleLimits | None = None
+    artifact: ArtifactRule | None = None
+    """None: its iterations leave none."""
+    context_strategy: Strategy | None = None
+    """What `${BRIEFING}` has; None: nothing."""
+    tokens: TokenBudget | None = None
 
     @property
     def allowed_verdicts(self) -> tuple[str, ...]:
@@ -288,7 +340,7 @@ class StageNode(Struct, frozen=True, tag="stage", tag_field="kind", omit_default
     @property
     def expects_verdict(self) -> bool:
         """Whether agents are told that their result may have a verdict."""
-        return bool(self.checks or self.verdicts or self.routes)
+        return bool(self.checks or self.verdicts or self.routes or isinstance(self.termination, Items))
 
     def check(self, name: str) -> Check | None:
         return next((check for check in self.checks if check.name == name), None)

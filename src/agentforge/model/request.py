@@ -127,6 +127,8 @@ class Feedback(Struct, frozen=True, omit_defaults=True):
     by: str
     files: tuple[str, ...] = ()
     """What it is about, relative to the run directory."""
+    items: tuple[str, ...] = ()
+    """The items that are to be done again."""
     secrets: tuple[str, ...] = ()
     """The variables whose values were in the text."""
 

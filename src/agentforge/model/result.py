@@ -56,6 +56,8 @@ class Result(Struct, frozen=True):
     """Only with the decision `ask`."""
     verdict: str | UnsetType = UNSET
     """What the agent concluded about the work; its reason is `reason`."""
+    items: tuple[str, ...] | UnsetType = UNSET
+    """The items that the verdict is about."""
 
     @property
     def asked(self) -> tuple[AgentQuestion, ...]:

@@ -7,6 +7,7 @@ from typing import Self
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from agentforge.model.artifact import PlannedItem
 from agentforge.model.changes import LeftInGit
 from agentforge.model.check import CheckCounts, CheckStatus, FilesBefore
 from agentforge.model.cursor import Cursor, Destination
@@ -190,6 +191,8 @@ class Verdict(Struct, frozen=True):
     """Whether failing checks led to it, not the agent's own conclusion."""
     resumed: bool = False
     """Whether a person resumed the run since."""
+    items: tuple[str, ...] = ()
+    """The items that it is about."""
 
 
 NO_VERDICT = Verdict("")
@@ -314,6 +317,10 @@ class IterationState(Struct, frozen=True):
     limited_since: datetime | None = None
     gave_way: int = 0
     """How often a failed provider was replaced by the next one."""
+    item: str = ""
+    """The item that it is about."""
+    invalid: str = ""
+    """What was wrong with the last artifact that an attempt left; the next attempt is told."""
 
 
 class StageState(Struct, frozen=True, tag="stage"):
@@ -387,6 +394,12 @@ class StageState(Struct, frozen=True, tag="stage"):
     """How many passes a person granted, from the one that is about to begin."""
     transition: "Transition | None" = None
     """Where a route leads, once that is recorded."""
+    planned: bool = False
+    """Whether the items of this visit are planned."""
+    item: str = ""
+    """The item of the latest iteration, until it is over."""
+    item_tries: int = 0
+    """How many iterations of this item failed its checks."""
     git_left: tuple[LeftInGit, ...] = ()
     """What confined programs left for git during this visit: the latest, at most MAX_LEFT."""
 
@@ -696,6 +709,9 @@ class RunState(Struct, frozen=True):
     resumed_at: datetime | None = None
     recompiled: bool = False
     """Whether the plan was recompiled since the start."""
+    items: dict[str, dict[str, PlannedItem]] = field(default_factory=dict)
+    """The items of each stage over items, by its key in `visits`, then by id and in order. The one collection
+    that grows with the work: each has at most the `max` of its stage."""
 
     @property
     def is_stopped_by_shutdown(self) -> bool:

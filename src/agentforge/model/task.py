@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 
 from msgspec import Struct
 
+from agentforge.model.artifact import ItemAt, PlannedItem
 from agentforge.model.check import Check, FilesBefore
 from agentforge.model.cursor import Cursor
 from agentforge.model.hook import Hook
@@ -23,7 +24,7 @@ MARK = "AGENTFORGE_ATTEMPT"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-TaskKind = Literal["prepare", "agent", "judge", "queue", "manifest", "hook", "check"]
+TaskKind = Literal["prepare", "agent", "judge", "queue", "items", "manifest", "hook", "check"]
 
 
 class Task(Struct, frozen=True):
@@ -114,6 +115,19 @@ class PrepareTask(Task, frozen=True, kw_only=True, tag="prepare"):
     user_request: UserRequest | None = None
     feedback: Feedback | None = None
     answers: tuple[AnsweredQuestion, ...] = ()
+    item: ItemAt | None = None
+
+
+class ItemsTask(Task, frozen=True, kw_only=True, tag="items"):
+    """Read the list of a stage over items, and compare it with what is done. Outcome: `items_planned`, or an
+    error."""
+
+    KIND = "items"
+
+    node: StageNode
+    known: tuple[PlannedItem, ...] = ()
+    """As the visit before left them."""
+    feedback: Feedback | None = None
 
 
 class AgentTask(StartedTask, frozen=True, kw_only=True, tag="agent"):
@@ -142,6 +156,9 @@ class AgentTask(StartedTask, frozen=True, kw_only=True, tag="agent"):
     user_request: UserRequest | None = None
     feedback: Feedback | None = None
     answers: tuple[AnsweredQuestion, ...] = ()
+    item: ItemAt | None = None
+    invalid: str = ""
+    """What was wrong with the artifact of the attempt before."""
 
     @property
     def _marked(self) -> str:

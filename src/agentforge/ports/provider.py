@@ -43,12 +43,19 @@ class ExecuteRequest(Struct, frozen=True):
     """The verdicts that the result may have; empty: the stage expects none."""
     judges: bool = False
     """Whether the request is a judgment of an iteration instead of its work."""
+    artifact_path: str = ""
+    """Where a program writes the artifact; empty: the stage has none."""
+    schema: JSONObject | None = None
+    """What the artifact must match; None: the stage has none."""
 
     @property
     def outbox_paths(self) -> dict[str, str]:
         """By path: where the file is in the outbox. The engine puts copies of context and notes there, and
         takes result and notes from there."""
-        paths = (self.result_path, self.status_path, self.context_path, self.progress_path)
+        paths = (
+            *(self.result_path, self.status_path, self.context_path, self.progress_path),
+            self.artifact_path,
+        )
         return {path: f"{self.outbox}/{basename(path)}" for path in paths if path}
 
     @property
@@ -66,6 +73,8 @@ class ExecuteResult(Struct, frozen=True):
     """Set when the provider knows more than the exit status about why the attempt failed."""
     result: JSONObject | None = None
     """The content of result.json, returned by an in-process provider."""
+    artifact: JSONObject | None = None
+    """The artifact, if the provider has it: one that its program wrote to the file counts first."""
 
 
 class Capabilities(Struct, frozen=True):

@@ -9,15 +9,15 @@ from agentforge.engine.decide.checks import (
     DEFAULT_CLUSTER,
     DEFAULT_CYCLES,
     DEFAULT_NO_PROGRESS,
-    FAIL,
-    PASS,
-    REJECT,
     cycle_limits,
 )
 from agentforge.model.check import Check
 from agentforge.model.condition import condition_text
 from agentforge.model.hook import POINTS, STAGE_POINTS, HookAction, HookPoint
 from agentforge.model.plan import (
+    FAIL,
+    PASS,
+    REJECT,
     NestedNode,
     Node,
     OnTimeout,

@@ -7,12 +7,11 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from agentforge.engine.decide.checks import FAIL, REJECT
 from agentforge.model import facts as f
 from agentforge.model.check import CheckCounts, CheckProblem
 from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
-from agentforge.model.plan import Plan
+from agentforge.model.plan import FAIL, REJECT, Plan
 from agentforge.model.state import StageState
 from agentforge.views.text import shown_reason
 

@@ -18,7 +18,10 @@ a person decides.
 # Going back is limited per route, which bounds the cost. Two signs stop it earlier: the same failure in many
 # visits, and visits that change neither failures nor files.
 
+from msgspec.structs import replace
+
 from agentforge.engine.checks.feedback import failing_text
+from agentforge.engine.decide.items import verdict_of_items
 from agentforge.engine.decide.requests import Question, Ruling
 from agentforge.engine.decide.stage_at import StageAt, check_timeout, runtime_used_up, tightest
 from agentforge.engine.decide.termination import iterations_left
@@ -28,13 +31,12 @@ from agentforge.model import facts as f
 from agentforge.model.check import Check, CheckTime
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.place import visits_key
-from agentforge.model.plan import CycleLimits, PipelineInfo, Route, StageNode
+from agentforge.model.plan import FAIL, PASS, CycleLimits, Items, PipelineInfo, Route, StageNode
 from agentforge.model.request import ACCEPT, CANCEL, RESUME, RETRY, Feedback
 from agentforge.model.state import OUTDATED, CheckRecord, StageState, Verdict
 
 MAX_VOID_CHECKS = 3
 """How often a check runs if the files change meanwhile."""
-PASS, FAIL, REJECT = "pass", "fail", "reject"
 
 
 def run_checks(here: StageAt, when: CheckTime) -> Ruling | None:
@@ -85,9 +87,15 @@ def _error(check: Check, reason: str) -> Ruling:
 
 
 def verdict_of(here: StageAt) -> Verdict:
-    """Checks come first, then what the agent concluded; otherwise the work passes."""
+    """Checks come first, then failed items or what the agent concluded; otherwise the work passes."""
+    items = verdict_of_items(here)
     if failed := here.failing:
-        return Verdict(FAIL, "; ".join(f"check {each.check!r}: {each.reason}" for each in failed))
+        reasons = [f"check {each.check!r}: {each.reason}" for each in failed]
+        named = items or Verdict(FAIL)
+        return replace(named, reason="; ".join([*reasons, *filter(None, [named.reason])]))
+    if isinstance(here.node.termination, Items):
+        # What an agent concluded is about its item.
+        return items or Verdict(PASS)
     return here.at.claim or Verdict(PASS)
 
 
@@ -108,7 +116,7 @@ def checked_before(here: StageAt) -> Ruling | None:
 def concluded(here: StageAt, ended: str) -> Ruling | None:
     """Record the verdict of a stage that is over; None if that is done, or if nothing depends on it."""
     verdict = verdict_of(here)
-    has_verdict = here.node.checks or here.node.routes or here.node.verdicts or here.at.claim
+    has_verdict = here.node.expects_verdict or here.at.claim
     if here.at.verdict is not None or not has_verdict:
         return None
     failed = here.failing
@@ -122,6 +130,7 @@ def concluded(here: StageAt, ended: str) -> Ruling | None:
             waived=here.waived,
             signatures=tuple(f"{each.check}: {text}" for each in failed for text in each.signatures),
             tree=seen.pop() if len(seen) == 1 else None,
+            items=verdict.items,
         )
     )
 
@@ -264,7 +273,8 @@ def _why(verdict: Verdict) -> str:
 def verdict_feedback(here: StageAt, verdict: Verdict, said: str = "") -> Feedback:
     """What the next visit is told. `said`: by the person who decided on it."""
     told = failing_text(here.failing, verdict.reason or f"The verdict is {verdict.word!r}.")
-    return Feedback(f"{said}\n\n{told}" if said else told, f"stage {here.node.id}", here.files)
+    text = f"{said}\n\n{told}" if said else told
+    return Feedback(text, f"stage {here.node.id}", here.files, verdict.items)
 
 
 def cycle_limits(pipeline: PipelineInfo, stage: StageNode) -> CycleLimits:

@@ -31,6 +31,7 @@ ATTEMPTS_PER_KIND: dict[FailureKind, int] = {
 
 STAGE_FAILURES = frozenset(ATTEMPTS_PER_KIND) | {
     FailureKind.RESULT_INVALID,
+    FailureKind.ARTIFACT_INVALID,
     FailureKind.OUTPUT_UNREADABLE,
     FailureKind.AGENT_LIMIT,
     FailureKind.AGENT_ERROR,
@@ -109,13 +110,13 @@ def decide_after_failure(failed: FailedAttempt) -> FailureRuling:
         return _at_limit(failed)
     node, iteration = failed.node, failed.iteration
     policy, failures = node.retry or DEFAULT_POLICY, iteration.failures
-    allowed = attempts_allowed(policy, failures)
+    allowed = attempts_allowed(policy, failures, node.artifact.heal if node.artifact else 0)
     if len(failures) < allowed:
         number = len(failures) + 1
         return f.RetryScheduled(
             attempt=number,
             of=allowed,
-            due_at=failed.ended_at + backoff(policy, len(failures)),
+            due_at=failed.ended_at + _delay(failed, policy),
             message=f"Attempt {number}/{allowed} for iteration {iteration.number}",
         )
     if failed.failure.kind not in PROVIDER_FAILURES or iteration.gave_way >= len(node.chain):
@@ -225,13 +226,23 @@ def _is_resting(until: datetime | None, now: datetime) -> bool:
 # -- how often, and why
 
 
-def attempts_allowed(policy: RetryPolicy, failures: tuple[FailureKind, ...]) -> int:
-    """How many attempts there are in total, if further ones fail like the last one."""
+def attempts_allowed(policy: RetryPolicy, failures: tuple[FailureKind, ...], heal: int = 0) -> int:
+    """How many attempts there are in total, if further ones fail like the last one. `heal`: how many of them
+    may correct an artifact; the policy doesn't bound these, as they don't repeat the work."""
     if not failures:
         return policy.max_attempts
-    last = failures[-1]
+    last, count = failures[-1], len(failures)
+    if last is FailureKind.ARTIFACT_INVALID:
+        return count + (failures.count(last) <= heal)
     further = ATTEMPTS_PER_KIND.get(last, 1) - failures.count(last)
-    return min(policy.max_attempts, len(failures) + max(0, further))
+    return min(policy.max_attempts, count + max(0, further))
+
+
+def _delay(failed: FailedAttempt, policy: RetryPolicy) -> timedelta:
+    # A wrong artifact is corrected at once: nothing has to recover first.
+    if failed.failure.kind is FailureKind.ARTIFACT_INVALID:
+        return timedelta()
+    return backoff(policy, len(failed.iteration.failures))
 
 
 def backoff(policy: RetryPolicy, failures: int) -> timedelta:

@@ -3,13 +3,13 @@
 from msgspec.structs import replace
 
 from agentforge.engine.claims import words_of
-from agentforge.engine.decide.checks import PASS, follow_verdict, verdict_feedback
+from agentforge.engine.decide.checks import follow_verdict, verdict_feedback
 from agentforge.engine.decide.requests import Question, Ruling, withdrawn
 from agentforge.engine.decide.stage_at import StageAt
 from agentforge.engine.decide.task_kinds import ended, in_flight_at
 from agentforge.model import facts as f
 from agentforge.model.event import Draft
-from agentforge.model.plan import Approval
+from agentforge.model.plan import PASS, Approval
 from agentforge.model.request import ABORT, APPROVE, REJECT, Request
 from agentforge.model.result import AgentQuestion, Decision
 from agentforge.model.state import StageState

@@ -13,7 +13,6 @@ from datetime import timedelta
 from msgspec.structs import replace
 
 from agentforge.engine.decide.checks import (
-    PASS,
     checked_before,
     concluded,
     follow_verdict,
@@ -28,6 +27,7 @@ from agentforge.engine.decide.failure import (
     decide_after_stage_failure,
 )
 from agentforge.engine.decide.hooks import call_hooks, end_reason
+from agentforge.engine.decide.items import item_over, next_item, plan_items
 from agentforge.engine.decide.people import (
     approval,
     asked_by_agent,
@@ -43,6 +43,7 @@ from agentforge.engine.decide.termination import MAX_JUDGE_FAILURES, end_of, wan
 from agentforge.model import facts as f
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.hook import HookPoint
+from agentforge.model.plan import PASS
 from agentforge.model.request import CANCEL, RESUME, RETRY, SUCCEEDED
 from agentforge.model.result import Decision
 from agentforge.model.state import AT_MOST_ONCE, STUCK, AttemptState, IterationState, RunState
@@ -151,7 +152,7 @@ def _queue(here: StageAt) -> Ruling | None:
 def _end(here: StageAt) -> Ruling | None:
     if _is_asking(here):
         return None
-    reason = end_of(here.node.termination, here.at, plateau_test=here.state.settings.plateau_test)
+    reason = end_of(here)
     if not reason:
         return None
     if checks := run_checks(here, "end"):
@@ -204,6 +205,7 @@ def _next_iteration(here: StageAt) -> Ruling:
                 user_request=here.state.user_request,
                 feedback=here.feedback,
                 answers=here.at.answers,
+                item=next_item(here),
             ),
         )
     )
@@ -339,8 +341,12 @@ BETWEEN_ITERATIONS: tuple[StageGate, ...] = (
     _iteration_end,
     _iteration_checks,
     _preparation_failed,
+    # No agent runs for an empty list.
+    plan_items,
     # An iteration that asks is followed by another one. It is not judged, and can't be the last.
     asked_by_agent,
+    # Its item is over when its checks have run.
+    item_over,
     # What the end depends on: both are tasks, whose outcomes must be known first.
     _judge,
     _queue,

@@ -7,11 +7,12 @@ from msgspec import Struct
 from agentforge.engine.checks.feedback import failing_text
 from agentforge.engine.decide.requests import Question, Ruling
 from agentforge.model import facts as f
+from agentforge.model.artifact import ItemAt, PlannedItem
 from agentforge.model.check import Check
 from agentforge.model.cursor import Destination
 from agentforge.model.event import Draft
 from agentforge.model.layout import iteration_dir
-from agentforge.model.place import Place, place_of
+from agentforge.model.place import Place, place_of, visits_key
 from agentforge.model.plan import Plan, StageNode
 from agentforge.model.request import Feedback
 from agentforge.model.state import CheckRecord, RunState, StageState
@@ -43,6 +44,16 @@ class StageAt(Struct, frozen=True):
     def waived(self) -> tuple[str, ...]:
         """The checks of the stage that don't count."""
         return tuple(check.name for check in self.node.checks if self.is_waived(check.name))
+
+    @property
+    def items(self) -> dict[str, PlannedItem]:
+        """Of a stage over items: by id, in order."""
+        return self.state.items.get(visits_key(self.place.path, self.place.branch), {})
+
+    def item_at(self, id: str) -> ItemAt | None:
+        """With its position; None if there is no such item."""
+        ids = list(self.items)
+        return ItemAt(id, ids.index(id) + 1, len(ids)) if id in self.items else None
 
     def outcome_of(self, check: Check) -> CheckRecord | None:
         """The outcome of a check after the completed iterations, or None. One that the runtime limit of the

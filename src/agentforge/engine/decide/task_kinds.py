@@ -40,6 +40,8 @@ def _agent(here: StageAt, attempt: TaskState) -> AgentTask | None:
         user_request=here.state.user_request,
         feedback=here.feedback,
         answers=here.at.answers,
+        item=here.item_at(iteration.item),
+        invalid=iteration.invalid,
     )
 
 
@@ -92,6 +94,7 @@ KINDS: Mapping[str, Kind] = {
     ),
     "judge": Kind("judge", (f.JudgeCompleted, f.JudgeLost), f.JudgeEnding, f.JudgeLost, _judge),
     "queue": Kind("queue", (f.QueueChecked, f.ErrorOccurred)),
+    "items": Kind("items", (f.ItemsPlanned, f.ErrorOccurred)),
     "manifest": Kind("manifest", (f.ManifestWritten,)),
     "hook": Kind(
         "hook", (f.HookCompleted, f.HookFailed, f.HookTimedOut, f.HookLost), f.HookEnding, f.HookLost

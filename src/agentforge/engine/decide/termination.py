@@ -2,7 +2,9 @@
 
 from typing import assert_never
 
-from agentforge.model.plan import Fixed, Judgment, Queue, Termination
+from agentforge.engine.decide.items import end_of_items
+from agentforge.engine.decide.stage_at import StageAt
+from agentforge.model.plan import Fixed, Items, Judgment, Queue, Termination
 from agentforge.model.result import Decision
 from agentforge.model.state import StageState
 
@@ -14,8 +16,9 @@ MAX_JUDGE_CALLS = 2
 MAX_ITERATIONS = "max_iterations"
 
 
-def end_of(termination: Termination, at: StageState, *, plateau_test: bool = False) -> str:
+def end_of(here: StageAt) -> str:
     """Why the stage ends after its completed iterations; empty if it continues."""
+    at, termination = here.at, here.node.termination
     match termination:
         case Fixed(max=limit):
             if at.completed and at.last_decision is Decision.STOP:
@@ -23,7 +26,7 @@ def end_of(termination: Termination, at: StageState, *, plateau_test: bool = Fal
             return f"Completed {at.counted} iterations (max: {limit})" if at.counted >= limit else ""
         case Judgment(required_stops=required):
             # The agent's own decision is evidence for the judge; it doesn't end the stage.
-            stops = at.plateaus if plateau_test else at.stops
+            stops = at.plateaus if here.state.settings.plateau_test else at.stops
             if at.completed >= termination.judged_from and at.completed and stops >= required:
                 reason = f"\n  Reason: {at.judge_reason}" if at.judge_reason else ""
                 return f"Consensus reached: {required} consecutive agents agree to stop{reason}"
@@ -34,12 +37,14 @@ def end_of(termination: Termination, at: StageState, *, plateau_test: bool = Fal
             if at.completed and at.last_decision is Decision.STOP:
                 return f"Agent requested stop at iteration {at.completed}"
             return MAX_ITERATIONS if at.counted >= limit else ""
+        case Items():
+            return end_of_items(here)
         case _:
             assert_never(termination)
 
 
 def iterations_left(termination: Termination, at: StageState) -> bool:
-    return at.counted < termination.max
+    return not isinstance(termination, Items) and at.counted < termination.max
 
 
 def wants_judge(termination: Termination, at: StageState) -> bool:

@@ -39,7 +39,9 @@ def evolve_checks(at: StageState, event: Event, fact: f.CheckedStageFact) -> Sta
             others = (known for known in at.checks if known.check != fact.check)
             return without_call(replace(at, checks=(*others, _record(at, fact))), fact.KIND)
         case f.StageVerdictReached():
-            verdict = Verdict(fact.verdict, fact.reason, fact.ended, is_checked=bool(fact.failing))
+            verdict = Verdict(
+                fact.verdict, fact.reason, fact.ended, is_checked=bool(fact.failing), items=fact.items
+            )
             return replace(at, verdict=verdict)
         case f.StageTransitioned():
             return replace(at, transition=Transition(fact.next, fact.feedback, fact.skipped))
@@ -110,7 +112,8 @@ def new_round(state: RunState, path: str, rounds: tuple[int, ...]) -> RunState:
     if depth is None:
         return state
     pipeline = "".join(f"{name}." for name in path.split(".")[:depth])
-    return _without(state, lambda place: place.startswith(pipeline))
+    items = {key: known for key, known in state.items.items() if not key.startswith(pipeline)}
+    return _without(replace(state, items=items), lambda place: place.startswith(pipeline))
 
 
 def _without(state: RunState, is_dropped: Callable[[str], bool]) -> RunState:

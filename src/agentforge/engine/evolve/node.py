@@ -46,12 +46,15 @@ def apply_place(state: RunState, event: Event, fact: f.PlaceFact) -> RunState:
         if isinstance(fact, f.NodeStarted):
             return _entered(state, event, fact)
         if isinstance(fact, f.NodeRestarted):
-            return replace(state, at=Between(fact.next, reentry_of(node_of(state, event), fact)))
+            left = replace(state, at=Between(fact.next, reentry_of(node_of(state, event), fact)))
+            return _without_items(left, fact, event.cursor)
     if at is None:
         return state
     changed = replace(state, at=_evolve_block(_block_of(state.block, event), event, fact))
     if isinstance(fact, _BlockFact):
         return changed
+    if isinstance(fact, f.NodeRestarted):
+        changed = _without_items(changed, fact, at)
     return _visited(changed, visits_key(at.node_path, at.provider), at.node_run)
 
 
@@ -116,6 +119,14 @@ def _completed(state: RunState, event: Event, fact: f.NodeCompleted) -> RunState
     reentry = Reentry(feedback=transition.feedback) if transition.feedback else None
     passed = dict.fromkeys(checks.passed_over(at.path, transition), event.at)
     return replace(left, at=Between(fact.next, reentry), skipped={**state.skipped, **passed})
+
+
+def _without_items(state: RunState, fact: f.NodeRestarted, at: Cursor | None) -> RunState:
+    """Someone who starts a stage over, without saying what is wrong, wants all of its items again."""
+    if at is None or fact.feedback is not None or not state.items:
+        return state
+    key = visits_key(at.node_path, at.provider)
+    return replace(state, items={known: items for known, items in state.items.items() if known != key})
 
 
 def _visited(state: RunState, key: str, run: int) -> RunState:

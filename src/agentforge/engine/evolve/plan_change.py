@@ -31,6 +31,7 @@ def apply_plan_change(state: RunState, event: Event, fact: f.PlanChanged) -> Run
         skipped=dict.fromkeys(fact.skipped, event.at)
         | {now: when for path, when in state.skipped.items() if (now := _passed(path, paths))},
         visits={_visited(key, fact): count for key, count in state.visits.items()},
+        items={_visited(key, fact): items for key, items in state.items.items()},
         requests=tuple(_asked_in(request, paths) for request in state.requests),
         cycles={_counted(key, paths): count for key, count in state.cycles.items()},
         clusters=tuple(_clustered(known, paths) for known in state.clusters),

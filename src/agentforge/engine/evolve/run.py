@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from agentforge.engine.evolve import hooks
 from agentforge.engine.evolve.checks import apply_to_run, evolve_checks
+from agentforge.engine.evolve.items import evolve_items
 from agentforge.engine.evolve.node import apply_place, in_stage
 from agentforge.engine.evolve.requests import apply_request, with_request
 from agentforge.engine.evolve.session import apply_session
@@ -150,6 +151,7 @@ _APPLY: Mapping[type[f.AnyFact], Callable[[RunState, Event, Any], RunState]] = {
         (f.AnyNodeFact, _stage),
         (f.PlaceFact, apply_place),
         (f.AnyIterationFact, _iteration),
+        (f.AnyItemFact, evolve_items),
         (f.AnyCheckFact, _check),
         (f.AnyJudgeFact, _stage),
         (f.AnyHookOrEffect, hooks.evolve_hooks),

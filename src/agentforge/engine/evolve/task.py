@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from agentforge.model import facts as f
 from agentforge.model.changes import MAX_LEFT
 from agentforge.model.event import Event
-from agentforge.model.failure import LIMITS, Failure
+from agentforge.model.failure import LIMITS, Failure, FailureKind
 from agentforge.model.result import Decision, Usage
 from agentforge.model.state import (
     AgentSession,
@@ -30,7 +30,9 @@ def evolve_iteration(at: StageState, event: Event, fact: f.AnyIterationFact) -> 
     match fact:
         case f.IterationStarted():
             number = _number(at, event)
-            iteration = IterationState(number, IterationStatus.STARTED, event.at, fact.prompt_sha256)
+            iteration = IterationState(
+                number, IterationStatus.STARTED, event.at, fact.prompt_sha256, item=fact.item
+            )
             return without_call(replace(at, iteration=iteration, failure=None, judge_tries=0), "judge")
         case f.AttemptStarted():
             return _attempt_started(at, event, fact)
@@ -102,12 +104,18 @@ def _completed(at: StageState, event: Event, fact: f.IterationCompleted) -> Stag
         delay_over=False,
         plateaus=at.plateaus + 1 if fact.result.signals.plateau_suspected else 0,
     )
+    if at.iteration is not None and at.iteration.item:
+        item = at.iteration.item
+        tries = at.item_tries if item == at.item else 0
+        # An iteration that asks hasn't tried it.
+        done = replace(done, item=item, item_tries=tries + (fact.decision is not Decision.ASK))
     if fact.decision is Decision.ASK:
         done = replace(done, questions=fact.result.asked, asked=at.asked + 1)
     elif at.questions:
         done = replace(done, questions=())
     if not isinstance(fact.result.verdict, UnsetType):
-        return replace(done, claim=Verdict(fact.result.verdict, fact.result.reason))
+        items = () if isinstance(fact.result.items, UnsetType) else fact.result.items
+        return replace(done, claim=Verdict(fact.result.verdict, fact.result.reason, items=items))
     return replace(done, claim=None) if at.claim else done
 
 
@@ -122,6 +130,8 @@ def _failed(at: StageState, event: Event, fact: f.ErrorOccurred) -> StageState:
     if fact.kind in LIMITS:
         # Limits don't count against the retry policy; they have their own bound.
         return ended
+    if fact.kind is FailureKind.ARTIFACT_INVALID:
+        ended = with_iteration(ended, invalid=fact.message)
     return with_iteration(ended, failures=(*at.iteration.failures, fact.kind))
 
 

@@ -12,6 +12,7 @@ from typing import get_args
 from agentforge.model.facts.check import *
 from agentforge.model.facts.fact import *
 from agentforge.model.facts.hook import *
+from agentforge.model.facts.items import *
 from agentforge.model.facts.iteration import *
 from agentforge.model.facts.judge import *
 from agentforge.model.facts.log import *
@@ -26,6 +27,7 @@ AnyFact = (
     AnyRunFact
     | AnyNodeFact
     | AnyIterationFact
+    | AnyItemFact
     | AnyJudgeFact
     | AnyCheckFact
     | AnyHookOrEffect

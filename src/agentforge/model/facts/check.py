@@ -127,6 +127,8 @@ class StageVerdictReached(Fact, frozen=True):
     signatures: tuple[str, ...] = ()
     tree: str | None = None
     """The files that all its checks saw; None if files changed after them, or in between."""
+    items: tuple[str, ...] = ()
+    """The items that it is about."""
 
     def step(self) -> CourseStep:
         waived = f" (waived: {', '.join(self.waived)})" if self.waived else ""

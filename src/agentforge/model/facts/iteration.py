@@ -5,6 +5,7 @@ from typing import Literal
 
 from msgspec import field
 
+from agentforge.model.artifact import Artifact, ContextUse
 from agentforge.model.changes import LeftInGit
 from agentforge.model.course import CourseStep
 from agentforge.model.facts.fact import (
@@ -33,6 +34,10 @@ class IterationStarted(Fact, frozen=True):
     model: str
     prompt_sha256: str
     attempt: int = written(1)
+    item: str = ""
+    """The item that it is about."""
+    context: ContextUse | None = None
+    """How much it was given, if the stage has a context strategy or a budget."""
 
     def step(self) -> CourseStep:
         return CourseStep("iteration")
@@ -263,6 +268,7 @@ class IterationCompleted(AttemptFact, TaskOutcome, frozen=True):
 
     usage: Usage | None = None
     tree: str | None = None
+    artifact: Artifact | None = None
 
     def step(self) -> CourseStep:
         return CourseStep("answer", attempt=self.attempt, detail=self.decision.value)

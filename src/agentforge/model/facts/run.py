@@ -12,6 +12,7 @@ from agentforge.model.failure import FailureKind
 from agentforge.model.names import session_problem
 from agentforge.model.plan import Mode, Plan
 from agentforge.model.plan_limits import plan_defect
+from agentforge.model.result import JSONObject
 from agentforge.model.state import RunSettings, Waiver
 from agentforge.model.status import RunStatus
 
@@ -38,6 +39,8 @@ class SessionStarted(Fact, frozen=True):
     """What the user wants; empty: the pipeline takes none."""
     secrets: tuple[str, ...] = ()
     """The variables whose values were in the user request."""
+    artifact: JSONObject | None = None
+    """The first artifact, which was given to the run."""
 
     def defect(self, session: str) -> str:
         return plan_defect(self.plan) or session_problem(session)

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from agentforge.engine.decide.checks import PASS
 from agentforge.model import facts as f
 from agentforge.model.check import CheckCounts
 from agentforge.model.event import Event
+from agentforge.model.plan import PASS
 from agentforge.model.state import Waiver
 from agentforge.views.lines.row import TEXT_CHARS, Details, RunLine, listed, quoted, row
 from agentforge.views.text import one_line, span

@@ -17,6 +17,7 @@ from agentforge.model.layout import RunLayout
 from agentforge.model.plan import (
     Approval,
     Fixed,
+    Items,
     Judgment,
     ParallelNode,
     Plan,
@@ -250,6 +251,8 @@ def _iterations(termination: Termination) -> str:
             return f"until the judge decides {stops} in a row, from iteration {first}; at most {limit}"
         case Queue():
             return f"until the queue is empty; at most {limit}"
+        case Items(source=source):
+            return f"one for each item of {source}; at most {counted(termination.max, 'item')}"
         case _:
             assert_never(termination)
 

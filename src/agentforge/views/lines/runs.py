@@ -1,8 +1,8 @@
 """The rows of facts about the run as a whole, its nodes (stages and parallel blocks) and its log."""
 
-from agentforge.engine.decide.checks import PASS
 from agentforge.model import facts as f
 from agentforge.model.event import Event
+from agentforge.model.plan import PASS
 from agentforge.model.state import RefusedFile
 from agentforge.model.status import RunStatus, status_text
 from agentforge.views.lines.checks import waiver_details, waiver_words

@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from agentforge.engine.decide.checks import PASS
+from agentforge.model.plan import PASS
 from agentforge.model.status import status_text
 from agentforge.views.lines.checks import tree_text, waived_text, waiver_text
 from agentforge.views.lines.entries import check_outcome

@@ -1,0 +1,160 @@
+"""The items of a list in an artifact: their ids, contents and order, and which of them a visit works
+through."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from agentforge.model import facts as f
+from agentforge.model.artifact import PlannedItem
+from agentforge.model.failure import short_message
+from agentforge.model.plan_limits import is_directory_name
+from agentforge.model.request import Feedback
+from agentforge.model.result import JSONObject
+
+SHOWN = 5
+MAX_PROBLEMS = 10
+_BLANK = re.compile(r"\s+")
+
+
+class Element(Struct, frozen=True):
+    """An element of the list, as it is in the artifact."""
+
+    id: str
+    value: Any
+    hash: str
+    after: tuple[str, ...] = ()
+
+
+def elements_of(artifact: JSONObject, field: str, most: int) -> list[Element] | list[str]:
+    """The elements in the order in which they are worked through: of those whose dependencies are done, the
+    first in the list. Or what is wrong with them, at least one text."""
+    listed = artifact.get(field)
+    if not isinstance(listed, list):
+        found = "it is missing" if field not in artifact else f"got {_shown(listed)}"
+        return [f"$.{field}: it must be the list of the items; {found}"]
+    if len(listed) > most:
+        return [f"$.{field}: it has {len(listed):,} items; the maximum is {most:,}"]
+    problems: list[str] = []
+    elements = [_element(one, f"$.{field}[{index}]", problems) for index, one in enumerate(listed)]
+    problems += _name_problems(elements, field)
+    if problems:
+        return [*problems[:MAX_PROBLEMS], *(["and more"] if len(problems) > MAX_PROBLEMS else [])]
+    ordered = _ordered(elements)
+    return ordered if len(ordered) == len(elements) else [f"$.{field}: {_cycle(elements, ordered)}"]
+
+
+def _element(value: Any, path: str, problems: list[str]) -> Element:
+    encoded = msgspec.json.encode(value, order="deterministic")
+    digest = sha256(encoded).hexdigest()
+    given, after = (value.get("id"), value.get("after")) if isinstance(value, dict) else (None, None)
+    # Models number their steps: a whole number is a name, too.
+    id = f"item-{digest[:8]}" if given is None else _name(given)
+    if not id or not is_directory_name(id):
+        problems.append(f"{path}.id: use letters, digits, `-`, `_` and `.`; got {_shown(given)}")
+    names = [_name(one) for one in after] if isinstance(after, list) else []
+    if after is not None and (not isinstance(after, list) or not all(names)):
+        problems.append(f"{path}.after: it must be a list of ids; got {_shown(after)}")
+    return Element(id, value, digest, tuple(dict.fromkeys(names)))
+
+
+def _name(value: Any) -> str:
+    return str(value) if type(value) in (str, int) else ""
+
+
+def _name_problems(elements: Sequence[Element], field: str) -> Iterator[str]:
+    first: dict[str, int] = {}
+    for index, one in enumerate(elements):
+        # Two folders whose names differ in case only are one on some file systems.
+        if first.setdefault(one.id.casefold(), index) != index:
+            before = first[one.id.casefold()]
+            yield f"$.{field}[{index}].id: {_shown(one.id)} is the id of $.{field}[{before}], too"
+    known = {one.id for one in elements}
+    for index, one in enumerate(elements):
+        for name in one.after:
+            if name not in known:
+                yield f"$.{field}[{index}].after: no item has the id {_shown(name)}"
+
+
+def _ordered(elements: Sequence[Element]) -> list[Element]:
+    """Without those that are in a cycle, or behind one."""
+    followers: dict[str, list[int]] = {}
+    waiting = [len(one.after) for one in elements]
+    for index, one in enumerate(elements):
+        for name in one.after:
+            followers.setdefault(name, []).append(index)
+    ordered: list[Element] = []
+    ready = [index for index, left in enumerate(waiting) if not left]
+    while ready:
+        ready.sort(reverse=True)
+        # Those that became ready are behind earlier ones that are: the list's own order is kept.
+        index = ready.pop()
+        ordered.append(elements[index])
+        for other in followers.get(elements[index].id, ()):
+            waiting[other] -= 1
+            if not waiting[other]:
+                ready.append(other)
+    return ordered
+
+
+def _cycle(elements: Sequence[Element], ordered: Sequence[Element]) -> str:
+    """One of the cycles: from any item that is left, its dependencies lead into one."""
+    left = {one.id: one for one in elements} | dict.fromkeys([one.id for one in ordered])
+    at, seen = next(one for one in left.values() if one is not None), dict[str, None]()
+    while at.id not in seen:
+        seen[at.id] = None
+        at = next(one for name in at.after if (one := left[name]) is not None)
+    names = [*seen][[*seen].index(at.id) :]
+    shown = " after ".join(map(_shown, (*names[:SHOWN], *(["…"] if len(names) > SHOWN else []), at.id)))
+    return f"the items depend on each other in a cycle: {shown}"
+
+
+def _shown(value: Any) -> str:
+    text = _BLANK.sub(" ", value if isinstance(value, str) else msgspec.json.encode(value).decode())
+    return f"`{short_message(text, 60)}`"
+
+
+def planned(
+    elements: Iterable[Element],
+    known: Sequence[PlannedItem],
+    feedback: Feedback | None,
+    run: int,
+    sha256: str,
+) -> f.ItemsPlanned:
+    """What a visit works through, with what the visit before left. `run`: the number of the visit."""
+    listed, before = list(elements), {item.id: item for item in known}
+    same = {one.id for one in listed if one.id in before and before[one.id].hash == one.hash}
+    named = set(feedback.items if feedback else ())
+    reopened = tuple(one.id for one in listed if one.id in named and one.id in same)
+    finished = {id for id in same - named if before[id].status == "done"}
+    items = [
+        PlannedItem(one.id, one.hash, one.after, "done" if one.id in finished else "pending")
+        for one in listed
+    ]
+    repair = ""
+    if feedback is not None and not reopened and before:
+        repair = _free(f"repair-{run}", {one.id.casefold() for one in listed})
+        items.append(PlannedItem(repair, sha256_of(feedback.text)))
+    return f.ItemsPlanned(
+        tuple(items),
+        added=tuple(one.id for one in listed if one.id not in before),
+        changed=tuple(one.id for one in listed if one.id in before and one.id not in same),
+        dropped=tuple(id for id in before if id not in {one.id for one in listed}),
+        reopened=reopened,
+        repair=repair,
+        sha256=sha256,
+    )
+
+
+def sha256_of(text: str) -> str:
+    return sha256(text.encode("utf-8", "replace")).hexdigest()
+
+
+def _free(name: str, taken: set[str]) -> str:
+    while name in taken:
+        name = f"{name}-1"
+    return name

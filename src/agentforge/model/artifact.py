@@ -1,0 +1,104 @@
+"""Artifacts: the JSON objects that iterations leave, what a stage's must look like, and the items in them."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from agentforge.model.result import JSONObject
+
+MAX_ARTIFACT_BYTES = 16 * 1024 * 1024
+MAX_ARTIFACT_DEPTH = 64
+INLINE_BYTES = 64 * 1024
+"""A larger artifact is only in its file, which the log names by size and hash."""
+MAX_ITEMS = 10_000
+DEFAULT_ITEMS = 1_000
+DEFAULT_VERSION = "1.0"
+REQUEST_ID, ORIGINAL_REQUEST = "request_id", "original_request"
+ENGINE_KEYS = (REQUEST_ID, ORIGINAL_REQUEST)
+"""The engine sets them, and all that begin with `_`: an artifact can't give them another value."""
+META = "_artifact_meta"
+"""In the file of an artifact that is given to another run: its stage and version."""
+
+FillSource = Literal["request"]
+
+
+class ArtifactRule(Struct, frozen=True, omit_defaults=True):
+    """What the artifact of each iteration of a stage must look like."""
+
+    schema: JSONObject
+    source: str = ""
+    """The file or the built-in schema that it was read from."""
+    version: str = DEFAULT_VERSION
+    heal: int = 1
+    """How often an iteration may correct an invalid one."""
+    fill: dict[str, FillSource] = {}
+    """Fields that the engine sets in the input of later stages."""
+
+    @property
+    def agent_schema(self) -> JSONObject:
+        """The schema without what the engine sets."""
+        given = {*self.fill, *ENGINE_KEYS}
+        schema = dict(self.schema)
+        if isinstance(properties := schema.get("properties"), dict):
+            schema["properties"] = {name: one for name, one in properties.items() if name not in given}
+        if isinstance(required := schema.get("required"), list):
+            schema["required"] = [name for name in required if name not in given]
+        return schema
+
+
+class Artifact(Struct, frozen=True, omit_defaults=True):
+    """One that was accepted, as the log has it."""
+
+    file: str
+    """Relative to the run directory. If `value` is set, it is a copy that the engine doesn't read."""
+    size: int
+    sha256: str
+    version: str = DEFAULT_VERSION
+    value: JSONObject | None = None
+    """None: it is too large for the log."""
+
+
+ItemStatus = Literal["pending", "done", "failed"]
+
+
+class PlannedItem(Struct, frozen=True, omit_defaults=True):
+    """An element of the list that a stage works through. What it says is in the artifact."""
+
+    id: str
+    hash: str
+    """Of its content."""
+    after: tuple[str, ...] = ()
+    """The items that must be done before."""
+    status: ItemStatus = "pending"
+
+
+class ItemAt(Struct, frozen=True):
+    """The item of an iteration, and its position."""
+
+    id: str
+    number: int
+    """From 1."""
+    of: int
+
+
+Strategy = Literal["full", "focused", "minimal", "summary"]
+ESTIMATOR = "utf8-bytes/4"
+
+
+class OmittedPart(Struct, frozen=True, omit_defaults=True):
+    """A part of the context that didn't fit into its budget, or not as a whole."""
+
+    name: str
+    tokens: int
+    kept: int = 0
+
+
+class ContextUse(Struct, frozen=True, omit_defaults=True):
+    """How much context an iteration was given, by estimation."""
+
+    strategy: Strategy | None
+    tokens: int
+    """Of all that the engine sends."""
+    budget: int | None = None
+    omitted: tuple[OmittedPart, ...] = ()
+    estimator: str = ESTIMATOR
