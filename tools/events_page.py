@@ -12,6 +12,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import Struct
 
+from agentforge.model.artifact import Artifact, ContextUse, OmittedPart, PlannedItem
 from agentforge.model.check import FilesBefore
 from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.facts import FACTS, AnyFact, JudgeResult
@@ -45,6 +46,7 @@ SUBJECTS = {
     "run": "The run",
     "node": "Stages and parallel blocks",
     "iteration": "Iterations and attempts",
+    "items": "Items of a stage",
     "judge": "Judge and queue",
     "check": "Checks, verdicts and routes",
     "request": "Questions to people",
@@ -63,6 +65,10 @@ OBJECTS: dict[type[Struct], str] = {
     RunSettings: "settings",
     Waiver: "waiver",
     FilesBefore: "files",
+    Artifact: "artifact",
+    PlannedItem: "item",
+    ContextUse: "context use",
+    OmittedPart: "omitted part",
 }
 PLAIN = {
     str: "text",

@@ -12,6 +12,7 @@ from tests.views.hook_events import HOOK_LINES
 from tests.views.samples import NOON, event, plan
 
 from agentforge.model import facts as f
+from agentforge.model.artifact import Artifact, ContextUse, OmittedPart, PlannedItem
 from agentforge.model.changes import LeftInGit
 from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.facts import AnyFact
@@ -32,6 +33,7 @@ from agentforge.views.lines.requests import closed_text
 AT = Cursor("1", 1, 2)
 WAIVED = (Waiver("test", "the server is down", "Ada"), Waiver("lint", "the server is down", "Ada"))
 SOON = NOON + timedelta(seconds=4)
+S1, S2 = PlannedItem("s1", "1"), PlannedItem("s2", "2", ("s1",))
 
 
 def completed(
@@ -59,6 +61,19 @@ LINES: list[tuple[AnyFact, str, str | None]] = [
         f.IterationStarted("build", "build", "command", "opus", "0"),
         "node=1 visit=1 iter=2 provider=command model=opus",
         "build 2/3 started",
+    ),
+    (
+        f.IterationStarted(
+            "build",
+            "build",
+            "command",
+            "opus",
+            "0",
+            item="s1",
+            context=ContextUse("full", 900, 1000, (OmittedPart("outputs", 80),)),
+        ),
+        "node=1 visit=1 iter=2 provider=command model=opus item=s1 tokens=900 omitted=1",
+        "build 2/3 started: item s1",
     ),
     (f.AttemptStarted(1, 2, "command", "opus"), "node=1 visit=1 iter=2 attempt=1", None),
     (
@@ -139,6 +154,11 @@ LINES: list[tuple[AnyFact, str, str | None]] = [
     (
         completed(),
         'node=1 visit=1 iter=2 decision=continue summary="wrote the parser"',
+        "build 2/3 done in 1.5s: wrote the parser",
+    ),
+    (
+        replace(completed(), artifact=Artifact("a.json", 120, "0" * 64)),
+        'node=1 visit=1 iter=2 decision=continue artifact_bytes=120 summary="wrote the parser"',
         "build 2/3 done in 1.5s: wrote the parser",
     ),
     (
@@ -246,6 +266,29 @@ LINES: list[tuple[AnyFact, str, str | None]] = [
         "build is done: max reached",
     ),
     (f.ManifestWritten("/m.json"), "", None),
+    (f.ItemsPlanned(), "node=1 visit=1 items=0 pending=0", "build has no items"),
+    (
+        f.ItemsPlanned((S1, S2), added=("s1", "s2")),
+        "node=1 visit=1 items=2 pending=2 added=2",
+        "build has 2 items",
+    ),
+    (
+        f.ItemsPlanned((replace(S1, status="done"), S2), changed=("s2",), dropped=("s3", "s4")),
+        "node=1 visit=1 items=2 pending=1 changed=1 dropped=2",
+        "build has 2 items, 1 of them to do (1 changed, 2 dropped)",
+    ),
+    (
+        f.ItemsPlanned((S1, S2), reopened=("s1",), repair="repair-2"),
+        "node=1 visit=1 items=2 pending=2 reopened=1 repair=repair-2",
+        "build has 2 items (1 reopened)",
+    ),
+    (f.ItemEnded("s1", "done"), "node=1 visit=1 item=s1 status=done", None),
+    (f.ItemEnded("s1", "failed"), "node=1 visit=1 item=s1 status=failed", "build item s1 failed"),
+    (
+        f.ItemEnded("s1", "failed", "check 'test': 2\nfailed"),
+        "node=1 visit=1 item=s1 status=failed reason=\"check 'test': 2 failed\"",
+        "build item s1 failed: check 'test': 2 failed",
+    ),
     (f.JudgeStarted("claude", "haiku"), "node=1 visit=1 iter=2 provider=claude model=haiku attempt=1", None),
     (
         f.JudgeCompleted("success", f.JudgeResult(True, "no more to find", 0.9)),

@@ -13,12 +13,12 @@ from agentforge.model.facts import AnyFact, Fact
 from agentforge.model.plan import Plan, StageNode
 from agentforge.model.request import Request
 from agentforge.model.state import RunState
-from agentforge.views.lines import checks, hooks, iterations, requests, runs
+from agentforge.views.lines import checks, hooks, items, iterations, requests, runs
 from agentforge.views.lines.row import DemoLine, Row, RunLine, ShownPlace
 from agentforge.views.stage_progress import StageProgress
 from agentforge.views.text import counted, one_line
 
-ROWS = (*runs.ROWS, *iterations.ROWS, *checks.ROWS, *requests.ROWS, *hooks.ROWS)
+ROWS = (*runs.ROWS, *iterations.ROWS, *items.ROWS, *checks.ROWS, *requests.ROWS, *hooks.ROWS)
 _BY_FACT: Mapping[type[Fact], Row] = {row.fact: row for row in ROWS}
 
 

@@ -68,13 +68,23 @@ ROWS = (
     row(
         f.IterationStarted,
         "iteration",
-        details=lambda x: {"provider": x.provider, "model": x.model},
-        line=RunLine("started", "begin"),
+        details=lambda x: {
+            "provider": x.provider,
+            "model": x.model,
+            "item": one_line(x.item),
+            "tokens": x.context.tokens if x.context else "",
+            "omitted": (len(x.context.omitted) or "") if x.context else "",
+        },
+        line=lambda x, _: RunLine(f"started: item {one_line(x.item)}" if x.item else "started", "begin"),
     ),
     row(
         f.IterationCompleted,
         "iteration",
-        details=lambda x: {"decision": x.decision.value, "summary": quoted(x.result.summary, BRIEF_CHARS)},
+        details=lambda x: {
+            "decision": x.decision.value,
+            "artifact_bytes": x.artifact.size if x.artifact else "",
+            "summary": quoted(x.result.summary, BRIEF_CHARS),
+        },
         line=_completed,
         demo=lambda x, _: ("done", f"{x.result.summary} ({x.duration_ms / 1000:.1f} s)"),
     ),
