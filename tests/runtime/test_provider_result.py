@@ -4,6 +4,7 @@ import json
 import logging
 import math
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from tests.sdk.projects import ENVIRON, node, pipeline, run, run_dir
 from agentforge.adapters.providers.claude import CLAUDE
 from agentforge.adapters.providers.cli import CliAgent
 from agentforge.model import facts as f
+from agentforge.model.artifact import MAX_ARTIFACT_BYTES, MAX_ARTIFACT_DEPTH
 from agentforge.model.failure import MAX_MESSAGE_CHARS, Failure, FailureKind
 from agentforge.model.result import Usage
 from agentforge.ports.provider import Capabilities, ExecuteRequest, ExecuteResult, Exit
@@ -23,6 +25,7 @@ from agentforge.testing import ScriptedProvider
 
 HUGE = "x" * 30_000_000
 SMALL = {"summary": "done"}
+NOON = datetime(2026, 1, 15, 12, tzinfo=UTC)
 CYCLIC: dict[str, Any] = {}
 CYCLIC["again"] = CYCLIC
 
@@ -61,6 +64,7 @@ CRASHED: dict[str, Any] = {
     "None": lambda: None,
     "a dict": lambda: {"summary": "done"},
     "result is a text": lambda: ExecuteResult(result="done"),  # type: ignore[arg-type]
+    "artifact is a list": lambda: ExecuteResult(result=SMALL, artifact=[]),  # type: ignore[arg-type]
     "output is bytes": lambda: ExecuteResult(output=b"done"),  # type: ignore[arg-type]
     "usage is a dict": lambda: ExecuteResult(result=SMALL, usage={"input_tokens": 1}),  # type: ignore[arg-type]
     "failure is a text": lambda: ExecuteResult(failure="broken"),  # type: ignore[arg-type]
@@ -143,6 +147,44 @@ def test_impossible_cost_is_unknown(cost: Any) -> None:
 def test_what_is_valid_is_returned_unchanged() -> None:
     returned = ExecuteResult("out", 0, 5, result=SMALL, usage=Usage(1, 2, 3, 0.5, "opus", "abc"))
     assert checked(returned, "p") is returned
+
+
+def nested(levels: int) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for _ in range(levels - 1):
+        found = {"in": found}
+    return found
+
+
+@pytest.mark.parametrize(
+    ("artifact", "problem"),
+    [
+        ({"text": "x" * MAX_ARTIFACT_BYTES}, "of 16,777,227 bytes; at most 16 MB are accepted"),
+        (nested(MAX_ARTIFACT_DEPTH + 1), "that is nested deeper than 64 levels"),
+        (nested(100_000), "that is not JSON: "),
+        (CYCLIC, "that is not JSON: "),
+        ({"at": object()}, "that is not JSON: "),
+        ({"text": "\udcff"}, "that is not JSON: "),
+    ],
+    ids=["too large", "too deep", "far too deep", "cyclic", "no JSON", "not UTF-8"],
+)
+def test_artifact_that_is_too_large_or_not_json_is_invalid(artifact: dict[str, Any], problem: str) -> None:
+    found = checked(ExecuteResult(artifact=artifact), "p")
+    assert found.artifact is None
+    assert found.failure is not None
+    assert found.failure.kind is FailureKind.ARTIFACT_INVALID
+    assert found.failure.message.startswith(f"p returned an artifact {problem}")
+
+
+def test_failure_of_the_provider_counts_more_than_its_artifact() -> None:
+    failure = Failure(FailureKind.PROVIDER_AUTH, "not logged in")
+    assert checked(ExecuteResult(artifact=CYCLIC, failure=failure), "p").failure == failure
+
+
+def test_artifact_becomes_what_a_program_would_write() -> None:
+    given = {"at": NOON, "ids": ("a", "b"), 1: nested(MAX_ARTIFACT_DEPTH - 1)}
+    found = checked(ExecuteResult(artifact=given), "p").artifact  # type: ignore[arg-type]
+    assert found == {"at": "2026-01-15T12:00:00Z", "ids": ["a", "b"], "1": nested(MAX_ARTIFACT_DEPTH - 1)}
 
 
 def test_stream_of_a_cli_is_bounded() -> None:

@@ -75,14 +75,14 @@ class JsonSchema:
         """Raises InvalidSchema."""
         if not isinstance(schema, Mapping):
             raise InvalidSchema(f"a schema must be a mapping, got {_kind(schema)}")
-        if _depth(schema) > MAX_DEPTH:
+        if depth_of(schema) > MAX_DEPTH:
             raise InvalidSchema(f"the schema is nested deeper than {MAX_DEPTH} levels")
         self._applications = _Applications(schema)
         self._validator = _validator(schema)
 
     def mismatches(self, value: Any) -> list[Mismatch]:
         """What doesn't match, at most `MAX_PROBLEMS`; empty if all does."""
-        depth = _depth(value)
+        depth = depth_of(value)
         if depth > MAX_DEPTH:
             return [Mismatch(f"it is nested deeper than {MAX_DEPTH} levels")]
         applied = self._applications.most(depth)
@@ -118,7 +118,7 @@ def _children(value: Any) -> Iterable[Any]:
     return value if isinstance(value, list | tuple) else ()
 
 
-def _depth(value: Any) -> int:
+def depth_of(value: Any) -> int:
     """The levels of a value, or one more than MAX_DEPTH."""
     level, depth = [value], 0
     while level and depth <= MAX_DEPTH:
