@@ -80,7 +80,7 @@ def test_what_an_earlier_attempt_decided_does_not_count(here: Path, name: str) -
     assert "first" in (here / "attempt-1" / name).read_text()
 
 
-@pytest.mark.parametrize("name", ["output.md", "error.json"])
+@pytest.mark.parametrize("name", ["output.md", "error.json", "artifact.json"])
 def test_what_an_earlier_attempt_said_is_moved_to_its_folder(here: Path, name: str) -> None:
     (here / name).write_text("of the first attempt")
     archive_leftovers(attempted(here, number=2))
@@ -230,7 +230,9 @@ def test_the_last_line_may_promise_that_all_is_done(here: Path, said: str, decis
 
 @pytest.mark.parametrize("name", ["result.json", "status.json"])
 def test_a_secret_that_the_agent_wrote_is_hidden(here: Path, name: str) -> None:
-    (here / name).write_text(json.dumps({"summary": f"the key is {SECRET}", "decision": "continue"}))
+    written = json.dumps({"summary": f"the key is {SECRET}", "decision": "continue"})
+    (here / name).write_text(written)
+    (here / "artifact.json").write_text(written)
     fact = completed(attempted(here), ExecuteResult("said"))
     assert fact.result.summary == "the key is [secret]"
     for path in here.rglob("*"):

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from agentforge.engine.claims import allowed_by
 from agentforge.engine.normalise import clean_output, normalise_result, normalise_returned
 from agentforge.model import facts as f
+from agentforge.model.artifact import MAX_ARTIFACT_BYTES
 from agentforge.model.errors import StorageFailed, UnusableFile
 from agentforge.model.failure import Failure, FailureKind, short_message
 from agentforge.model.layout import IterationLayout, iteration_dir
@@ -37,7 +38,7 @@ log = logging.getLogger("agentforge.run")
 
 # Files that an attempt may leave in the iteration's folder; archived before the next attempt starts.
 OUTPUT = "output.md"
-LEFTOVERS = frozenset({"result.json", "status.json", OUTPUT, "error.json"})
+LEFTOVERS = frozenset({"result.json", "status.json", "artifact.json", OUTPUT, "error.json"})
 
 
 # The line by which prompts of agent-pipelines ask the agent to report that no work is left.
@@ -186,15 +187,26 @@ def _without_secrets(about: Attempted, ended: ExecuteResult) -> ExecuteResult:
     failure = ended.failure
     if failure is not None:
         failure = replace(failure, message=about.redactor.text(failure.message))
-    result = ended.result and about.redactor.data(ended.result)
-    return replace(ended, output=about.redactor.text(ended.output), failure=failure, result=result)
+    hide = about.redactor.data
+    return replace(
+        ended,
+        output=about.redactor.text(ended.output),
+        failure=failure,
+        result=ended.result and hide(ended.result),
+        artifact=ended.artifact and hide(ended.artifact),
+    )
 
 
 def hide_secrets(about: Attempted) -> None:
-    """Redact the result files that the agent wrote."""
-    written_by_agent = (about.here.result, about.here.status)
-    for path in written_by_agent if about.redactor and not about.light else ():
-        written = files.read_usable(path, MAX_RESULT_BYTES)
+    """Redact the result files and the artifact that the agent wrote."""
+    here = about.here
+    written_by_agent = (
+        (here.result, MAX_RESULT_BYTES),
+        (here.status, MAX_RESULT_BYTES),
+        (here.artifact, MAX_ARTIFACT_BYTES),
+    )
+    for path, most in written_by_agent if about.redactor and not about.light else ():
+        written = files.read_usable(path, most)
         if written is not None and (kept := about.redactor.bytes(written)) != written:
             files.replace(path, kept)
 
