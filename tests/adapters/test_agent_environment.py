@@ -3,6 +3,7 @@
 from collections.abc import Collection
 
 import pytest
+from msgspec.structs import replace
 
 from agentforge.adapters.environment import agent_environment, secrets_in
 from agentforge.ports.provider import ExecuteRequest
@@ -60,6 +61,13 @@ def test_variables_of_the_engine_and_the_stage_are_always_passed() -> None:
     assert environment["GITHUB_TOKEN"] == "own"
     assert environment["DEEP"] == "true"
     assert environment["AGENTFORGE_RESULT"] == "/it/result.json"
+
+
+def test_the_path_of_the_artifact_is_the_stages_own() -> None:
+    outer = {**INHERITED, "AGENTFORGE_ARTIFACT": "/outer/artifact.json"}
+    assert "AGENTFORGE_ARTIFACT" not in agent_environment(outer, request())
+    environment = agent_environment(outer, replace(request(), artifact_path="/it/artifact.json"))
+    assert environment["AGENTFORGE_ARTIFACT"] == "/it/artifact.json"
 
 
 def test_secrets_are_found_by_the_names_of_their_variables() -> None:

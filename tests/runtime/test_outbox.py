@@ -23,7 +23,12 @@ def here(tmp_path: Path) -> IterationLayout:
 
 
 def request_in(project: Path, mark: str = "mark", **paths: str) -> ExecuteRequest:
-    named = {"status_path": "/run/status.json", "result_path": "/run/result.json", **paths}
+    named = {
+        "status_path": "/run/status.json",
+        "result_path": "/run/result.json",
+        "artifact_path": "/run/artifact.json",
+        **paths,
+    }
     outbox = outbox_of(str(project), mark)
     return ExecuteRequest("", "", {}, str(project), {}, outbox=outbox, **named)
 
@@ -39,17 +44,20 @@ def test_an_outbox_is_new_and_ignored_by_git(tmp_path: Path) -> None:
     assert outbox_of(str(tmp_path), "run/0/2") != str(path)
 
 
-def test_the_result_is_moved_and_nothing_stays_behind(tmp_path: Path, here: IterationLayout) -> None:
+def test_result_and_artifact_are_moved_and_nothing_stays_behind(
+    tmp_path: Path, here: IterationLayout
+) -> None:
     request = request_in(tmp_path)
     path = request.outbox
     empty_outbox(path, here, 1)
     make_outbox(request)
-    for name in ("result.json", "status.json", "notes.md"):
+    for name in ("result.json", "status.json", "artifact.json", "notes.md"):
         (Path(path) / name).write_text(name)
     for _ in range(2):
         empty_outbox(path, here, 1)
     assert Path(here.result).read_text() == "result.json"
     assert Path(here.status).read_text() == "status.json"
+    assert Path(here.artifact).read_text() == "artifact.json"
     assert not Path(path).exists()
     assert (Path(here.attempt(1).root) / "outbox/notes.md").exists()
 

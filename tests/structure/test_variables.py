@@ -26,7 +26,7 @@ INTERNAL = {
 """Between two parts of AgentForge, or an agent's own."""
 TEMPLATES = {
     *("MAX_ITERATIONS", "MIN_ITERATIONS", "OUTPUT_PATH", "PROGRESS_FILE", "PROGRESS_TEXT", "RESULT_JSON"),
-    *("SESSION_NAME", "STAGE_NAME", "LOG_FORMAT"),
+    *("SESSION_NAME", "STAGE_NAME", "LOG_FORMAT", "INPUT_ARTIFACT"),
 }
 """No environment variables."""
 

@@ -9,6 +9,7 @@ from agentforge.ports.provider import ExecuteRequest
 
 RESULT = "AGENTFORGE_RESULT"
 STATUS = "AGENTFORGE_STATUS"
+ARTIFACT = "AGENTFORGE_ARTIFACT"
 PROMPT = "AGENTFORGE_PROMPT"
 
 ALWAYS_PASSED = (
@@ -31,7 +32,7 @@ def agent_environment(
     *,
     passes: Collection[str] | None = None,
 ) -> dict[str, str]:
-    """The inherited variables, the engine's, the stage's, and the paths of the result files.
+    """The inherited variables, the engine's, the stage's, and the paths of what the agent writes.
 
     With `passes`, only the inherited variables that every program needs and those that it names; a name may
     be a shell pattern (`ANTHROPIC_*`).
@@ -42,6 +43,9 @@ def agent_environment(
     environment.update((name, as_text(value)) for name, value in (extra or {}).items())
     environment[RESULT] = request.result_path
     environment[STATUS] = request.status_path
+    environment.pop(ARTIFACT, None)  # That of an agent which has started this engine.
+    if request.artifact_path:
+        environment[ARTIFACT] = request.artifact_path
     if request.prompt_path:
         environment[PROMPT] = request.prompt_path
     return environment

@@ -173,6 +173,9 @@ VARIABLES = (
 GIVEN = (
     GivenVariable("AGENTFORGE_RESULT", "the path of the result to write, as `${RESULT}`"),
     GivenVariable("AGENTFORGE_STATUS", "the path of the status to write, as `${STATUS}`"),
+    GivenVariable(
+        "AGENTFORGE_ARTIFACT", "if the stage has an artifact: the path to write it to, as `${ARTIFACT}`"
+    ),
     GivenVariable("AGENTFORGE_PROMPT", "the path of the prompt"),
     GivenVariable("AGENT_PIPELINES_SESSION", "for hook scripts and notification commands: the session"),
     GivenVariable("AGENT_PIPELINES_STAGE", "for hook scripts: the stage; empty outside of stages"),

@@ -207,14 +207,14 @@ def make_outbox(request: ExecuteRequest) -> None:
 
 
 def empty_outbox(path: str, here: IterationLayout, attempt: int, progress: str = "") -> None:
-    """Move the notes and the result to their places, and the rest to the attempt's folder; safe to repeat.
-    Notes that are no regular file are not taken."""
+    """Move the notes, the result and the artifact to their places, and the rest to the attempt's folder;
+    safe to repeat. Notes that are no regular file are not taken."""
     if not files.is_dir(path):
         return
     notes = os.path.join(path, os.path.basename(progress))
     if progress and files.is_file(notes):
         files.move(notes, progress)
-    for target in (here.result, here.status):
+    for target in (here.result, here.status, here.artifact):
         found = os.path.join(path, os.path.basename(target))
         if os.path.lexists(found):
             files.move(found, target)

@@ -123,7 +123,10 @@ def command_of(
         for path, other in paths.items():
             prompt = prompt.replace(path, other)
         result, status = paths[request.result_path], paths[request.status_path]
-        request = replace(request, prompt=prompt, result_path=result, status_path=status)
+        artifact = paths.get(request.artifact_path, "")
+        request = replace(
+            request, prompt=prompt, result_path=result, status_path=status, artifact_path=artifact
+        )
     environment = _environment(cli, config, request, inherited)
     program = _program(cli, config, request.workdir, environment)
     chosen = choose_model(cli, request.model, config.effort, environment)
