@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from agentforge.engine.rehearsal.rehearse import Rehearsal as Rehearsal
     from agentforge.legacy.migration import Finding as Finding
     from agentforge.legacy.migration import Migration as Migration
+    from agentforge.model import artifact as artifact
     from agentforge.model import cassette as cassette
     from agentforge.model import check as check
     from agentforge.model import condition as condition
@@ -221,7 +222,10 @@ _HOME = {
     "legacy.migration": ("Finding", "Migration"),
     "engine.rehearsal.rehearse": ("Difference", "Rehearsal"),
     "model.course": ("CourseStep",),
-    "model": ("cassette", "check", "condition", "facts", "hook", "plan", "request", "state", "status"),
+    "model": (
+        *("artifact", "cassette", "check", "condition", "facts", "hook", "plan", "request", "state"),
+        "status",
+    ),
     "model.cassette": ("Cassette",),
     "model.cursor": ("Cursor", "Destination"),
     "model.check": ("CheckCounts",),

@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 from tests.engine.plans import NOON, block, event, nested, plan_of, stage, started
 
 from agentforge.model import facts as f
+from agentforge.model.artifact import Artifact, ContextUse, PlannedItem
 from agentforge.model.changes import LeftInGit
 from agentforge.model.check import CheckCounts, CheckStatus, FilesBefore
 from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.event import Event
 from agentforge.model.failure import FailureKind
-from agentforge.model.plan import Judgment, Plan, ProviderChoice, Queue
+from agentforge.model.plan import Items, Judgment, Plan, ProviderChoice, Queue
 from agentforge.model.request import Feedback
 from agentforge.model.result import Decision, Result, Signals, Usage
 from agentforge.model.state import (
@@ -33,11 +34,12 @@ PLAN: Plan = plan_of(
     block("claude codex", stage("draft", runs=2), stage("check", termination=Judgment(3, 1, 1))),
     stage("sweep", termination=Queue(3, check_before=True)),
     nested("polish", stage("refine", termination=Judgment(4)), block("claude codex", stage("vote"))),
+    stage("steps", termination=Items(5, "plan.steps")),
     max_runtime=5000,
     passes=2,
 )
 
-PATHS = ["0", "1", "2", "2.0", "2.1", "2.7", "3", "4.0", "4.1", "4.1.0", "9", "x"]
+PATHS = ["0", "1", "2", "2.0", "2.1", "2.7", "3", "4.0", "4.1", "4.1.0", "5", "9", "x"]
 _times = st.integers(0, 9000).map(lambda seconds: NOON + timedelta(seconds=seconds))
 _small = st.integers(0, 4)
 _decisions = st.sampled_from(Decision)
@@ -91,6 +93,14 @@ _branches = st.builds(
     status=st.sampled_from(NodeStatus),
     stages=st.lists(_done, max_size=2).map(tuple),
     stage=st.none() | _positions,
+)
+_item_ids = st.sampled_from(["", "s1", "s2"])
+_items = st.builds(
+    PlannedItem,
+    _item_ids,
+    st.sampled_from(["a", "b"]),
+    st.just(()) | st.just(("s1",)),
+    st.sampled_from(["pending", "done", "failed"]),
 )
 _own_names: dict[tuple[type, str], st.SearchStrategy[Any]] = {
     (f.LogImported, "format"): st.just(f.LOG_FORMAT),
@@ -151,6 +161,13 @@ _own_names: dict[tuple[type, str], st.SearchStrategy[Any]] = {
     (f.ProviderChanged, "until"): st.none() | _times,
     (f.NodeStarted, "kind"): st.none() | st.just("parallel"),
     (f.ProviderCompleted, "status"): st.sampled_from(["completed", "failed"]),
+    (f.SessionStarted, "artifact"): st.none() | st.just({"goal": "a tool"}),
+    (f.IterationStarted, "context"): st.none() | st.just(ContextUse("full", 10)),
+    (f.IterationStarted, "item"): _item_ids,
+    (f.IterationCompleted, "artifact"): st.none() | st.just(Artifact("artifact.json", 2, "0", value={})),
+    (f.ItemsPlanned, "items"): st.lists(_items, max_size=3).map(tuple),
+    (f.ItemEnded, "item"): _item_ids,
+    (f.ItemEnded, "status"): st.sampled_from(["done", "failed"]),
     (f.GitLeft, "items"): st.just((LeftInGit("sub/.git", "repository"),)),
     (f.TreeTaken, "when"): st.sampled_from(["before", "after"]),
     (f.JudgeCompleted, "status"): st.sampled_from(["success", "failed", "skipped"]),

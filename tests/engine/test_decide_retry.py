@@ -48,6 +48,9 @@ TAXONOMY = {
     "check_error": False,
     "hook_failed": False,
     "not_recorded": False,
+    "artifact_invalid": False,
+    "artifact_unusable": False,
+    "context_too_large": False,
 }
 
 

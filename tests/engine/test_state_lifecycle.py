@@ -15,6 +15,7 @@ from tests.engine.plans import NOON, RUN_ID, SESSION, block, plan_of, stage
 
 from agentforge.engine.evolve.run import evolve
 from agentforge.model import facts as f
+from agentforge.model.artifact import PlannedItem
 from agentforge.model.changes import LeftInGit
 from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.event import Event
@@ -118,6 +119,8 @@ ITERATION = IterationState(
     limited=2,
     limited_since=NOON,
     gave_way=1,
+    item="s1",
+    invalid="$: missing",
 )
 FORGIVEN = replace(ITERATION, attempt=None, failures=(), limited=0, limited_since=None, gave_way=0)
 NEXT_ITERATION = IterationState(4, IterationStatus.STARTED, LATER, "2" * 64)
@@ -171,6 +174,9 @@ STAGE: Mapping[str, Row] = {
     "verdict": (VERDICT, None, NEW, NEW, ..., ..., ...),
     "granted": (2, ..., NEW, NEW, ..., ..., ...),
     "transition": (None, ..., NEW, NEW, ..., ..., ...),
+    "planned": (True, ..., NEW, NEW, ..., ..., ...),
+    "item": ("s1", ..., NEW, NEW, ..., ..., ...),
+    "item_tries": (1, 0, NEW, NEW, 2, ..., ...),
     "git_left": ((LeftInGit("sub/.git", "repository"),), ..., NEW, NEW, ..., ..., ...),
 }
 UNSET_IN_STAGE = {"rejected", "transition"}
@@ -332,6 +338,7 @@ RUN: Mapping[str, Row] = {
     ),
     "resumed_at": (NOON, LATER, ..., ..., ..., ..., ..., ...),
     "recompiled": (True, ..., ..., ..., ..., ..., ..., ...),
+    "items": ({"0": {"s1": PlannedItem("s1", "1" * 64)}}, ..., ..., ..., ..., ..., ..., ...),
 }
 HERE = Cursor("0", 2, 4)
 RUN_EVENTS: tuple[tuple[f.AnyFact, Cursor], ...] = (
@@ -403,6 +410,7 @@ def test_of_a_run_whose_nodes_moved() -> None:
         clusters=(Cluster("E1", "1", 2, ("1", 2)), Cluster("E2", "1", 2, ("0", 1))),
         failing={"1": FAILS["0"], "0": FAILS["1"]},
         hooks=(replace(CALLED, at=Cursor("1", 2, 0)),),
+        items={"1": {"s1": PlannedItem("s1", "1" * 64)}},
         seq=41,
         updated_at=LATER,
         cursor=replace(HERE, node_path="1"),

@@ -99,7 +99,18 @@ DATA = (
     *("DefinitionKind", "OnStop", "ShownStatus"),
     *("EngineOptions", "ResumeOptions", "RunOptions", "StartOptions"),
 )
-MODULES = ("cassette", "check", "condition", "facts", "hook", "plan", "request", "state", "status")
+MODULES = (
+    "artifact",
+    "cassette",
+    "check",
+    "condition",
+    "facts",
+    "hook",
+    "plan",
+    "request",
+    "state",
+    "status",
+)
 PORTS = ("Capabilities", "Clock", "EventLog", "LogReader", "LogWriter", "Provider", "AgentCli", "CliAgent")
 FUNCTIONS = (
     *(

@@ -16,7 +16,10 @@ POINTING_UP = {"agentforge.legacy.upcaster"}
 """Modules that a lower layer may import; `pyproject.toml` has the reason."""
 NOUNS_IN_ING = {"recording", "wiring"}
 SMALL_LINES = 60
-ONE_EACH = ("cli.commands", "ports", "adapters.providers", "runtime.tasks", "model.facts", "testing")
+ONE_EACH = (
+    *("cli.commands", "ports", "adapters.providers", "runtime.tasks", "model.facts", "engine.evolve"),
+    "testing",
+)
 """Packages with one file per subject of commands or facts, port, provider, kind of task, part of the kit."""
 SMALL = {
     "adapters.cli_agents.pattern_search": "a program of its own",

@@ -112,8 +112,9 @@ def new_round(state: RunState, path: str, rounds: tuple[int, ...]) -> RunState:
     if depth is None:
         return state
     pipeline = "".join(f"{name}." for name in path.split(".")[:depth])
-    items = {key: known for key, known in state.items.items() if not key.startswith(pipeline)}
-    return _without(replace(state, items=items), lambda place: place.startswith(pipeline))
+    left = _without(state, lambda place: place.startswith(pipeline))
+    kept = {key: items for key, items in left.items.items() if not key.startswith(pipeline)}
+    return replace(left, items=kept)
 
 
 def _without(state: RunState, is_dropped: Callable[[str], bool]) -> RunState:

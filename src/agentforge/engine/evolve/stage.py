@@ -74,6 +74,7 @@ def on_resume(at: StageState) -> StageState:
         failure=None,
         unavailable=(),
         stage_retries=0,
+        item_tries=0,
         delay_due=None,
         # The rejection that is pending is the last one of the rounds before.
         round=at.round if at.rejected is None else 0,
