@@ -50,7 +50,7 @@ def _execution(
     commands = dict(stage.commands) if stage else {}
     if stage and isinstance(stage.termination, Queue) and stage.termination.command:
         commands["queue"] = stage.termination.command
-    commands |= {f"check {check.name}": check.run for check in stage.checks} if stage else {}
+    commands |= stage.own_commands if stage else {}
     # No agent is started then, so its model and its settings have no effect; the commands still run.
     replaced = "mock" if settings.mock else "replay" if settings.replay is not None else ""
     return Execution(

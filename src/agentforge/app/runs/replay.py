@@ -110,11 +110,12 @@ def refuse_unsafe_replay(replay: Replay, plan: Plan, project: str, environ: Mapp
 
 
 def _commands(cassette: Cassette, plan: Plan) -> list[str]:
-    """Those that the cassette brings along, each once: its steps and, if its own plan is replayed, checks."""
+    """Those that the cassette brings along, each once: its steps and, if its own plan is replayed, those of
+    the stages."""
     own = cassette.header.plan
-    steps = plan.steps if own is not None and own.source == plan.source else ()
-    checks = (check.run for step in steps for stage in step.stages for check in stage.checks)
-    return list(dict.fromkeys((*map(shlex.join, cassette.commands), *checks)))
+    stages = plan.stages if own is not None and own.source == plan.source else ()
+    of_stages = (command for stage in stages for command in stage.own_commands.values())
+    return list(dict.fromkeys((*map(shlex.join, cassette.commands), *of_stages)))
 
 
 def uncommitted(
