@@ -247,7 +247,7 @@ def test_a_resume_leaves_the_checks_alone_once_the_route_is_settled() -> None:
     wanted = replace(
         after(StageState, STAGE, RESUMED),
         transition=routed.transition,
-        calls={"judge": replace(JUDGE, lost=0), "check": CHECK},
+        calls={"judge": replace(JUDGE, lost=0), "check": replace(CHECK, lost=0)},
         checks=(CHECKED,),
         verdict=VERDICT,
     )

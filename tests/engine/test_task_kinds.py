@@ -9,7 +9,7 @@ from tests.engine.plans import NOON, event, plan_of, stage, started
 
 from agentforge.engine.decide.task_kinds import KINDS
 from agentforge.engine.evolve.run import _APPLY, evolve
-from agentforge.engine.evolve.stage import evolve_stage
+from agentforge.engine.evolve.stage import evolve_stage, on_resume
 from agentforge.engine.legal import refuse_illegal
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
@@ -17,6 +17,7 @@ from agentforge.model.errors import IllegalMove
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.layout import RunLayout
 from agentforge.model.place import Place
+from agentforge.model.request import Request
 from agentforge.model.state import StageState
 from agentforge.model.status import TaskStatus
 from agentforge.model.task import StartedTask, Task
@@ -102,6 +103,25 @@ def test_a_task_without_rules_of_its_own_lives_like_every_other(
 
 def test_its_failure_is_kept_for_the_gate_that_asked_for_it() -> None:
     assert after(Began("attic"), Failed("attic")).calls["clean"].failure == BROKEN
+
+
+def test_a_resume_lets_it_be_tried_again_after_a_failure_and_counts_its_losses_again() -> None:
+    for facts, excused in (((Failed("attic"),), True), ((Vanished("attic"),), False), ((), False)):
+        resumed = on_resume(after(Began("attic"), *facts)).calls["clean"]
+        assert (resumed.lost, resumed.excused) == (0, excused)
+
+
+def test_a_person_allows_another_one_when_it_was_lost_too_often() -> None:
+    lost = [fact for number in (1, 2, 3) for fact in (Began("attic", number), Vanished("attic", number))]
+    given_up = after(*lost)
+    assert given_up.calls["clean"].is_given_up
+    asked = Request(
+        "1", "escalation", "clean_lost@0/1/0/3", "clean_lost", "Again?", ("retry",), opened_at=NOON, at=HERE
+    )
+    state = replace(RUNNING, at=given_up, requests=(replace(asked, answer="retry"),))
+    answered = evolve(state, event(9, f.RequestResolved("1", "continue"), HERE)).node
+    assert answered is not None
+    assert (answered.calls["clean"].lost, answered.calls["clean"].is_given_up) == (0, False)
 
 
 def test_a_failure_is_named_in_the_course_and_does_not_count_as_progress() -> None:

@@ -31,6 +31,8 @@ from agentforge.model.status import IterationStatus, NodeStatus, RunStatus, Task
 
 AT_MOST_ONCE = "at_most_once"
 """The pause reason of a run that asks whether to retry an attempt."""
+LOST = "_lost"
+"""Why a run asks about a kind of task that was lost too often, after the name of that kind."""
 STUCK = "recoveries_without_progress"
 """Why a run asks that was recovered again and again without any outcome in between."""
 MACHINE_SHUTDOWN = "machine_shutdown"

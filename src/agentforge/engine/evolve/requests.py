@@ -7,13 +7,12 @@ from msgspec.structs import asdict, replace
 from agentforge.engine.evolve import checks, hooks
 from agentforge.engine.evolve.node import with_fresh_stages, with_stage
 from agentforge.engine.evolve.stage import answered, excused, on_resume
-from agentforge.engine.evolve.task import with_call
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
 from agentforge.model.failure import FailureKind
 from agentforge.model.request import Feedback, Request
-from agentforge.model.state import STUCK, RunState
+from agentforge.model.state import LOST, STUCK, RunState
 from agentforge.model.status import TaskStatus
 
 
@@ -93,12 +92,10 @@ def _allow_escalated(state: RunState, event: Event, fact: f.RequestResolved, req
             stage = replace(stage, rounds_granted=stage.rounds_granted + more)
         case "question_rounds":
             stage = replace(stage, asks_granted=stage.asks_granted + more)
-        case "check_lost":
-            stage = with_call(stage, "check", excused=True, lost=0)
         case "hook_restarts":
             stage = replace(stage, hook_restarts=max(0, stage.hook_restarts - more) if more else 0)
         case _:
-            stage = excused(stage)
+            stage = excused(stage, request.reason.removesuffix(LOST))
     return with_stage(state, request.at, stage)
 
 

@@ -81,7 +81,8 @@ def on_resume(at: StageState) -> StageState:
         rounds_granted=0,
         asks_granted=at.asked,
     )
-    fresh = checks_on_resume(with_call(fresh, "judge", lost=0))
+    calls = {kind: _on_resume(call) for kind, call in fresh.calls.items()}
+    fresh = checks_on_resume(replace(fresh, calls=calls))
     attempt = at.iteration.attempt if at.iteration else None
     if attempt is not None and not attempt.in_flight:
         attempt = replace(attempt, lost=0) if attempt.once and attempt.ended_without_result else None
@@ -90,11 +91,17 @@ def on_resume(at: StageState) -> StageState:
     return with_iteration(fresh, attempt=attempt, failures=(), limited=0, limited_since=None, gave_way=0)
 
 
-def excused(at: StageState) -> StageState:
-    """Allow another attempt, as a person answered; counters are kept."""
-    judge = at.calls.get("judge")
-    if judge is not None and not judge.in_flight:
-        return with_call(at, "judge", excused=True)
+def _on_resume(call: TaskState) -> TaskState:
+    """One that failed may be tried again."""
+    return replace(call, lost=0, excused=call.excused or call.status is TaskStatus.FAILED)
+
+
+def excused(at: StageState, kind: str = "") -> StageState:
+    """Allow another attempt, or another task of a kind that was lost, as a person answered."""
+    if kind in at.calls:
+        # A judge costs money, as an attempt does: their losses count on, and each further one is asked about.
+        counted = {} if kind == "judge" else {"lost": 0}
+        return with_call(at, kind, excused=True, **counted)
     attempt = at.iteration.attempt if at.iteration else None
     if attempt is None or attempt.in_flight:
         return at
