@@ -12,7 +12,7 @@ from agentforge.engine.evolve.items import evolve_items
 from agentforge.engine.evolve.node import apply_place, in_stage
 from agentforge.engine.evolve.requests import apply_request, with_request
 from agentforge.engine.evolve.session import apply_session
-from agentforge.engine.evolve.stage import StageFact, evolve_stage
+from agentforge.engine.evolve.stage import evolve_stage
 from agentforge.engine.evolve.task import evolve_iteration
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
@@ -139,7 +139,7 @@ def _of_log(state: RunState, _: Event, fact: f.AnyLogFact) -> RunState:
     return replace(state, accepted_damage=(*state.accepted_damage, *fact.lines))
 
 
-def _stage(state: RunState, event: Event, fact: StageFact) -> RunState:
+def _stage(state: RunState, event: Event, fact: f.StageFact | f.AnyJudgeFact) -> RunState:
     return in_stage(state, event, fact, evolve_stage)
 
 
@@ -148,7 +148,7 @@ def _stage(state: RunState, event: Event, fact: StageFact) -> RunState:
 _APPLY: Mapping[type[f.AnyFact], Callable[[RunState, Event, Any], RunState]] = {
     kind: apply
     for subject, apply in (
-        (f.AnyNodeFact, _stage),
+        (f.StageFact, _stage),
         (f.PlaceFact, apply_place),
         (f.AnyIterationFact, _iteration),
         (f.AnyItemFact, evolve_items),

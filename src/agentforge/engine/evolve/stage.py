@@ -24,10 +24,8 @@ from agentforge.model.state import (
 )
 from agentforge.model.status import TaskStatus
 
-StageFact = f.AnyJudgeFact | f.WorkerCompleted | f.DelayStarted | f.TimerFired
 
-
-def evolve_stage(at: StageState, event: Event, fact: StageFact) -> StageState:
+def evolve_stage(at: StageState, event: Event, fact: f.StageFact | f.AnyJudgeFact) -> StageState:
     match fact:
         case f.DelayStarted(due_at=due_at):
             return replace(at, delay_due=due_at, delay_over=False)

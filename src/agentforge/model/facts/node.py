@@ -199,4 +199,8 @@ PlaceFact = (
 )
 """A run enters or leaves a node, a branch or a stage, or completes a block."""
 
-AnyNodeFact = WorkerCompleted | DelayStarted | TimerFired | PlaceFact
+StageFact = WorkerCompleted | DelayStarted | TimerFired
+"""Something happens in a stage. Its tasks between two iterations are of this subject, too, if no other has
+them."""
+
+AnyNodeFact = StageFact | PlaceFact
