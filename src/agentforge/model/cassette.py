@@ -15,6 +15,7 @@ from agentforge.model.names import protected_step
 from agentforge.model.plan import Plan
 from agentforge.model.plan_limits import plan_problem
 from agentforge.model.state import Waiver
+from agentforge.model.task import RecordedKind
 
 FORMAT: Final = "agentforge-cassette"
 VERSION = 1
@@ -24,7 +25,7 @@ MAX_CASSETTE = 1 << 30
 Seconds = Annotated[float, Meta(ge=0)]
 Count = Annotated[int, Meta(ge=1)]
 NonEmpty = Annotated[str, Meta(min_length=1)]
-ExchangeKind = Literal["", "work", "judge", "queue", "answer", "hook", "check"]
+ExchangeKind = Literal["", "work", "answer", RecordedKind]
 
 
 # Cassettes are also written by hand: a misspelled key is an error, and not a step that does nothing.
@@ -289,7 +290,7 @@ def _header(number: int, line: str, name: str) -> Header:
 def parse_exchange(line: str | bytes) -> Exchange:
     """Raises ValueError with what is wrong."""
     exchange = _decode(line, Exchange)
-    if exchange.iteration < 1 and exchange.kind not in ("queue", "answer", "hook", "check"):
+    if exchange.iteration < 1 and exchange.kind in ("", "work", "judge"):
         raise ValueError("Expected `int` >= 1 - at `$.iteration`")
     if (exchange.remaining is None) == (exchange.kind == "queue"):
         raise ValueError("`remaining` is required for exchanges of kind `queue` and not allowed otherwise")

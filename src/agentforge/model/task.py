@@ -24,7 +24,9 @@ MARK = "AGENTFORGE_ATTEMPT"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-TaskKind = Literal["prepare", "agent", "judge", "queue", "items", "manifest", "hook", "check"]
+RecordedKind = Literal["judge", "queue", "hook", "check"]
+"""Their outcomes are exchanges of a cassette, under the same name; an attempt of an agent is `work`."""
+TaskKind = Literal["prepare", "agent", "items", "manifest", RecordedKind]
 
 
 class Task(Struct, frozen=True):

@@ -12,6 +12,7 @@ from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterator
 from hashlib import sha256
+from typing import TypeGuard, get_args
 
 import msgspec
 from msgspec import Struct
@@ -50,7 +51,16 @@ from agentforge.model.names import protected_step
 from agentforge.model.plan import Plan, ProviderChoice
 from agentforge.model.secrets import Redactor
 from agentforge.model.state import Waiver
-from agentforge.model.task import CheckTask, HookTask, JudgeTask, QueueTask, StartedTask, Task
+from agentforge.model.task import (
+    CheckTask,
+    HookTask,
+    JudgeTask,
+    QueueTask,
+    RecordedKind,
+    StartedTask,
+    Task,
+    TaskKind,
+)
 from agentforge.ports.host import Stamp, Workspace
 from agentforge.ports.provider import ExecuteResult
 from agentforge.runtime.conclusion import Attempted
@@ -186,9 +196,8 @@ class Recorder:
     # -- other tasks
 
     def ended(self, task: StartedTask, fact: f.AnyFact, said: ExecuteResult | None = None) -> None:
-        """Record the outcome of a judge, a hook or a check (which a replay runs again). `said`: what a judge
-        answered."""
-        if task.KIND not in ("judge", "hook", "check"):
+        """Record the outcome of a task; a replay runs a check again. `said`: what a judge answered."""
+        if not _is_recorded(task.KIND):
             return
         by = task.by if isinstance(task, JudgeTask) else ProviderChoice("", "")
         hook = RecordedHook(task.hook.id, task.delivery) if isinstance(task, HookTask) else None
@@ -370,6 +379,10 @@ class Recorder:
         """In the run's own folder, where a confined agent can't write."""
         key = sha256(msgspec.json.encode(self._key("work", about.task))).hexdigest()[:16]
         return os.path.join(self._layout.root, f"exchange-{key}.json")
+
+
+def _is_recorded(kind: TaskKind) -> TypeGuard[RecordedKind]:
+    return kind in get_args(RecordedKind)
 
 
 def _key_of(exchange: Exchange) -> ExchangeKey:
