@@ -3,6 +3,7 @@
 The recordings in streams/ are of the real programs against a scripted model server, without machine paths.
 """
 
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,8 @@ def read(case: str, code: int | None, **more: Any) -> ExecuteResult:
         ("claude/usage", DONE, (4200, 150, 1200, 0.01161)),
         ("claude/flaky429", DONE, (3000, 150, 0, 0.01125)),
         ("claude/tool_failed", "The command failed.", (2000, 100, 0, 0.0075)),
+        ("claude/artifact", "Here is the plan.", (2000, 100, 0, 0.0075)),
+        ("claude/artifact_missing", "Only text.", (2000, 100, 0, 0.0075)),
         ("claude/unknown_model", DONE, (3000, 150, 0, None)),
         ("codex/usage", DONE, (3000, 150, 1200, None)),
         ("codex/tool_failed", "The command failed.", (2000, 100, 0, None)),
@@ -95,6 +98,7 @@ def test_success_of_an_agent_killed_by_a_signal_is_a_failure(case: str) -> None:
         ("claude/err529", 1, K.PROVIDER_OVERLOADED, "529"),
         ("claude/credit", 1, K.PROVIDER_QUOTA, "Credit balance is too low"),
         ("claude/usage_limit", 1, K.PROVIDER_QUOTA, "5-hour limit"),
+        ("claude/artifact_refused", 1, K.ARTIFACT_INVALID, "/steps: must be array"),
         ("claude/unreachable", 1, K.PROVIDER_UNREACHABLE, "ECONNREFUSED"),
         ("claude/cut", 1, K.PROVIDER_UNREACHABLE, "Connection lost"),
         ("claude/too_long", 1, K.PROVIDER_CRASHED, "Prompt is too long"),
@@ -462,3 +466,18 @@ def test_authentication_failure_has_login_instructions(case: str, guidance: str)
     failure = read(case, 1).failure
     assert failure is not None
     assert failure.message.endswith(f"; {guidance}")
+
+
+@pytest.mark.parametrize(
+    ("case", "artifact"),
+    [("artifact", {"steps": ["a"]}), ("artifact_missing", None), ("artifact_refused", None)],
+)
+def test_structured_output_is_the_artifact(case: str, artifact: Any) -> None:
+    assert read(f"claude/{case}", 0).artifact == artifact
+
+
+@pytest.mark.parametrize("returned", [None, [], "text", 1])
+def test_structured_output_that_is_no_object_is_no_artifact(returned: Any) -> None:
+    event = {"type": "result", "subtype": "success", "result": "said", "structured_output": returned}
+    result = AGENTS["claude"].interpret(Exit(0, None, 10, f"{json.dumps(event)}\n"))
+    assert (result.artifact, result.output) == (None, "said")

@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 from msgspec import Struct, field
 
 from agentforge.adapters.cli_agents.description import JSON_LINES, AgentCli, Words
+from agentforge.adapters.cli_agents.schema_argument import schema_argument
 from agentforge.adapters.environment import SettingValue, as_text
 from agentforge.adapters.known_models import model_doubt
 from agentforge.model.diagnostic import did_you_mean, is_misspelled
 from agentforge.model.errors import ProviderUnusable
 from agentforge.ports.provider import ExecuteRequest
 
-PLACEHOLDER = re.compile(r"\{(model|effort|session|prompt|retries|model_provider)\}")
+PLACEHOLDER = re.compile(r"\{(model|effort|session|prompt|retries|model_provider|schema)\}")
 MAX_PATTERN_CHARS = 4096
 TEMPLATES = {
     "prompt_arguments": {"prompt"},
@@ -22,6 +23,7 @@ TEMPLATES = {
     "effort_arguments": {"effort"},
     "resume_arguments": {"session"},
     "retry_arguments": {"retries", "model_provider"},
+    "schema_arguments": {"schema"},
 }
 """The placeholders that each template accepts."""
 
@@ -118,6 +120,7 @@ def build_arguments(cli: AgentCli, config: CliConfig, request: ExecuteRequest, c
         "session": request.resume,
         "retries": "" if retries is None else str(retries),
         "model_provider": config.model_provider,
+        "schema": schema_argument(request.schema),
     }
     return (
         *cli.arguments,
@@ -125,6 +128,7 @@ def build_arguments(cli: AgentCli, config: CliConfig, request: ExecuteRequest, c
         *_filled(cli.model_arguments, values),
         *_filled(cli.effort_arguments, values),
         *_filled(cli.retry_arguments, values),
+        *_filled(cli.schema_arguments, values),
         *texts(config.arguments),
         # At the end: some CLIs take the session as a command of its own, and the prompt by its position.
         *_filled(cli.resume_arguments, values),
@@ -140,13 +144,18 @@ def _filled(template: Words, values: Mapping[str, str]) -> Words:
     return tuple(PLACEHOLDER.sub(lambda found: values[found[1]], word) for word in template)
 
 
+def whole_prompt(cli: AgentCli, request: ExecuteRequest) -> str:
+    has_schema = bool(cli.schema_arguments and schema_argument(request.schema))
+    return request.prompt + (cli.schema_suffix if has_schema else "") + cli.prompt_suffix
+
+
 def _prompt_words(cli: AgentCli, request: ExecuteRequest) -> Words:
     template = cli.prompt_arguments
     match cli.prompt:
         case "stdin":
             return template or ()
         case "argument":
-            given = request.prompt + cli.prompt_suffix
+            given = whole_prompt(cli, request)
         case "file":
             given = request.prompt_path
             if not given:

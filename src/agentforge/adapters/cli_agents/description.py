@@ -82,6 +82,10 @@ class AgentCli(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     effort_variable: str = ""
     resume_arguments: Words = ()
     """With `{session}`; empty: it can't resume a session."""
+    schema_arguments: Words = ()
+    """With `{schema}`, the JSON Schema of the stage's artifact; empty: it can't return one."""
+    schema_suffix: str = ""
+    """Appended to the prompt if the schema is passed."""
 
     environment: dict[str, SettingValue] = field(default_factory=dict)
     """Defaults; the agent's environment overrides them."""

@@ -66,6 +66,7 @@ def _interpreted(cli: AgentCli, reader: StreamReader | None, exit: Exit) -> Exec
         duration_ms=exit.duration_ms,
         usage=_usage(cli, reading, failure),
         failure=failure,
+        artifact=reading.artifact,
     )
 
 

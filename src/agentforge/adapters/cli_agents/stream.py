@@ -12,7 +12,7 @@ from msgspec import Struct
 from agentforge.adapters.cli_agents.description import OutputFields
 from agentforge.model.errors import NOT_JSON
 from agentforge.model.failure import FailureKind
-from agentforge.model.result import Usage
+from agentforge.model.result import JSONObject, Usage
 from agentforge.ports.provider import Exit
 
 OutputLine = dict[str, Any]
@@ -55,6 +55,7 @@ class Reading(Struct, frozen=True):
     """All texts of the agent, used if there is no answer."""
     error: ReportedError | None = None
     usage: Usage | None = None
+    artifact: JSONObject | None = None
 
     @property
     def text(self) -> str:

@@ -22,8 +22,17 @@ from agentforge.adapters.cli_agents.stream import (
     tool_line,
 )
 from agentforge.model.failure import FailureKind
-from agentforge.model.result import Usage
+from agentforge.model.result import JSONObject, Usage
 from agentforge.ports.provider import Exit
+
+# The CLI ends at the call: a result that isn't written by then is missing. Without a call, it asks for one.
+SCHEMA_INSTRUCTION = """
+
+---
+
+The tool StructuredOutput takes the same object as the artifact's file, which you then needn't write. A valid
+call ends your work at once: write your result and all other files before it.
+"""
 
 CLAUDE = AgentCli(
     name="claude",
@@ -46,6 +55,8 @@ CLAUDE = AgentCli(
     effort_arguments=("--effort", "{effort}"),
     efforts=("low", "medium", "high", "xhigh", "max"),
     resume_arguments=("--resume", "{session}"),
+    schema_arguments=("--json-schema", "{schema}"),
+    schema_suffix=SCHEMA_INSTRUCTION,
     environment={
         "DISABLE_AUTOUPDATER": "1",
         "DISABLE_TELEMETRY": "1",
@@ -97,11 +108,14 @@ class ClaudeStream:
                 # It stopped while it was retrying a call of the API.
                 error = ReportedError(text_at(last, "error"), status=number_at(last, "error_status") or None)
             return Reading(texts=texts, error=error, usage=usage)
+        last, returned = results[-1], [event for event in results if _artifact(event) is not None]
         return Reading(
             finished=True,
-            answer=text_at(results[-1], "result"),
+            # With an artifact, the result is this as JSON.
+            answer=texts[-1] if texts and last in returned else text_at(last, "result"),
+            artifact=_artifact(returned[-1]) if returned else None,
             texts=texts,
-            error=_reported_error(results[-1], events),
+            error=_reported_error(last, events),
             usage=usage,
         )
 
@@ -123,6 +137,11 @@ class ClaudeStream:
         return ""
 
 
+def _artifact(result: OutputLine) -> JSONObject | None:
+    found = result.get("structured_output")
+    return found if isinstance(found, dict) else None
+
+
 def _texts(event: OutputLine) -> list[str]:
     if event["type"] != "assistant" or event.get("parent_tool_use_id"):
         return []
@@ -138,6 +157,8 @@ def _item_text(item: OutputLine) -> str:
 def _reported_error(last: OutputLine, events: Sequence[OutputLine]) -> ReportedError | None:
     errors = [error for error in last.get("errors") or () if isinstance(error, str)]
     message = "; ".join(errors) or text_at(last, "result") or text_at(last, "subtype")
+    if text_at(last, "subtype") == "error_max_structured_output_retries":
+        return ReportedError(message, kind=FailureKind.ARTIFACT_INVALID)
     if text_at(last, "subtype") in LIMITS:
         return ReportedError(message, kind=FailureKind.AGENT_LIMIT)
     if last.get("is_error"):

@@ -22,6 +22,7 @@ from agentforge.adapters.cli_agents.command_line import (
     split_model,
     texts,
     validate_cli,
+    whole_prompt,
 )
 from agentforge.adapters.cli_agents.description import JSON_LINES, TEXT, AgentCli, Words
 from agentforge.adapters.cli_agents.outcome import interpret_exit
@@ -135,7 +136,7 @@ def command_of(
     return Command(
         argv=argv,
         env=environment,
-        stdin=request.prompt + cli.prompt_suffix if cli.prompt == "stdin" else "",
+        stdin=whole_prompt(cli, request) if cli.prompt == "stdin" else "",
         timeout=_timeout(cli, config, environment),
         idle_timeout=_idle_timeout(cli, config),
         term_grace=cli.term_grace,
