@@ -199,9 +199,9 @@ BUGS = (
     Bug(
         HOOK,
         "a script that isn't repeated is started in a folder without a durable name",
-        "HookPerformer._call",
-        "ProviderCall(by=ProviderChoice('script', '', config), place=task.folder(self._context.layout), mark=task.mark(self._context.run_id), stage=task.name, limits=AttemptLimits(hook.seconds), sandbox=task.sandbox, scope=task.place.scope, once=hook.on_lost == 'pause')",
-        "ProviderCall(by=ProviderChoice('script', '', config), place=task.folder(self._context.layout), mark=task.mark(self._context.run_id), stage=task.name, limits=AttemptLimits(hook.seconds), sandbox=task.sandbox, scope=task.place.scope)",
+        "HookPerformer._script",
+        "hook.on_lost == 'pause'",
+        "False",
         ONCE,
     ),
     Bug(

@@ -23,7 +23,6 @@ from agentforge.model.layout import AttemptLayout, RunLayout
 from agentforge.model.plan import Plan, ProviderChoice, SandboxChoice
 from agentforge.model.result import Usage
 from agentforge.model.secrets import Redactor
-from agentforge.model.task import MARK
 from agentforge.ports.provider import Command, ExecuteRequest, ExecuteResult, ProcessProvider, Provider
 from agentforge.runtime.attempt_folder import (
     KILLED,
@@ -91,25 +90,6 @@ class ProviderCall(Struct, frozen=True):
     """Whether a person is asked before it is repeated: a power failure must not hide that it was started."""
     report: TaskReport | None = None
     """Records what it left for git; needed in a sandbox."""
-
-
-def script_request(context: TaskContext, call: ProviderCall, variables: Mapping[str, str]) -> ExecuteRequest:
-    """A script of a hook or a check: a program of the user's, without a prompt and a result. A variable can't
-    hold the NUL characters that notes may have."""
-    return ExecuteRequest(
-        prompt="",
-        model="",
-        config=call.by.config,
-        workdir=context.project,
-        environment={
-            **context.environment,
-            MARK: call.mark,
-            "AGENT_PIPELINES_SESSION": context.plan.session.name,
-            **{name: text.replace("\0", "\N{REPLACEMENT CHARACTER}") for name, text in variables.items()},
-        },
-        status_path="",
-        result_path="",
-    )
 
 
 class Finished(Struct, frozen=True):

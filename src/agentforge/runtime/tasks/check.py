@@ -15,20 +15,10 @@ from agentforge.engine.checks.outcome import UnreadReport, read_check
 from agentforge.model import facts as f
 from agentforge.model.check import MAX_KEPT_FAILURES, CheckEnd, FilesBefore, ReportStamp
 from agentforge.model.failure import Failure
-from agentforge.model.plan import ProviderChoice
 from agentforge.model.task import CheckTask
 from agentforge.ports.host import NoTree, TakenTree, Trees, is_tree_id
-from agentforge.ports.provider import ExecuteRequest
-from agentforge.runtime.supervision import AttemptLimits
-from agentforge.runtime.tasks.call import (
-    Calls,
-    Finished,
-    ProviderCall,
-    TaskContext,
-    TaskReport,
-    script_request,
-)
-from agentforge.runtime.tasks.performer import CallPerformer
+from agentforge.runtime.tasks.call import Calls, Finished, TaskContext, TaskReport
+from agentforge.runtime.tasks.script import ScriptCall, ScriptPerformer
 from agentforge.system import files
 from agentforge.system.confined import ConfinedFolder
 from agentforge.views.prompt import FailedCheck, check_feedback
@@ -41,7 +31,7 @@ WIDE = "200"
 """Columns: programs that cut their messages at the width of a terminal would give other signatures."""
 
 
-class CheckPerformer(CallPerformer[CheckTask]):
+class CheckPerformer(ScriptPerformer[CheckTask]):
     def __init__(self, context: TaskContext, programs: Calls, trees: Trees) -> None:
         super().__init__(context, programs)
         self._trees = trees
@@ -49,27 +39,17 @@ class CheckPerformer(CallPerformer[CheckTask]):
 
     # -- running it
 
-    def _call(self, task: CheckTask) -> ProviderCall:
+    def _script(self, task: CheckTask) -> ScriptCall:
         sandbox = task.node.sandbox
         if sandbox is not None and task.check.network:
             sandbox = replace(sandbox, network=True)
-        return ProviderCall(
-            by=ProviderChoice("script", "", {"run": task.check.run, "combined": True}),
-            place=task.folder(self._context.layout),
-            mark=task.mark(self._context.run_id),
-            stage=task.name,
-            limits=AttemptLimits(task.timeout),
+        return ScriptCall(
+            run=task.check.run,
+            variables={"AGENTFORGE_CHECK": task.check.name, "COLUMNS": WIDE},
+            combined=True,
+            timeout=task.timeout,
             sandbox=sandbox,
-            scope=task.place.scope,
         )
-
-    def _request(self, task: CheckTask) -> ExecuteRequest:
-        variables = {
-            "AGENT_PIPELINES_STAGE": task.name,
-            "AGENTFORGE_CHECK": task.check.name,
-            "COLUMNS": WIDE,
-        }
-        return script_request(self._context, self._call(task), variables)
 
     # -- the files that it checks
 

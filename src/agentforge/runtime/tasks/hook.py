@@ -14,10 +14,8 @@ from agentforge.engine.normalise import clean_output
 from agentforge.model import facts as f
 from agentforge.model.failure import Failure, short_message
 from agentforge.model.hook import HookResult
-from agentforge.model.plan import ProviderChoice
 from agentforge.model.task import HookTask
 from agentforge.ports.host import Clock
-from agentforge.ports.provider import ExecuteRequest
 from agentforge.ports.webhook import (
     WebhookAnswer,
     WebhookMessage,
@@ -32,18 +30,15 @@ from agentforge.runtime.hook_answer import (
     checked_result,
     read_answer,
 )
-from agentforge.runtime.supervision import AttemptLimits
 from agentforge.runtime.tasks.call import (
     Calls,
     Finished,
     Lost,
-    ProviderCall,
     TaskContext,
     TaskReport,
     exception_message,
-    script_request,
 )
-from agentforge.runtime.tasks.performer import CallPerformer
+from agentforge.runtime.tasks.script import ScriptCall, ScriptPerformer
 from agentforge.system.work_limit import WorkLimit
 from agentforge.views.history import History
 
@@ -54,7 +49,7 @@ HookCalls = Mapping[str, Callable[[HookTask], Awaitable[HookResult]]]
 one raises is the failure of the hook."""
 
 
-class HookPerformer(CallPerformer[HookTask]):
+class HookPerformer(ScriptPerformer[HookTask]):
     def __init__(
         self,
         context: TaskContext,
@@ -141,30 +136,22 @@ class HookPerformer(CallPerformer[HookTask]):
             return self._failed(task, result.failure.message, status=status, duration=duration)
         return self._answered(task, result.output.encode("utf-8", "replace"), status, duration)
 
-    def _call(self, task: HookTask) -> ProviderCall:
+    def _script(self, task: HookTask) -> ScriptCall:
         hook = task.hook
-        config = {"run": hook.script or "", "environment": hook.environment}
-        return ProviderCall(
-            by=ProviderChoice("script", "", config),
-            place=task.folder(self._context.layout),
-            mark=task.mark(self._context.run_id),
-            stage=task.name,
-            limits=AttemptLimits(hook.seconds),
+        return ScriptCall(
+            run=hook.script or "",
+            variables={
+                "AGENT_PIPELINES_ITERATION": str(task.iteration),
+                "AGENT_PIPELINES_CONTEXT": "\n".join(task.notes),
+                "AGENTFORGE_HOOK": hook.id,
+                "AGENTFORGE_EVENT": hook.point,
+                "AGENTFORGE_DELIVERY": task.delivery,
+            },
+            passed=hook.environment,
+            timeout=hook.seconds,
             sandbox=task.sandbox,
-            scope=task.place.scope,
             once=hook.on_lost == "pause",
         )
-
-    def _request(self, task: HookTask) -> ExecuteRequest:
-        variables = {
-            "AGENT_PIPELINES_STAGE": task.name,
-            "AGENT_PIPELINES_ITERATION": str(task.iteration),
-            "AGENT_PIPELINES_CONTEXT": "\n".join(task.notes),
-            "AGENTFORGE_HOOK": task.hook.id,
-            "AGENTFORGE_EVENT": task.hook.point,
-            "AGENTFORGE_DELIVERY": task.delivery,
-        }
-        return script_request(self._context, self._call(task), variables)
 
     # -- functions
 
