@@ -477,7 +477,7 @@ def test_structured_output_is_the_artifact(case: str, artifact: Any) -> None:
 
 
 @pytest.mark.parametrize("returned", [None, [], "text", 1])
-def test_structured_output_that_is_no_object_is_no_artifact(returned: Any) -> None:
+def test_structured_output_must_be_an_object(returned: Any) -> None:
     event = {"type": "result", "subtype": "success", "result": "said", "structured_output": returned}
     result = AGENTS["claude"].interpret(Exit(0, None, 10, f"{json.dumps(event)}\n"))
     assert (result.artifact, result.output) == (None, "said")
