@@ -104,6 +104,17 @@ def test_settings_reach_the_task(tmp_path: Path) -> None:
     assert ApiProvider(ENVIRON).command(request(tmp_path)).timeout == 300
 
 
+def test_schema_of_the_stage_replaces_that_of_the_settings(tmp_path: Path) -> None:
+    config = {"schema": {"type": "array"}}
+    schema, path = {"type": "object"}, str(tmp_path / "it/artifact.json")
+    asked = request(tmp_path, config=config, schema=schema, artifact_path=path)
+    task = task_of(ApiProvider(ENVIRON).command(asked))
+    assert (task.schema, task.is_artifact, task.files.artifact) == (schema, True, path)
+    assert path in task.files.protected
+    own = task_of(ApiProvider(ENVIRON).command(request(tmp_path, config=config)))
+    assert (own.schema, own.is_artifact) == ({"type": "array"}, False)
+
+
 @pytest.mark.parametrize(
     "config",
     [{"max_steps": 0}, {"retries": -1}, {"command_timeout": 0}, {"api": "gemini"}, {"allow": "git"}],

@@ -106,6 +106,21 @@ def test_recursive_schema_is_described_as_text_and_still_enforced(
     assert '$.child: "name" is a required property' in outcome.tool_calls[0].result
 
 
+def test_artifact_of_a_stage_that_never_fits_is_invalid(model_server: ModelServer, tmp_path: Path) -> None:
+    turns = (completes(result={"names": "a"}),) * 9
+    given = task(model_server, Script(turns), "openai", tmp_path, schema=NAMES, is_artifact=True)
+    outcome = Ran(given).outcome
+    assert outcome.failure is not None
+    assert outcome.failure.kind is FailureKind.ARTIFACT_INVALID
+    assert not (tmp_path / "iteration/artifact.json").exists()
+
+
+def test_reporting_an_error_needs_no_result(model_server: ModelServer, tmp_path: Path) -> None:
+    script = Script((completes(decision="error", reason="nothing to plan"),))
+    outcome = Ran(task(model_server, script, "openai", tmp_path, schema=NAMES)).outcome
+    assert (outcome.failure, outcome.artifact) == (None, None)
+
+
 def test_asking_a_person_needs_no_result(model_server: ModelServer, wire_format: str, tmp_path: Path) -> None:
     script = Script((completes(decision="ask", questions=[{"question": "Which names?"}]),))
     outcome = Ran(task(model_server, script, wire_format, tmp_path, schema=NAMES)).outcome

@@ -32,7 +32,7 @@ COMPLETE = "complete"
 COMPLETE_DESCRIPTION = (
     "Call this when the work is done, when it can't be done, or to ask a person. It ends the task."
 )
-ASK = Decision.ASK.value
+ASK, ERROR = Decision.ASK.value, Decision.ERROR.value
 
 _TEXTS = {"type": "array", "items": {"type": "string"}}
 _FIELDS: dict[str, Any] = {
@@ -76,7 +76,8 @@ for yourself. Only if the work needs a decision that is not yours to make, call 
 "ask" and your questions: a person answers them later, and you are started again with the answers. Use the
 tools to read and change the files; paths are relative to that folder. When the work is done, call
 `{complete}` with a summary and your decision. If the task asks for a result.json or a status.json,
-`{complete}` writes it: pass it the same content instead.
+`{complete}` writes it: pass it the same content instead. If it asks for an artifact.json, pass that as
+`result`.
 """
 RESUME = """\
 You were interrupted. Your earlier work has been kept, but the last tool calls may not have taken effect:
@@ -86,8 +87,8 @@ _NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,63}")
 
 
 def complete_schema(schema: dict[str, Any] | None, verdicts: Sequence[str] = ()) -> dict[str, Any]:
-    """The schema of `complete`. `result` is required with a schema for it, but not in order to ask: see
-    `complete_errors`."""
+    """The schema of `complete`. `result` is required with a schema for it, but not in order to ask or to
+    report an error: see `complete_errors`."""
     whole: dict[str, Any] = {"type": "object", "properties": dict(_FIELDS), "required": ["summary"]}
     if verdicts:
         about = "Your verdict on the work, if you can give one, with its reason in `reason`."
@@ -117,7 +118,7 @@ def complete_errors(given: dict[str, Any], schema: dict[str, Any] | None) -> lis
     wrong: list[str] = []
     if given.get("decision") == ASK:
         wrong = [] if given.get("questions") else ["$: the decision 'ask' needs 'questions'"]
-    elif schema is not None and "result" not in given:
+    elif schema is not None and "result" not in given and given.get("decision") != ERROR:
         wrong = ["$: 'result' is a required property"]
     if schema is None or "result" not in given:
         return wrong

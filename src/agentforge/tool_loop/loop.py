@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 from pydantic_ai import Agent, ModelRetry, RunContext, StructuredDict, ToolOutput
 from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models import Model
@@ -147,9 +148,13 @@ class _Loop:
             except Exception as error:
                 failed = request_failure(error, self._task.endpoint, datetime.now(UTC))
                 if not await self._wait_to_retry(failed):
-                    return failed.failure
+                    return self._about_artifact(failed.failure)
             else:
                 return None
+
+    def _about_artifact(self, failure: Failure) -> Failure:
+        is_one = self._task.is_artifact and failure.kind is FailureKind.RESULT_INVALID
+        return replace(failure, kind=FailureKind.ARTIFACT_INVALID) if is_one else failure
 
     def _agent(self, model: Model) -> Agent[None, Any]:
         task = self._task

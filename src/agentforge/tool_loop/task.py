@@ -168,6 +168,8 @@ class ModelTask(Struct, frozen=True):
     resume: str = ""
     schema: dict[str, Any] | None = None
     """The JSON Schema of the `result` given to `complete`."""
+    is_artifact: bool = False
+    """Whether the result is the artifact that the stage must leave."""
     verdicts: tuple[str, ...] = ()
     """Those that `complete` accepts; empty: it asks for none."""
     tools: tuple[str, ...] = TOOLS

@@ -71,7 +71,8 @@ class ApiConfig(Struct, frozen=True):
     api_key_env: str = ""
     system: str = ""
     schema: dict[str, Any] | str | None = None
-    """A JSON Schema, or a path to one, for the result given to `complete`."""
+    """A JSON Schema, or a path to one, for the result given to `complete`. That of the stage's artifact
+    replaces it."""
     max_steps: AtLeastOne = 50
     max_tokens: AtLeastOne | None = None
     temperature: float | None = None
@@ -141,7 +142,8 @@ class ApiProvider(ProgramProvider):
             files=_files(request, config),
             system=config.system,
             resume=request.resume,
-            schema=_schema(config.schema, request.workdir),
+            schema=_schema(config.schema, request.workdir) if request.schema is None else request.schema,
+            is_artifact=request.schema is not None,
             verdicts=request.verdicts,
             max_steps=config.max_steps,
             max_tokens=config.max_tokens,
@@ -220,17 +222,19 @@ def _files(request: ExecuteRequest, config: ApiConfig) -> Files:
     """The model's tools can't write the pipeline's files, except for those shared with the agent."""
     here = os.path.dirname(request.result_path)
     own = [os.path.join(here, name) for name in (*ENGINES_OWN, SESSIONS)]
+    artifact = request.artifact_path or os.path.join(here, "artifact.json")
     own += [os.path.join(here, f"attempt-{number}") for number in range(1, request.attempt + 1)]
     return Files(
         workspace=request.workdir,
         result=request.result_path,
-        artifact=os.path.join(here, "artifact.json") if config.schema is not None else "",
+        artifact=artifact if config.schema is not None or request.schema is not None else "",
         sessions=os.path.join(here, SESSIONS),
         protected=(
             os.path.join(request.workdir, RUNS),
             os.path.join(request.workdir, LOCKS),
             request.result_path,
             request.status_path,
+            artifact,
             *own,
         ),
         writable=(here, request.progress_path) if request.progress_path else (here,),
