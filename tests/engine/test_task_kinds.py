@@ -45,6 +45,8 @@ class Began(Cleaning, f.TaskStarted, frozen=True):
 class Stopping(Cleaning, f.TaskEnding, frozen=True):
     TYPE = "clean_ending"
 
+    reason: str = "lunch"
+
 
 class Cleaned(Cleaning, f.TaskOutcome, frozen=True):
     TYPE = "clean_complete"

@@ -86,7 +86,8 @@ class TaskFact(Fact, frozen=True):
         return self.about
 
     @property
-    def _shown(self) -> str:
+    def named(self) -> str:
+        """For people: its kind, and what it is about."""
         return f"{self.KIND} {self.label}".rstrip()
 
 
@@ -100,13 +101,17 @@ class TaskStarted(TaskFact, frozen=True):
         return None
 
     def step(self) -> CourseStep:
-        return CourseStep("task", attempt=self.attempt, detail=self._shown)
+        return CourseStep("task", attempt=self.attempt, detail=self.named)
 
 
 class TaskEnding(TaskFact, frozen=True):
     """The intent to stop it; the signal is sent only after this is durable."""
 
     MOVES_TO = TaskStatus.ENDING
+
+    @property
+    @abstractmethod
+    def reason(self) -> str: ...
 
 
 class TaskOutcome(TaskFact, frozen=True):
@@ -133,7 +138,7 @@ class TaskOutcome(TaskFact, frozen=True):
         return self.leads_to is TaskStatus.SUCCEEDED
 
     def step(self) -> CourseStep:
-        return CourseStep("task_outcome", attempt=self.attempt, detail=f"{self._shown}: {self.leads_to}")
+        return CourseStep("task_outcome", attempt=self.attempt, detail=f"{self.named}: {self.leads_to}")
 
 
 class TaskLost(TaskOutcome, frozen=True):

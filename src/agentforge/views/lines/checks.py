@@ -1,4 +1,5 @@
-"""Text about checks, verdicts and routes, and the rows of their facts."""
+"""Text about checks, verdicts and routes, and the rows of their facts. A check starts, is stopped and is lost
+like any task (`row.task_row`)."""
 
 from collections.abc import Mapping, Sequence
 
@@ -118,12 +119,6 @@ def _routed(fact: f.StageTransitioned, event: Event) -> RunLine:
 
 ROWS = (
     row(
-        f.CheckStarted,
-        "iteration",
-        details=lambda x: {"check": one_line(x.check), "attempt": x.attempt},
-        line=lambda x, _: RunLine(f"running check {one_line(x.check)}", "begin"),
-    ),
-    row(
         f.CheckPrepared,
         "iteration",
         details=lambda x: {"check": one_line(x.check), "attempt": x.attempt, "tree": x.files.tree or ""},
@@ -141,18 +136,6 @@ ROWS = (
             "tree_problem": quoted(x.tree_problem),
         },
         line=_completed,
-    ),
-    row(
-        f.CheckEnding,
-        "iteration",
-        details=lambda x: {"check": one_line(x.check), "attempt": x.attempt, "reason": quoted(x.reason)},
-        line=lambda x, _: RunLine(f"stopping check {one_line(x.check)}: {_text(x.reason)}", "wait", "warn"),
-    ),
-    row(
-        f.CheckLost,
-        "iteration",
-        details=lambda x: {"check": one_line(x.check), "attempt": x.attempt},
-        line=lambda x, _: RunLine(f"lost check {one_line(x.check)} (try {x.attempt})", "wait", "warn"),
     ),
     row(
         f.CheckWaived,

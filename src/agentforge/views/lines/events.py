@@ -9,21 +9,22 @@ from msgspec.structs import replace
 
 from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
-from agentforge.model.facts import AnyFact, Fact
+from agentforge.model.facts import FACTS, AnyFact, Fact, TaskFact
 from agentforge.model.plan import Plan, StageNode
 from agentforge.model.request import Request
 from agentforge.model.state import RunState
 from agentforge.views.lines import checks, hooks, items, iterations, requests, runs
-from agentforge.views.lines.row import DemoLine, Row, RunLine, ShownPlace
+from agentforge.views.lines.row import DemoLine, Row, RunLine, ShownPlace, task_row
 from agentforge.views.stage_progress import StageProgress
 from agentforge.views.text import counted, one_line
 
-ROWS = (*runs.ROWS, *iterations.ROWS, *items.ROWS, *checks.ROWS, *requests.ROWS, *hooks.ROWS)
-_BY_FACT: Mapping[type[Fact], Row] = {row.fact: row for row in ROWS}
+_OF_SUBJECTS = (*runs.ROWS, *iterations.ROWS, *items.ROWS, *checks.ROWS, *requests.ROWS, *hooks.ROWS)
+_OF_TASKS = (task_row(fact) for fact in FACTS.values() if issubclass(fact, TaskFact))
+ROWS: Mapping[type[Fact], Row] = {row.fact: row for row in (*filter(None, _OF_TASKS), *_OF_SUBJECTS)}
 
 
 def row_of(fact: Fact) -> Row:
-    return _BY_FACT[type(fact)]
+    return ROWS[type(fact)]
 
 
 def run_line(event: Event, plan: Plan, state: RunState | None = None) -> RunLine | None:

@@ -1,4 +1,5 @@
-"""How people see one kind of fact. Each has one row, in the file of its subject; `events.py` has them all."""
+"""How people see one kind of fact. Each has one row, in the file of its subject, or the row of every task
+(`task_row`); `events.py` has them all."""
 
 # What `tail`, a terminal, the logs and the demo say of a fact is changed together, so it stands together.
 # Rows are data, not a `match` over all facts, so that each is beside the other text about its subject.
@@ -11,7 +12,7 @@ from typing import Any, Literal, TypeVar
 from msgspec import Struct
 
 from agentforge.model.event import Event
-from agentforge.model.facts import Fact
+from agentforge.model.facts import Fact, TaskEnding, TaskFact, TaskLost, TaskStarted
 from agentforge.model.request import Request
 from agentforge.views.stage_progress import StageProgress
 from agentforge.views.text import one_line, reason_text, span
@@ -69,6 +70,39 @@ def row(
 ) -> Row:
     # Not the constructor of Row: there, mypy would not compare these functions with the type of the fact.
     return Row(fact, at, subject or _SUBJECTS[at], details, line, ending, demo)
+
+
+def task_row(fact: type[TaskFact]) -> Row | None:
+    """Of the start, the end on request or the loss of a task, if nothing else is to be said of its kind."""
+    if issubclass(fact, TaskStarted):
+        return row(
+            fact, "iteration", details=_task, line=lambda x, _: RunLine(f"running {_name(x)}", "begin")
+        )
+    if issubclass(fact, TaskEnding):
+        return row(
+            fact,
+            "iteration",
+            details=lambda x: {**_task(x), "reason": quoted(x.reason)},
+            line=lambda x, _: RunLine(
+                f"stopping {_name(x)}: {one_line(x.reason, TEXT_CHARS)}", "wait", "warn"
+            ),
+        )
+    if issubclass(fact, TaskLost):
+        return row(
+            fact,
+            "iteration",
+            details=_task,
+            line=lambda x, _: RunLine(f"lost {_name(x)} (try {x.attempt})", "wait", "warn"),
+        )
+    return None
+
+
+def _task(fact: TaskFact) -> Details:
+    return {fact.KIND: one_line(fact.label), "attempt": fact.attempt}
+
+
+def _name(fact: TaskFact) -> str:
+    return one_line(fact.named)
 
 
 _SUBJECTS: Mapping[ShownPlace, LineSubject] = {
