@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft7Validator
 
+from agentforge.definition.read.artifact_keys import ArtifactKind, FieldName, Fill, Percent, Version
 from agentforge.definition.read.file_keys import PIPELINE, PIPELINE_KEYS, STAGE
 from agentforge.definition.read.hook_keys import HOOK, POINTS, ConditionKind, HooksKind
 from agentforge.definition.read.node_keys import BLOCK, PARALLEL_NODE, PIPELINE_NODE, STAGE_NODE, NodeKind
@@ -48,7 +49,7 @@ def _inside(kind: Any) -> Iterator[Table[Any]]:
     match kind:
         case ListOf():
             yield from _inside(kind.item)
-        case Nested():
+        case Nested() | ArtifactKind():
             yield kind.table
         case NodeKind():
             yield from (kind.stage, *kind.others.values())
@@ -92,8 +93,14 @@ def sample(kind: Any) -> Any:
             return "iteration > 1"
         case Address():
             return "https://example.com/hook"
-        case CommandKind() | NamedVariable():
+        case CommandKind() | NamedVariable() | FieldName():
             return "make"
+        case Percent():
+            return "30%"
+        case Version():
+            return 1.0
+        case Fill():
+            return {"goal": "request"}
         case _:
             return {"any": 1}
 
@@ -123,7 +130,7 @@ def test_the_tables_cover_every_mapping() -> None:
         *("pipeline", "defaults", "stage", "node", "stage of the block", "parallel node", "pipeline node"),
         *("parallel", "provider of the block", "provider", "termination", "retry", "on_limit", "sandbox"),
         *("guardrails", "approve", "inputs", "from_parallel", "hooks", "hook", "notification"),
-        *("check", "limits", "prompt"),
+        *("check", "limits", "prompt", "artifact", "tokens"),
     }
 
 
@@ -201,6 +208,7 @@ CHANGED: dict[str, Any] = {
     "on_limit": {"do": "fail"},
     "result_instructions": False,
     "retry": {"max_attempts": 5},
+    "tokens": {"total": 50_000},
 }
 """Values that change the plan, where the smallest that fits doesn't."""
 NOT_SHOWN = {"commands", "limits"}

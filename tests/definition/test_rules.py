@@ -96,9 +96,7 @@ def test_bad_values_of_a_node(line: str, expected: str, word: str) -> None:
 @pytest.mark.parametrize(
     ("line", "key"),
     [
-        ("artifact: plan", "artifact"),
         ("workspace: worktree", "workspace"),
-        ("context_strategy: full", "context_strategy"),
         ("executor: {python: 'a:B'}", "executor"),
         ("network: local", "network"),
         ("setup: make", "setup"),
@@ -111,7 +109,7 @@ def test_unsupported_keys_are_refused_not_ignored(line: str, key: str) -> None:
     assert diagnostic.is_error
 
 
-@pytest.mark.parametrize("key", ["artifact", "workspace", "executor"])
+@pytest.mark.parametrize("key", ["workspace", "executor"])
 def test_keys_of_later_work_are_refused_in_pipelines_and_stages(key: str) -> None:
     (diagnostic,) = found(f"{key}: x\n{HEAD}")
     assert where(diagnostic) == "unsupported 1:1"
@@ -120,25 +118,11 @@ def test_keys_of_later_work_are_refused_in_pipelines_and_stages(key: str) -> Non
     assert diagnostic.place.file == ".claude/stages/s/stage.yaml"
 
 
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("termination: {type: items}", "termination type `items` is not supported yet"),
-        ("termination: {type: fixed, from: plan}", "`termination.from` is not supported yet"),
-    ],
-)
-def test_forms_of_later_work_are_refused(line: str, expected: str) -> None:
-    (diagnostic,) = found(node(line))
-    assert diagnostic.code == "unsupported"
-    assert diagnostic.message == expected
-    assert diagnostic.place.line == 5
-
-
-def test_a_stage_may_hold_a_later_termination_when_the_node_makes_it_fixed() -> None:
+def test_a_mistake_of_a_stage_that_its_node_overrides_is_not_reported() -> None:
     files = stage("s", "termination: {type: items}\n")
     assert found(node("termination: {type: fixed, iterations: 2}"), files) == []
     (diagnostic,) = found(HEAD, files)
-    assert where(diagnostic) == "unsupported 2:21"
+    assert where(diagnostic) == "missing-key 2:21"
 
 
 @pytest.mark.parametrize(
@@ -194,7 +178,7 @@ def test_a_key_that_is_like_no_other_is_ignored_with_a_warning(line: str) -> Non
     key = line.partition(":")[0]
     assert where(diagnostic) == "unknown-key 5:5"
     assert diagnostic.message == f"unknown key `{key}` in node is ignored"
-    assert diagnostic.hint.startswith("known keys: approve, check_before, ")
+    assert diagnostic.hint.startswith("known keys: approve, artifact, check_before, ")
     assert not diagnostic.is_error
 
 
@@ -350,12 +334,12 @@ def test_unknown_stage_causes_no_further_diagnostics() -> None:
 def test_stages_of_a_block_are_validated_beside_an_unknown_one() -> None:
     text = (
         "nodes:\n  - id: a\n    parallel:\n      providers: [cluade]\n      stages:\n"
-        "        - {id: x, stage: worx, termination: {type: items}}\n"
+        "        - {id: x, stage: worx, termination: {type: itms}}\n"
     )
     assert [where(diagnostic) for diagnostic in found(text, known_providers=["claude"])] == [
         "unknown-provider 4:19",
         "unknown-stage 6:26",
-        "unsupported 6:52",
+        "bad-value 6:52",
     ]
 
 

@@ -7,7 +7,10 @@ from agentforge.views.prompt import fill, render, substitute_session, with_resul
 
 
 def test_the_known_variables() -> None:
-    assert CURRENT == ("CTX", "STATUS", "RESULT", "PROGRESS", "OUTPUT", "FEEDBACK", "ANSWERS", "REQUEST")
+    assert (
+        *("CTX", "STATUS", "RESULT", "PROGRESS", "OUTPUT", "FEEDBACK", "ANSWERS", "REQUEST"),
+        *("ARTIFACT", "SCHEMA", "INPUT_ARTIFACT", "ITEM", "BRIEFING"),
+    ) == CURRENT
     assert DEPRECATED == ("SESSION", "SESSION_NAME", "ITERATION", "INDEX", "CONTEXT")
     assert LEGACY == ("PERSPECTIVE", "OUTPUT_PATH", "PROGRESS_FILE")
 

@@ -5,14 +5,15 @@ from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from itertools import takewhile
 from posixpath import join, normpath, splitext
-from typing import Literal
+from typing import Any, Literal
 
 from agentforge.definition.compiler import Compiled, compile_pipeline, lint
 from agentforge.definition.resolve import find_pipeline, is_stage_name
 from agentforge.model.diagnostic import Diagnostic
 from agentforge.model.errors import DefinitionError
 from agentforge.model.plan import Overrides, Plan, StageNode
-from agentforge.ports.sources import MAX_INPUTS, MAX_SOURCE_BYTES, Sources
+from agentforge.ports.sources import MAX_INPUTS, MAX_SOURCE_BYTES, SchemaProblem, Sources
+from agentforge.system.schemas import InvalidSchema, JsonSchema
 
 PROJECT = "/project"
 BUILTIN = "/builtin"
@@ -61,6 +62,13 @@ class TextWorld:
     def resolve(self, path: str) -> str | None:
         place = self.links.get(path, path)
         return place if place == PROJECT or place in self.files or self.is_dir(place) else None
+
+    def schema_problem(self, schema: Any) -> SchemaProblem | None:
+        try:
+            JsonSchema(schema)
+        except InvalidSchema as error:
+            return SchemaProblem(error.message, error.path)
+        return None
 
     def now(self) -> datetime:
         return NOW

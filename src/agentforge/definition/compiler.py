@@ -7,6 +7,7 @@ in order, with one report over all files."""
 #   read/      tree to specs: a mapping of the wrong type ends here, a value out of range is reported and kept
 #   resolve    names to files: stages, prompts, nested pipelines; each stage gets its levels
 #   link       `inputs` to the nodes whose outputs they mean
+#   artifacts  what stages need of earlier artifacts to the stages that leave it; schemas are read and checked
 #   validate   rules that need more than one mapping: of merged levels, of names, of routes, of hooks
 #   lower      specs to the plan, pinned to the texts of the files that it names
 #
@@ -29,6 +30,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
+from agentforge.definition.artifacts import supply
 from agentforge.definition.link import link
 from agentforge.definition.lower import DEFAULT_RUNS, CompilationContext, lower, pin
 from agentforge.definition.precedence import (
@@ -48,6 +50,7 @@ from agentforge.definition.resolve import (
     is_stage_name,
     missing_pipeline,
 )
+from agentforge.definition.schemas import Schemas
 from agentforge.definition.specs import (
     NodeSpec,
     PipelineSpec,
@@ -130,7 +133,8 @@ class Compilation:
 
     def _finish(self, mode: Mode, located: Located, passes: int) -> Compiled:
         pipeline = Assembly(self._sources, self._report, self._override_levels.levels).pipeline(located)
-        links = link(pipeline, self._report)
+        schemas = Schemas(self._sources, self._report)
+        supplied = supply(pipeline, link(pipeline, self._report), schemas, self._report)
         given = self._override_levels.overrides
         for value in filter(control_character, (given.provider or "", given.model or "", *given.inputs)):
             refuse_control_characters(value, "the argument", self._report.argument(value), self._report)
@@ -147,7 +151,7 @@ class Compilation:
         context = CompilationContext(
             mode, self._sources.project, session, inputs, compiled_at, created_at, self._override_levels
         )
-        plan = pin(lower(pipeline, links, context, passes), self._sources, self._report)
+        plan = pin(lower(pipeline, supplied.links, schemas, context, passes), self._sources, self._report)
         if self._report.has_errors:
             raise DefinitionError(self._report.diagnostics)
         named = {name: (at, self._report.line(at)) for name, at in validation.places.items()}

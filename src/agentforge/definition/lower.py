@@ -30,6 +30,7 @@ from agentforge.definition.read.node_keys import BLOCK, PARALLEL_NODE, PIPELINE_
 from agentforge.definition.read.table import MappingSpec, fields
 from agentforge.definition.read.work_keys import FIXED, TERMINATIONS
 from agentforge.definition.report import Report, absolute, relative
+from agentforge.definition.schemas import Schemas
 from agentforge.definition.specs import (
     BranchSpec,
     HookSpec,
@@ -38,6 +39,7 @@ from agentforge.definition.specs import (
     ResolvedPipeline,
     ResolvedStage,
 )
+from agentforge.model.artifact import DEFAULT_ITEMS
 from agentforge.model.check import Check
 from agentforge.model.errors import NOT_JSON
 from agentforge.model.hook import Hook
@@ -45,6 +47,7 @@ from agentforge.model.layout import PROVIDERS
 from agentforge.model.plan import (
     Branch,
     InputSources,
+    Items,
     Mode,
     NestedNode,
     Node,
@@ -74,7 +77,7 @@ def lower_termination(spec: MappingSpec | None, default_runs: int) -> Terminatio
     given = spec.fields() if spec else {}
     kind = TERMINATIONS[given.pop("type", FIXED)]
     own = {name: given[name] for name in kind.__struct_fields__ if name in given}
-    return kind(**{"max": default_runs, **own})
+    return kind(**{"max": DEFAULT_ITEMS if kind is Items else default_runs, **own})
 
 
 def lower_hooks(specs: Sequence[HookSpec], within: str = "") -> Iterator[Hook]:
@@ -100,13 +103,16 @@ class CompilationContext(Struct, frozen=True):
     override_levels: OverrideLevels
 
 
-def lower(pipeline: ResolvedPipeline, links: Links, context: CompilationContext, passes: int = 1) -> Plan:
-    return _Lowering(links, context).plan(pipeline, "", passes)
+def lower(
+    pipeline: ResolvedPipeline, links: Links, schemas: Schemas, context: CompilationContext, passes: int = 1
+) -> Plan:
+    return _Lowering(links, schemas, context).plan(pipeline, "", passes)
 
 
 class _Lowering:
-    def __init__(self, links: Links, context: CompilationContext) -> None:
+    def __init__(self, links: Links, schemas: Schemas, context: CompilationContext) -> None:
         self._links = links
+        self._schemas = schemas
         self._context = context
 
     def plan(self, pipeline: ResolvedPipeline, prefix: str, passes: int, within: str = "") -> Plan:
@@ -180,6 +186,7 @@ class _Lowering:
             sources=sources,
             ref=ref,
             name=named.value if named and named.value != ref else None,
+            artifact=self._schemas.rule(node),
             checks=tuple(Check(**{"run": commands.get(check["name"], ""), **check}) for check in checks),
             prompt_path=relative(project, node.prompt_path) if node.prompt_path else None,
             prompt=prompt.value if prompt and not node.prompt_path else None,

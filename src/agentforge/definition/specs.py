@@ -72,6 +72,8 @@ class InputsSpec(Struct, frozen=True):
     parallel: tuple[ParallelRef, ...] = ()
     parallel_list: bool = False
     """Whether `from_parallel` is written as a list."""
+    artifact: tuple[Written[str], ...] = ()
+    """The fields of earlier artifacts that are needed."""
 
 
 class BranchSpec(Struct, frozen=True):

@@ -6,10 +6,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from agentforge.definition.lower import pinned_text
 from agentforge.definition.precedence import merged
 from agentforge.definition.read.table import MappingSpec
-from agentforge.definition.read.work_keys import FIXED, TERMINATIONS, UNSUPPORTED_TERMINATIONS
+from agentforge.definition.read.work_keys import FIXED, ITEMS, TERMINATIONS
 from agentforge.definition.report import Report, relative
 from agentforge.definition.specs import ResolvedStage
 from agentforge.definition.yaml_tree import Written, shown
+from agentforge.model.artifact import MAX_ITEMS
 from agentforge.model.diagnostic import SourcePlace, choice, did_you_mean, listed
 from agentforge.model.names import PROMPT_VARIABLES
 from agentforge.model.plan import ROUTE_ACTIONS, VERDICTS
@@ -31,12 +32,13 @@ def validate_termination(node: ResolvedStage, default_runs: int, report: Report)
     if kind is None or kind.value == FIXED:
         return
     known, maximum = tuple(TERMINATIONS), termination.get("max")
-    if kind.value in UNSUPPORTED_TERMINATIONS:
-        hint = f"use one of {', '.join(known)}"
-        report.error("unsupported", kind.at, f"termination type `{kind.value}` is not supported yet", hint)
-    elif kind.value not in known:
+    if kind.value not in known:
         hint = choice(kind.value, "types", known)
         report.error("bad-value", kind.at, f"unknown termination type {shown(kind.value)}", hint)
+    elif kind.value == ITEMS:
+        if maximum and maximum.value > MAX_ITEMS:
+            message = f"a stage is over at most {MAX_ITEMS:,} items, got {maximum.value:,}"
+            report.error("bad-value", maximum.at, message, "lower `max`")
     elif not node.is_found:
         return  # Its stage.yaml may set `max`.
     elif maximum is None and default_runs == 1:

@@ -16,6 +16,12 @@ DEFAULT_VERSION = "1.0"
 REQUEST_ID, ORIGINAL_REQUEST = "request_id", "original_request"
 ENGINE_KEYS = (REQUEST_ID, ORIGINAL_REQUEST)
 """The engine sets them, and all that begin with `_`: an artifact can't give them another value."""
+
+
+def is_of_engine(field: str) -> bool:
+    return field in ENGINE_KEYS or field.startswith("_")
+
+
 META = "_artifact_meta"
 """In the file of an artifact that is given to another run: its stage and version."""
 

@@ -211,7 +211,8 @@ class Items(
 
     @property
     def field(self) -> str:
-        return self.source.partition(".")[2]
+        """Of the artifact; the id of a node may contain dots, the name of a field can't."""
+        return self.source.rpartition(".")[2]
 
 
 Termination = Fixed | Judgment | Queue | Items

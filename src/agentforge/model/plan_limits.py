@@ -55,6 +55,15 @@ MAX_CHECKS = 50
 MAX_VERDICTS = 20
 NAME_PATTERN = "[A-Za-z0-9._-]{1,100}"
 """Of checkpoints."""
+MAX_SCHEMA_BYTES = 100_000
+"""Of the schema of an artifact: prompts contain it, and some agents get it as an argument."""
+MAX_HEAL = 10
+MAX_FIELDS = 100
+"""Of an artifact, that a plan names."""
+MAX_TOKENS = 100_000_000
+VERSION_PATTERN = "[0-9]{1,6}[.][0-9]{1,6}"
+"""Of artifacts."""
+FIELD_PATTERN = r"[^\s.]{1,100}"
 
 _DIRECTORY_NAME = re.compile(r"[\w-](?:[\w .-]*[\w.-])?")
 _PATH = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9}){0,99}")
@@ -71,6 +80,11 @@ def is_plain_name(name: str) -> bool:
 
 def is_variable_name(name: str) -> bool:
     return re.fullmatch(VARIABLE_PATTERN, name) is not None
+
+
+def is_field_name(name: str) -> bool:
+    """Whether a plan can name a field of an artifact so: a dot would end the id of its node."""
+    return re.fullmatch(FIELD_PATTERN, name) is not None and not control_character(name)
 
 
 def is_address(url: str) -> bool:

@@ -1,14 +1,23 @@
-"""What the compiler can read: files, folder listings, the environment and the clock."""
+"""What the compiler can read: files, folder listings, the environment and the clock; and what checks the
+schemas that it reads."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
+
+from msgspec import Struct
 
 MAX_SOURCE_BYTES = 1_000_000
 """The largest definition that is accepted."""
 
 MAX_INPUTS = 10_000
 """How many files one input may name."""
+
+
+class SchemaProblem(Struct, frozen=True):
+    message: str
+    path: tuple[str | int, ...] = ()
+    """Where in the schema."""
 
 
 class Sources(Protocol):
@@ -38,5 +47,8 @@ class Sources(Protocol):
 
     def resolve(self, path: str) -> str | None:
         """The path with all links resolved, or None if nothing exists there."""
+
+    def schema_problem(self, schema: Any) -> SchemaProblem | None:
+        """Why artifacts can't be validated with the schema."""
 
     def now(self) -> datetime: ...

@@ -7,17 +7,19 @@ import stat
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from agentforge.adapters.host.machine import SystemClock
 from agentforge.model.errors import StorageFailed
 from agentforge.ports.host import Clock, Stamp
-from agentforge.ports.sources import MAX_INPUTS, MAX_SOURCE_BYTES
+from agentforge.ports.sources import MAX_INPUTS, MAX_SOURCE_BYTES, SchemaProblem
 from agentforge.system import files
 from agentforge.system.confined import ConfinedFolder
 from agentforge.system.file_search import MAX_ENTRIES, FileSearch, TooManyEntries
 from agentforge.system.git import git_program
 from agentforge.system.named_files import expand, is_folder, names_in, read_project_file
 from agentforge.system.programs import run
+from agentforge.system.schemas import InvalidSchema, JsonSchema
 
 _BUILTIN = Path(__file__).resolve().parents[2] / "builtin"
 _INPUT_SUFFIXES = (".md", ".yaml", ".json", ".txt")
@@ -81,6 +83,13 @@ class FileSources:
             return os.path.realpath(path, strict=True)
         except (OSError, ValueError):
             return None
+
+    def schema_problem(self, schema: Any) -> SchemaProblem | None:
+        try:
+            JsonSchema(schema)
+        except InvalidSchema as error:
+            return SchemaProblem(error.message, error.path)
+        return None
 
     def now(self) -> datetime:
         return self._clock.now()

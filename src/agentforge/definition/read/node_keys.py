@@ -5,6 +5,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from agentforge.definition.read.artifact_keys import FieldName
 from agentforge.definition.read.check_keys import OF_STAGES
 from agentforge.definition.read.table import Entries, Key, Nested, Table
 from agentforge.definition.read.values import (
@@ -35,6 +36,7 @@ from agentforge.definition.report import Report
 from agentforge.definition.specs import BlockSpec, BranchSpec, InputsSpec, NodeSpec, ParallelRef
 from agentforge.definition.yaml_tree import Keyed, Listed, Scalar, Tree, kind_of
 from agentforge.model.plan import Select
+from agentforge.model.plan_limits import MAX_FIELDS
 
 SELECTS: dict[str, Select] = {"latest": "latest", "history": "all", "all": "all"}
 _SELECT = Key("select", Text(tuple(SELECTS)), "The latest output, or the output of every iteration.")
@@ -68,6 +70,7 @@ def _inputs(entries: Entries) -> InputsSpec:
         select=entries.get("select"),
         parallel=entries.get("from_parallel", ()),
         parallel_list=isinstance(trees.get("from_parallel"), Listed),
+        artifact=entries.get("artifact", ()),
     )
 
 
@@ -80,6 +83,11 @@ INPUTS = Table(
             "from_parallel",
             ListOf(Nested(PARALLEL_SOURCE, short="stage"), or_one=True),
             "Stages of earlier parallel blocks.",
+        ),
+        Key(
+            "artifact",
+            ListOf(FieldName(), or_one=True, longest=MAX_FIELDS),
+            "The fields of earlier artifacts that the stage needs.",
         ),
         Key(
             "from_initial",

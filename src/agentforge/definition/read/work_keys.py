@@ -6,6 +6,7 @@ from typing import Any, get_args
 from msgspec import Struct
 from msgspec.structs import replace
 
+from agentforge.definition.read.artifact_keys import ARTIFACT_KEYS
 from agentforge.definition.read.check_keys import CHECK_KEYS
 from agentforge.definition.read.provider_settings import validate_settings
 from agentforge.definition.read.table import Entries, Key, MappingSpec, Nested, Table, by_key
@@ -36,6 +37,7 @@ from agentforge.model.plan import (
     Approval,
     Fixed,
     Guardrails,
+    Items,
     Judgment,
     LimitPolicy,
     OnLimit,
@@ -44,20 +46,26 @@ from agentforge.model.plan import (
     RetryPolicy,
     SandboxChoice,
     Semantics,
+    Termination,
 )
 from agentforge.model.plan_limits import MAX_MESSAGE
 from agentforge.model.request import Answerer
 
 # Keys of the specification that this version doesn't have. They are refused, as they bound what agents may do
 # or decide what they get: ignoring one would run something else than what the file says.
-UNSUPPORTED = frozenset((*("artifact", "context_strategy", "executor", "network", "setup", "workspace"),))
+UNSUPPORTED = frozenset(("executor", "network", "setup", "workspace"))
 # Termination types of the older stage format.
 _COMPLETIONS = {"beads-empty": "queue", "plateau": "judgment", "fixed-n": "fixed"}
 _MINIMUM = replace(COUNT, low=0)
 FIXED = "fixed"
-TERMINATIONS: dict[str, type[Fixed | Judgment | Queue]] = {FIXED: Fixed, "judgment": Judgment, "queue": Queue}
+ITEMS = "items"
+TERMINATIONS: dict[str, type[Termination]] = {
+    FIXED: Fixed,
+    "judgment": Judgment,
+    "queue": Queue,
+    ITEMS: Items,
+}
 """The plan of each type; its fields say which keys the type has."""
-UNSUPPORTED_TERMINATIONS = ("items",)
 
 
 class SettingsKind(Struct, frozen=True):
@@ -110,10 +118,11 @@ TERMINATION: Table[MappingSpec] = Table(
         Key("consensus", COUNT, "`judgment`: number of consecutive stop decisions required."),
         Key("check_before", FLAG, "`queue`: also check it before the first iteration."),
         Key("command", PROSE, "`queue`: command that lists the tasks."),
+        Key("from", TEXT, "`items`: the list, as NODE.FIELD or initial.FIELD.", field="source"),
     ),
     name="termination",
     prefix="termination.",
-    unsupported=frozenset(("items", "from", "judge")),
+    unsupported=frozenset(("judge",)),
 )
 
 RETRY: Table[MappingSpec] = Table(
@@ -293,6 +302,7 @@ DEFAULT_KEYS = (
         Flag(switch=True),
         "Whether a prompt that names neither `${RESULT}` nor `${STATUS}` is extended to ask for the result.",
     ),
+    *ARTIFACT_KEYS,
 )
 
 WORK_KEYS = (

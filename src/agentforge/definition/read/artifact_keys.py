@@ -1,0 +1,182 @@
+"""The keys of artifacts, and of the context that an iteration is given."""
+
+import re
+from typing import get_args
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from agentforge.definition.read.table import Key, MappingSpec, Nested, Table, by_key
+from agentforge.definition.read.values import Number, Schema, Text, as_mapping
+from agentforge.definition.report import Report
+from agentforge.definition.yaml_tree import Keyed, Scalar, Tree, Written, kind_of, shown
+from agentforge.model.artifact import ArtifactRule, FillSource, Strategy, is_of_engine
+from agentforge.model.diagnostic import USER_PREFIX, is_misspelled
+from agentforge.model.plan import TokenBudget
+from agentforge.model.plan_limits import MAX_HEAL, MAX_TOKENS, VERSION_PATTERN, is_field_name
+
+_PERCENT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,6})?)%?")
+
+
+class Version(Struct, frozen=True):
+    """MAJOR.MINOR, kept as written: `1.10` is another version than `1.1`, though it is the same number."""
+
+    def read(self, tree: Tree, name: str, report: Report) -> Written[str] | None:
+        text = tree.text if isinstance(tree, Scalar) and not isinstance(tree.value, bool) else None
+        if text is not None and re.fullmatch(VERSION_PATTERN, text):
+            return Written(text, tree.at)
+        code, hint = "bad-type" if text is None else "bad-value", "for example `version: 1.0`"
+        report.error(code, tree.at, f"{name} must be MAJOR.MINOR, got {kind_of(tree)}", hint)
+        return None
+
+    def schema(self, _: dict[str, Schema]) -> Schema:
+        return {"type": ["string", "number"], "pattern": f"^{VERSION_PATTERN}$"}
+
+
+class FieldName(Struct, frozen=True):
+    """The name of a field of an artifact."""
+
+    def read(self, tree: Tree, name: str, report: Report) -> Written[str] | None:
+        text = Text().read(tree, name, report)
+        if text and not is_field_name(text.value):
+            hint = "a field is at the top of the artifact: one name, without dots and spaces"
+            report.error("bad-value", text.at, f"{name} must name a field, got {shown(text.value)}", hint)
+            return None
+        return text
+
+    def schema(self, _: dict[str, Schema]) -> Schema:
+        return {"type": ["string", "number", "boolean"], "pattern": r"^[^\s.]+$"}
+
+
+class Fill(Struct, frozen=True):
+    """A mapping from fields to what the engine sets them to."""
+
+    def read(self, tree: Tree, name: str, report: Report) -> dict[str, Written[str]] | None:
+        keyed = as_mapping(tree, name, report, "for example `fill: {goal: request}`")
+        found: dict[str, Written[str]] = {}
+        for entry in keyed.entries if keyed else ():
+            field = FieldName().read(entry.key, f"a key of {name}", report)
+            if field and is_of_engine(field.value):
+                message = f"{name} can't set {shown(field.value)}: the engine sets it in every artifact"
+                report.error("bad-value", field.at, message, "leave it out")
+            source = _SOURCE.read(entry.value, f"`{name.strip('`')}.{entry.key.text}`", report)
+            if field and source:
+                found[field.value] = Written(source.value, field.at)
+        return found if keyed else None
+
+    def schema(self, definitions: dict[str, Schema]) -> Schema:
+        return {"type": "object", "additionalProperties": _SOURCE.schema(definitions)}
+
+
+_SOURCE = Text(get_args(FillSource))
+
+
+class SchemaKind(Struct, frozen=True):
+    """A schema as it is written: a name, a file or the schema itself. It is read when its folder is known."""
+
+    def read(self, tree: Tree, name: str, report: Report) -> Tree | None:
+        if isinstance(tree, Keyed) or (isinstance(tree, Scalar) and isinstance(tree.value, str)):
+            return tree
+        message = f"{name} must be the name of a schema, a file or a mapping, got {kind_of(tree)}"
+        report.error("bad-type", tree.at, message, "for example `work-plan`, or `schemas/plan.json`")
+        return None
+
+    def schema(self, _: dict[str, Schema]) -> Schema:
+        return {"type": ["string", "object"]}
+
+
+ARTIFACT: Table[MappingSpec] = Table(
+    "artifact",
+    (
+        Key("schema", SchemaKind(), "A built-in schema, a file beside the stage, or the schema.", field=None),
+        Key("version", Version(), "MAJOR.MINOR of what the schema describes; 1.0 by default."),
+        Key(
+            "heal",
+            Number(0, MAX_HEAL, "a whole number", whole=True),
+            "How often an iteration may correct an invalid artifact; 1 by default.",
+        ),
+        Key(
+            "fill",
+            Fill(),
+            "Fields that the engine sets for later stages: `request` is the user request.",
+            lower=lambda fill: {field: source.value for field, source in fill.items()},
+        ),
+    ),
+    plan=ArtifactRule,
+    name="artifact",
+    prefix="artifact.",
+)
+_LONG = frozenset(key.name for key in ARTIFACT.keys)
+
+
+class ArtifactKind(Struct, frozen=True):
+    """What an iteration leaves: the mapping above, or a schema."""
+
+    table: Table[MappingSpec] = ARTIFACT
+
+    def read(self, tree: Tree, name: str, report: Report) -> MappingSpec | None:
+        if isinstance(tree, Keyed):
+            names = {entry.key.text for entry in tree.entries if not entry.key.text.startswith(USER_PREFIX)}
+            slips = [one for one in names - _LONG if is_misspelled(one, _LONG)] if "schema" in names else []
+            if slips or names <= _LONG:
+                return self.table.read(tree, report)
+            for entry in tree.entries:
+                if entry.key.text in _LONG:
+                    message = f"`{entry.key.text}` has no effect in a schema, which the mapping is here"
+                    hint = f"write `artifact: {{schema: {{…}}, {entry.key.text}: …}}`"
+                    report.warning("ignored-key", entry.key.at, message, hint)
+        schema = self.table.kind_of_key("schema").read(tree, name, report)
+        return None if schema is None else self.table.read_short("schema", schema, tree.at, report)
+
+    def schema(self, definitions: dict[str, Schema]) -> Schema:
+        return {"anyOf": [{"type": "string"}, self.table.schema(definitions), {"type": "object"}]}
+
+
+class Percent(Struct, frozen=True):
+    """`30%` or 30."""
+
+    number: Number
+
+    def read(self, tree: Tree, name: str, report: Report) -> Written[float] | None:
+        if isinstance(tree, Scalar) and isinstance(tree.value, str) and tree.text.endswith("%"):
+            tree = replace(tree, value=tree.text[:-1])
+        return self.number.read(tree, name, report)
+
+    def schema(self, definitions: dict[str, Schema]) -> Schema:
+        number = self.number.schema(definitions)
+        return {**number, "pattern": f"{number['pattern'].removesuffix('$')}%?$"}
+
+
+_SHARE = "a percentage, such as 30%,"
+TOKENS: Table[MappingSpec] = Table(
+    "tokens",
+    (
+        Key(
+            "total",
+            Number(1, MAX_TOKENS, "a whole number", whole=True),
+            "How many tokens an iteration may be given.",
+            shown="Tokens: at most {:,}",
+        ),
+        Key("reserve", Percent(Number(0, 99, _SHARE)), "Percent of the total that stay free; 10 by default."),
+        Key(
+            "share",
+            Percent(Number(0, 100, _SHARE, above_low=True)),
+            "Percent of the rest that are for this stage; 100 by default.",
+            shown="Tokens: {:g} % of them for the stage",
+        ),
+    ),
+    plan=TokenBudget,
+    name="tokens",
+    prefix="tokens.",
+)
+
+ARTIFACT_KEYS = (
+    Key("artifact", ArtifactKind(), "The JSON object that each iteration leaves.", field=None, merge=by_key),
+    Key(
+        "context_strategy",
+        Text(get_args(Strategy)),
+        "What `${BRIEFING}` tells in the prompt.",
+        shown="Briefing: {}",
+    ),
+    Key("tokens", Nested(TOKENS, short="total"), "The budget of the context.", merge=by_key),
+)
