@@ -5,8 +5,9 @@ from tests.views.samples import history, plan
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.facts import AnyFact
+from agentforge.model.request import Feedback
 from agentforge.model.result import Decision, Result
-from agentforge.views.record import RunRecord, record_of
+from agentforge.views.record import RunRecord, Said, record_of
 
 START = f.SessionStarted("pipeline", "run-1", plan(), "1.0", format=f.LOG_FORMAT)
 PLAN, BUILD = Cursor("0", 1, 1), Cursor("1", 1, 1)
@@ -61,3 +62,33 @@ def test_requests_are_kept_with_their_answers() -> None:
     assert {id: (one.question, one.answer, one.at) for id, one in found.requests.items()} == {
         "q-1": ("Which?", "a", BUILD)
     }
+
+
+def test_what_was_said_is_kept_in_order() -> None:
+    asked = f.RequestOpened("q-1", "question", "k", "asked", "Which?", ())
+    lost = f.RequestOpened("q-2", "question", "k2", "asked", "Where?", ())
+    approval = f.RequestOpened("a-1", "approval", "k3", "approval", "Good?", ("approve",))
+    told = Feedback("redo", "ada")
+    found = record(
+        *iteration(BUILD),
+        (asked, BUILD),
+        (lost, None),
+        (approval, BUILD),
+        (f.NoteAdded("be quick", "ada"), None),
+        (f.RequestAnswered("q-2", "here", "ada", "or there"), None),
+        (f.RequestAnswered("q-1", "a", "ada"), BUILD),
+        (f.RequestAnswered("a-1", "approve", "ada"), BUILD),
+        (f.RequestAnswered("q-7", "a", "ada"), None),
+        (f.NodeRestarted("build", "rejected", "", "ada", 1, feedback=told), BUILD),
+        (f.NodeRestarted("build", "requested", "", "ada", 1), BUILD),
+        (f.StageTransitioned("build", "plan", "fail", feedback=told), BUILD),
+    )
+    assert found.said == [
+        Said("question", "Which?", "build"),
+        Said("question", "Where?", ""),
+        Said("note", "be quick", "ada"),
+        Said("answer", "here\nor there", "ada"),
+        Said("answer", "a", "ada"),
+        Said("feedback", "redo", "ada", "build"),
+        Said("feedback", "redo", "ada", "plan"),
+    ]

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 from tests.engine.plans import block, event, plan_of, stage, started
 
 from agentforge.model import facts as f
+from agentforge.model.artifact import Artifact, ContextUse
 from agentforge.model.changes import Changes, FileChange, LeftInGit
 from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
@@ -341,3 +342,16 @@ def test_the_json_view_has_what_is_known() -> None:
     shown = iteration_json(story.complete(here(), B).last, CHANGES)
     assert (shown["decision"], shown["summary"], shown["tree_after"]) == (Decision.CONTINUE, "did it", B)
     assert shown["changed"] == CHANGES.files
+
+
+def test_iterations_have_their_item_artifact_and_context() -> None:
+    context = ContextUse("focused", 90, 100)
+    begun = f.IterationStarted("plan", "plan", "claude", "opus", "0", item="s1", context=context)
+    story = entered().add(begun, here()).begin(here(), attempt=2)
+    assert (story.last.item, story.last.context, story.last.artifact) == ("s1", context, None)
+    left = Artifact("a.json", 9, "0" * 64, value={"a": 1})
+    story.complete(here(), attempt=2, artifact=left)
+    assert story.last.artifact == left
+    shown = iteration_json(story.last, None)
+    assert (shown["item"], shown["context"]) == ("s1", context)
+    assert shown["artifact"] == Artifact("a.json", 9, "0" * 64)

@@ -8,7 +8,7 @@ only say which entry it is.
 """
 
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,7 +19,7 @@ from agentforge.model.event import Event
 from agentforge.model.hook import HookPoint
 from agentforge.model.layout import iteration_dir
 from agentforge.model.place import place_of
-from agentforge.model.request import Request
+from agentforge.model.request import Feedback, Request
 from agentforge.ports.host import is_tree_id
 from agentforge.views.hook_calls import Delivery, HookTry, TryFact, asks_about_hook, begun_delivery, delivered
 from agentforge.views.run_model import RunModel
@@ -38,6 +38,19 @@ class RunTrees(Struct, frozen=True):
     latest: str | None = None
 
 
+class Said(Struct, frozen=True):
+    """What an agent asked, or what it was told. Secrets are references."""
+
+    kind: Literal["question", "answer", "feedback", "note"]
+    text: str
+    by: str
+    """Who said it; of a question, the stage that asked."""
+    stage: str = ""
+    """Of feedback: the stage that it is for."""
+    branch: str | None = None
+    """None: it is for all of them."""
+
+
 class RunRecord:
     """Each collection is in the order in which its entries began. A node is named as in the present plan; one
     that the plan has lost keeps the path that it had."""
@@ -48,6 +61,8 @@ class RunRecord:
         self.trees = RunTrees()
         self.requests: dict[str, Request] = {}
         """All that were asked, by id, as they were last."""
+        self.said: list[Said] = []
+        """What agents asked, and what people, hooks and checks said."""
         self._visits: dict[Cursor, StageVisit] = {}
         self._iterations: dict[Cursor, IterationWork] = {}
         self._deliveries: dict[_Call, Delivery] = {}
@@ -87,8 +102,30 @@ class RunRecord:
             for request in self.model.state.requests if self.model.state else ():
                 if request.id == fact.id:
                     self._ask(request)
+        if (said := self._said(at, fact)) is not None:
+            self.said.append(said)
         if isinstance(fact, f.PlanChanged):
             self._move(fact)
+
+    def _said(self, at: Cursor | None, fact: f.Fact) -> Said | None:
+        branch = at.provider if at else None
+        match fact:
+            case f.NoteAdded(text=text, by=by):
+                return Said("note", text, by)
+            case f.NodeRestarted(name=stage, feedback=Feedback(text=text, by=by)):
+                return Said("feedback", text, by, stage, branch)
+            case f.StageTransitioned(to=stage, feedback=Feedback(text=text, by=by)):
+                return Said("feedback", text, by, stage, branch)
+            case f.RequestOpened(kind="question", question=text):
+                plan = self.model.plan
+                node = plan.stage(at.node_path, at.provider) if plan and at else None
+                return Said("question", text, node.id if node else "", branch=branch)
+            case f.RequestAnswered(id=id, answer=answer, by=by, text=remark):
+                asked = self.requests.get(id)
+                if asked is not None and asked.kind == "question":
+                    text = f"{answer}\n{remark}" if remark else answer
+                    return Said("answer", text, by, branch=asked.at.provider if asked.at else None)
+        return None
 
     # -- iterations
 
@@ -117,9 +154,12 @@ class RunRecord:
             place = place_of(plan, state, at.provider, stage) if plan and state and stage else None
             id = node.id if node else fact.stage
             folder = iteration_dir(place.folder, at.iteration) if place else ""
-        return IterationWork(
+        work = IterationWork(
             at.node_path, id, at.node_run, at.iteration, event.at, at.provider, folder=folder
         )
+        if isinstance(fact, f.IterationStarted):
+            work = replace(work, item=fact.item, context=fact.context)
+        return work
 
     def _see(self, tree: str | None) -> None:
         # A log may have come with a repository: git would take another text for an option.

@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from agentforge.model import facts as f
+from agentforge.model.artifact import Artifact, ContextUse
 from agentforge.model.changes import Changes, LeftInGit
 from agentforge.model.event import Event
 from agentforge.model.result import Result
@@ -63,6 +64,12 @@ class IterationWork(Struct, frozen=True):
     """Relative to the run directory; empty if unknown."""
     text: str | None = None
     """The output, if it is only in the log."""
+    item: str = ""
+    """The item that it is about."""
+    artifact: Artifact | None = None
+    """The one that was accepted."""
+    context: ContextUse | None = None
+    """How much it was given, if the stage has a context strategy or a budget."""
     tree_before: str | None = None
     """The tree of the project's files before the first attempt; None if unknown."""
     tree_after: str | None = None
@@ -138,6 +145,7 @@ def worked(work: IterationWork, event: Event, fact: IterationFact, tree: str | N
                 duration_seconds=fact.duration_ms / 1000,
                 folder=work.folder or posixpath.dirname(fact.result_file),
                 text=fact.text,
+                artifact=fact.artifact,
             )
         case _:
             assert_never(fact)
@@ -164,6 +172,7 @@ def iteration_json(work: IterationWork, changes: Changes | None) -> dict[str, An
     result, spent = work.result, work.spending
     return {
         **shown,
+        "artifact": work.artifact and replace(work.artifact, value=None),
         "decision": result.decision if result else None,
         "summary": result.summary if result else "",
         # Null if no agent reported its cost.

@@ -1,0 +1,383 @@
+"""What an iteration is told of the run, by context strategy: the parts of `${BRIEFING}`.
+
+- `full`: what was said in the run, the input artifact, and the latest outputs of all stages
+- `focused`: the item, those that it depends on, what was done about it before, the feedback on it
+- `minimal`: the output of the stage before, what that had to do, and its checks
+- `summary`: the items, visits, verdicts, checks and changed files of the whole run
+
+The record of the run has nearly all of it. What is only in files, the caller reads: `briefing_sources`.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct, field
+
+from agentforge.engine.items import elements_of
+from agentforge.model.artifact import ItemAt, Strategy
+from agentforge.model.place import visits_key
+from agentforge.model.plan import Items
+from agentforge.model.request import Feedback
+from agentforge.model.result import JSONObject
+from agentforge.views.lines.entries import check_outcome
+from agentforge.views.record import RunRecord, Said
+from agentforge.views.text import counted, one_line
+from agentforge.views.token_budget import Part
+from agentforge.views.visits import StageVisit
+from agentforge.views.work import IterationWork
+
+RECENT: Final = 5
+"""How many of its own iterations a stage is told about, the latest first."""
+MAX_VISITS: Final = 200
+"""How many visits a summary has, the latest first."""
+NAME_CHARS: Final = 100
+TITLE_CHARS: Final = 200
+REASON_CHARS: Final = 1_000
+_TITLES: Final = ("title", "name", "description")
+
+_ALWAYS: Final = 0
+"""The rank of what is never left out."""
+Trees = tuple[str, str]
+"""Before and after."""
+
+
+class BriefingAt(Struct, frozen=True, kw_only=True):
+    """The iteration that is about to start."""
+
+    path: str
+    branch: str | None = None
+    request: str = ""
+    """What the user wants; empty: the pipeline takes no request."""
+    feedback: Feedback | None = None
+    input: JSONObject | None = None
+    """The artifacts of earlier stages, merged."""
+    item: ItemAt | None = None
+    element: Any = None
+    """What the artifact says about the item."""
+    needed: Mapping[str, Any] = field(default_factory=dict)
+    """By id: what it says about the items that this one depends on."""
+
+
+class BriefingSources(Struct, frozen=True):
+    """What the caller reads."""
+
+    outputs: tuple[str, ...] = ()
+    """Paths of outputs, as the log has them; the latest first."""
+    trees: tuple[Trees, ...] = ()
+    """Of visits: which files changed from the one to the other."""
+
+
+class BriefingTexts(Struct, frozen=True):
+    """What the caller read; what is missing was unreadable."""
+
+    outputs: Mapping[str, str] = field(default_factory=dict)
+    changed: Mapping[Trees, Sequence[str]] = field(default_factory=dict)
+
+
+def briefing_sources(strategy: Strategy, record: RunRecord, at: BriefingAt) -> BriefingSources:
+    outputs = (_path(work) for work in _works(strategy, record, at) if work.text is None)
+    trees: Iterable[Trees | None] = ()
+    if strategy == "summary":
+        works = _works_by_visit(record)
+        trees = (_trees(works.get(_visit_key(visit), ())) for visit in _visits(record, at))
+    return BriefingSources(
+        tuple(dict.fromkeys(path for path in outputs if path)),
+        tuple(dict.fromkeys(pair for pair in trees if pair)),
+    )
+
+
+def briefing_parts(
+    strategy: Strategy, record: RunRecord, at: BriefingAt, texts: BriefingTexts
+) -> tuple[Part, ...]:
+    """In the order in which they are read. Their ranks say which are left out first: the highest."""
+    works = _works(strategy, record, at)
+    match strategy:
+        case "full":
+            return (
+                *_request(at),
+                *_said(record, at, rank=1),
+                *_item(at),
+                *_input(at, rank=2),
+                *_outputs(works, texts, rank=3),
+            )
+        case "focused":
+            return (
+                *_item(at),
+                *_needed(at, rank=2),
+                *_outputs(works, texts, rank=3),
+                *_feedback(at, rank=1),
+            )
+        case "minimal":
+            return (
+                *_item(at),
+                *_criteria(record, at, works, rank=1),
+                *_checks(record, works, rank=2),
+                *_artifacts(works, rank=3),
+                *_outputs(works, texts, rank=4),
+            )
+        case "summary":  # exhaustive
+            return (
+                *_request(at),
+                *_item(at),
+                *_items(record, at, rank=1),
+                *_history(record, at, texts, rank=2, files_rank=3),
+            )
+
+
+# -- which outputs
+
+
+def _works(strategy: Strategy, record: RunRecord, at: BriefingAt) -> list[IterationWork]:
+    """The latest first."""
+    here = (at.path, at.branch)
+    done = [
+        work
+        for work in reversed(record.iterations)
+        if work.status == "completed" and _is_known(work.branch, at) and _is_present(work, record)
+    ]
+    own = [work for work in done if (work.path, work.branch) == here]
+    others = _latest_of_each(work for work in done if (work.path, work.branch) != here)
+    match strategy:
+        case "full":
+            shown = {id(work) for work in (*own[:RECENT], *others)}
+            return [work for work in done if id(work) in shown]
+        case "focused":
+            return [work for work in own if at.item is None or work.item == at.item.id][:RECENT]
+        case "minimal":
+            before = [
+                work for work in others if (work.path, work.branch) == (others[0].path, others[0].branch)
+            ]
+            return [work for work in before if at.item and work.item == at.item.id] or before
+        case "summary":  # exhaustive
+            return []
+
+
+def _is_known(branch: str | None, at: BriefingAt) -> bool:
+    """A branch doesn't know what the others do; what comes after the block knows all of them."""
+    return branch is None or at.branch in (None, branch)
+
+
+def _is_present(work: IterationWork, record: RunRecord) -> bool:
+    """Whether its item wasn't dropped since."""
+    state = record.model.state
+    return not work.item or state is None or work.item in state.items.get(_key(work), {})
+
+
+def _latest_of_each(works: Iterable[IterationWork]) -> list[IterationWork]:
+    """Of each stage, or of each item of a stage over items."""
+    found: dict[tuple[str, str | None, str], IterationWork] = {}
+    for work in works:
+        found.setdefault((work.path, work.branch, work.item), work)
+    return list(found.values())
+
+
+def _path(work: IterationWork) -> str:
+    return f"{work.folder}/output.md" if work.folder else ""
+
+
+def _key(one: IterationWork | StageVisit) -> str:
+    return visits_key(one.path, one.branch)
+
+
+# -- parts
+
+
+def _request(at: BriefingAt) -> Iterator[Part]:
+    if at.request:
+        yield Part("request of the user", at.request, _ALWAYS)
+
+
+def _item(at: BriefingAt) -> Iterator[Part]:
+    if at.item is not None:
+        yield _json(f"item {at.item.id} ({at.item.number} of {at.item.of})", at.element, _ALWAYS)
+
+
+def _input(at: BriefingAt, rank: int) -> Iterator[Part]:
+    if at.input is not None:
+        yield _json("input artifact", at.input, rank)
+
+
+def _feedback(at: BriefingAt, rank: int) -> Iterator[Part]:
+    if at.feedback is not None:
+        yield Part(_name(f"feedback by {at.feedback.by}"), at.feedback.text, rank, keep="head")
+
+
+def _said(record: RunRecord, at: BriefingAt, rank: int) -> Iterator[Part]:
+    said = [one for one in record.said if _is_known(one.branch, at)]
+    for number, one in enumerate(said):
+        yield Part(_said_name(one), one.text, rank, len(said) - number, "head")
+    # What the checks of this visit say is only in the state.
+    if at.feedback is not None and at.feedback.text not in {one.text for one in said}:
+        yield from _feedback(at, rank)
+
+
+def _said_name(one: Said) -> str:
+    match one.kind:
+        case "question":
+            return _name(f"question of {one.by}")
+        case "feedback":
+            return _name(f"feedback by {one.by} for {one.stage}")
+        case "answer" | "note":  # exhaustive
+            return _name(f"{one.kind} by {one.by}")
+
+
+def _needed(at: BriefingAt, rank: int) -> Iterator[Part]:
+    for number, (id, value) in enumerate(at.needed.items()):
+        yield _json(f"item {id}, which it depends on", value, rank, number)
+
+
+def _outputs(works: Sequence[IterationWork], texts: BriefingTexts, rank: int) -> Iterator[Part]:
+    """In the order in which they were written: the last one is the latest."""
+    for age, work in reversed(list(enumerate(works))):
+        text = work.text if work.text is not None else texts.outputs.get(_path(work), "")
+        if text.strip():
+            # What an agent concludes is at the end.
+            yield Part(f"output of {_place(work)}", text, rank, age, "tail")
+
+
+def _artifacts(works: Sequence[IterationWork], rank: int) -> Iterator[Part]:
+    for age, work in reversed(list(enumerate(works))):
+        if work.artifact is not None and work.artifact.value is not None:
+            yield _json(f"artifact of {_place(work)}", work.artifact.value, rank, age)
+
+
+def _criteria(record: RunRecord, at: BriefingAt, works: Sequence[IterationWork], rank: int) -> Iterator[Part]:
+    """What the stage before had to do: its items, else what it was given."""
+    if at.item is not None:
+        return
+    items = _elements(record, at, works[0].path, works[0].branch) if works else {}
+    found = [(work.item, items[work.item]) for work in reversed(works) if work.item in items]
+    for id, value in found:
+        yield _json(f"item {id}", value, rank)
+    if not found:
+        yield from _input(at, rank)
+
+
+def _checks(record: RunRecord, works: Sequence[IterationWork], rank: int) -> Iterator[Part]:
+    if not works:
+        return
+    place = (works[0].path, works[0].branch)
+    visits = (visit for visit in reversed(record.visits) if (visit.path, visit.branch) == place)
+    visit = next(visits, None)
+    if visit is not None and visit.checks:
+        lines = (line for run in visit.latest_checks for line in (check_outcome(run), *run.signatures))
+        yield Part(f"checks of {_stage(visit)}", "\n".join(lines), rank, keep="head")
+
+
+def _items(record: RunRecord, at: BriefingAt, rank: int) -> Iterator[Part]:
+    """The items of each stage, with what became of them."""
+    plan, state = record.model.plan, record.model.state
+    for key, items in state.items.items() if state else ():
+        path, _, branch = key.partition("@")
+        if not _is_known(branch or None, at):
+            continue
+        node = plan.stage(path, branch or None) if plan else None
+        elements = _elements(record, at, path, branch or None)
+        lines = (
+            f"{item.id} {item.status}{_titled(title_of(elements.get(item.id)))}" for item in items.values()
+        )
+        yield Part(_name(f"items of {node.id if node else path}"), "\n".join(lines), rank, keep="head")
+
+
+def _titled(title: str) -> str:
+    return f": {title}" if title else ""
+
+
+def title_of(element: Any) -> str:
+    """What an artifact calls an item, on one line; empty if it has no such text."""
+    found = (element.get(key) for key in _TITLES) if isinstance(element, dict) else ()
+    return next((one_line(text, TITLE_CHARS) for text in found if isinstance(text, str) and text), "")
+
+
+def _elements(record: RunRecord, at: BriefingAt, path: str, branch: str | None) -> dict[str, Any]:
+    """By id, what the input artifact says about the items of a stage."""
+    node = record.model.plan.stage(path, branch) if record.model.plan else None
+    if node is None or not isinstance(node.termination, Items) or at.input is None:
+        return {}
+    found = elements_of(at.input, node.termination.field, node.termination.max)
+    return {one.id: one.value for one in found if not isinstance(one, str)}
+
+
+# -- the history of a run
+
+_Visit = tuple[str, str | None, int]
+
+
+def _visit_key(one: StageVisit | IterationWork) -> _Visit:
+    return one.path, one.branch, one.visit
+
+
+def _visits(record: RunRecord, at: BriefingAt) -> list[StageVisit]:
+    """The latest first."""
+    return [visit for visit in reversed(record.visits) if _is_known(visit.branch, at)][:MAX_VISITS]
+
+
+def _works_by_visit(record: RunRecord) -> dict[_Visit, list[IterationWork]]:
+    found: dict[_Visit, list[IterationWork]] = {}
+    for work in record.iterations:
+        found.setdefault(_visit_key(work), []).append(work)
+    return found
+
+
+def _history(
+    record: RunRecord, at: BriefingAt, texts: BriefingTexts, *, rank: int, files_rank: int
+) -> Iterator[Part]:
+    by_visit = _works_by_visit(record)
+    for age, visit in reversed(list(enumerate(_visits(record, at)))):
+        works = by_visit.get(_visit_key(visit), [])
+        yield Part(_stage(visit), "\n".join(_visit_lines(visit, works)), rank, age, "head")
+        changed = texts.changed.get(trees, ()) if (trees := _trees(works)) else _reported(works)
+        if changed:
+            name = f"files changed by {_stage(visit)}"
+            yield Part(name, "\n".join(map(one_line, changed)), files_rank, age, "head")
+
+
+def _visit_lines(visit: StageVisit, works: Sequence[IterationWork]) -> Iterator[str]:
+    yield f"{counted(visit.iterations, 'iteration')}: {'completed' if visit.ended_at else 'not completed'}"
+    if visit.verdict:
+        accepted = f", accepted by {one_line(visit.accepted_by, NAME_CHARS)}" if visit.accepted_by else ""
+        reason = f": {one_line(visit.reason, REASON_CHARS)}" if visit.reason else ""
+        yield f"verdict {one_line(visit.verdict)}{accepted}{reason}"
+    for run in visit.latest_checks:
+        yield f"check {check_outcome(run)}"
+    for work in works:
+        if work.result is not None and (said := one_line(work.result.summary, REASON_CHARS)):
+            yield f"iteration {work.iteration}{f', item {work.item}' if work.item else ''}: {said}"
+    if visit.to:
+        yield f"then {'back to' if visit.cycle else 'on to'} {one_line(visit.to)}"
+
+
+def _trees(works: Sequence[IterationWork]) -> Trees | None:
+    before = next((work.tree_before for work in works if work.tree_before), None)
+    after = next((work.tree_after for work in reversed(works) if work.tree_after), None)
+    return (before, after) if before and after else None
+
+
+def _reported(works: Sequence[IterationWork]) -> list[str]:
+    """Which files the agents named, where no trees are recorded."""
+    named = (path for work in works if work.result for path in work.result.work.files_touched)
+    return list(dict.fromkeys(named))
+
+
+# -- names
+
+
+def _place(work: IterationWork) -> str:
+    """`build, visit 2, iteration 3, item s1`"""
+    item = f", item {work.item}" if work.item else ""
+    return f"{_stage(work)}, iteration {work.iteration}{item}"
+
+
+def _stage(one: IterationWork | StageVisit) -> str:
+    branch = f"@{one.branch}" if one.branch else ""
+    visit = f", visit {one.visit}" if one.visit > 1 else ""
+    return f"{_name(one.stage + branch)}{visit}"
+
+
+def _name(text: str) -> str:
+    return one_line(text, NAME_CHARS)
+
+
+def _json(name: str, value: Any, rank: int, age: int = 0) -> Part:
+    return Part(_name(name), msgspec.json.encode(value).decode(), rank, age)
