@@ -7,6 +7,8 @@ import types
 from collections.abc import Iterator
 from datetime import datetime
 from enum import Enum
+from importlib import import_module
+from itertools import groupby
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -42,17 +44,6 @@ This page is generated from `src/agentforge/model/facts/` by `make docs`.
 In `data`, a field with a default is left out if it has that value, unless the table says "always written".
 Programs should ignore types and fields that they don't know.
 """
-SUBJECTS = {
-    "run": "The run",
-    "node": "Stages and parallel blocks",
-    "iteration": "Iterations and attempts",
-    "items": "Items of a stage",
-    "judge": "Judge and queue",
-    "check": "Checks, verdicts and routes",
-    "request": "Questions to people",
-    "hook": "Hooks and effects",
-    "log": "The log itself",
-}
 OBJECTS: dict[type[Struct], str] = {
     Cursor: "position",
     Destination: "destination",
@@ -86,11 +77,10 @@ def events_page() -> str:
 
 
 def _sections() -> Iterator[str]:
-    for subject, title in SUBJECTS.items():
+    for module, kinds in groupby(FACTS.values(), lambda kind: kind.__module__):
+        title, _, _ = (import_module(module).__doc__ or "").partition(":")
         yield f"\n## {title}\n"
-        for kind in FACTS.values():
-            if kind.__module__.rpartition(".")[2] == subject:
-                yield _event(kind)
+        yield from map(_event, kinds)
 
 
 def _event(kind: type[AnyFact]) -> str:

@@ -4,7 +4,8 @@ data, and is never edited: a new meaning is a new fact.
 Event types that agent-pipelines already had keep their spelling.
 """
 
-# Each subject lists its facts in a union at the end of its file, so that a new one is added in one place.
+# Each subject lists its facts in a union at the end of its file, so that a new one is added in one place. Its
+# docstring begins with the heading that it has in docs/events.md.
 # mypy knows that what these files import is not part of this package; Python imports it with the rest.
 
 from typing import get_args
@@ -30,8 +31,8 @@ AnyFact = (
     | AnyItemFact
     | AnyJudgeFact
     | AnyCheckFact
-    | AnyHookOrEffect
     | AnyRequestFact
+    | AnyHookOrEffect
     | AnyLogFact
 )
 

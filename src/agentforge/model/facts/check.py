@@ -1,4 +1,4 @@
-"""Facts about checks and verdicts, and about the routes that follow from them."""
+"""Checks, verdicts and routes: each follows from the one before."""
 
 from agentforge.model.check import CheckCounts, CheckProblem, CheckStatus, FilesBefore
 from agentforge.model.course import CourseStep

@@ -1,4 +1,4 @@
-"""Facts about hooks, and about effects: acts on the outside world that carry a key."""
+"""Hooks and effects: calls, and acts on the outside world that carry a key."""
 
 from datetime import datetime
 from typing import Literal

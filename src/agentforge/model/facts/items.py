@@ -1,4 +1,4 @@
-"""Facts about the items that a stage works through, one per iteration."""
+"""Items of a stage: it works through them, one per iteration."""
 
 from typing import Literal
 

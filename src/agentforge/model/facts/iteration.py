@@ -1,4 +1,4 @@
-"""Facts about an iteration: its attempts, how they end, and what follows a failed one."""
+"""Iterations and attempts: how they end, and what follows a failed one."""
 
 from datetime import datetime
 from typing import Literal

@@ -1,4 +1,4 @@
-"""Facts about external termination of a stage: its judge and its queue."""
+"""Judge and queue: the external termination of a stage."""
 
 from typing import Literal
 

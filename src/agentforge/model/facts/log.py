@@ -1,4 +1,4 @@
-"""Facts about the log itself: imported, repaired, damage accepted."""
+"""The log itself: imported, repaired, damage accepted."""
 
 from datetime import datetime
 

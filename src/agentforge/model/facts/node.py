@@ -1,4 +1,4 @@
-"""Facts about nodes: stages, parallel blocks, and the waits between iterations."""
+"""Stages and parallel blocks: entered and left, and the waits between iterations."""
 
 from datetime import datetime
 from typing import Literal

@@ -1,4 +1,4 @@
-"""Facts about requests to people."""
+"""Questions to people: requests, and their answers."""
 
 from datetime import datetime
 from typing import Literal

@@ -1,4 +1,4 @@
-"""Facts about the run as a whole: started, paused, resumed, ended, and its plan."""
+"""The run: started, paused, resumed, ended, and its plan."""
 
 from datetime import datetime
 from typing import Literal
