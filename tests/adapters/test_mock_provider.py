@@ -203,3 +203,95 @@ def test_mock_judge_without_a_fixture_continues_the_stage() -> None:
     answer = json.loads(mock_response(1, MockConfig(provider="judge")))
     assert answer["stop"] is False
     assert mock_response(1, MockConfig(provider="claude")) == RESPONSE
+
+
+@pytest.fixture
+def artifact_request(request_for: MakeRequest, fixtures: Path, tmp_path: Path) -> MakeRequest:
+    def make(**fields: Any) -> ExecuteRequest:
+        given = {"MOCK_FIXTURES_DIR": str(fixtures)}
+        path = str(tmp_path / "artifact.json")
+        return request_for(**{"artifact_path": path, "environment": given, "stage": "plan", **fields})
+
+    return make
+
+
+def artifact_of(request: ExecuteRequest) -> str | None:
+    Path(request.artifact_path).unlink(missing_ok=True)
+    assert run(MockProvider({}).execute(request)).failure is None
+    return Path(request.artifact_path).read_text() if Path(request.artifact_path).exists() else None
+
+
+def test_the_most_specific_artifact_fixture_is_written(artifact_request: MakeRequest, fixtures: Path) -> None:
+    names = [
+        f"{name}.json"
+        for stage in ("artifact", "artifact-plan")
+        for name in (stage, f"{stage}-1", f"{stage}-1-attempt-2")
+    ]
+    for name in names:
+        (fixtures / name).write_text(name)
+        assert artifact_of(artifact_request(attempt=2)) == name
+    assert artifact_of(artifact_request()) == "artifact-plan-1.json"
+    assert artifact_of(artifact_request(iteration=2)) == "artifact-plan.json"
+    assert artifact_of(artifact_request(stage="review", iteration=2)) == "artifact.json"
+
+
+def test_a_stage_s_name_leads_to_no_other_folder(artifact_request: MakeRequest, tmp_path: Path) -> None:
+    (tmp_path / "secret.json").write_text("secret")
+    (tmp_path / "fixtures/artifact-").mkdir()
+    assert artifact_of(artifact_request(stage="/../../secret")) is None
+
+
+@pytest.mark.parametrize(
+    ("schema", "expected"),
+    [
+        ({"type": "object"}, {}),
+        (
+            {
+                "type": "object",
+                "required": ["text", "count", "ready", "none", "one", "word", "set", "given", "in"],
+                "properties": {
+                    "text": {"type": "string"},
+                    "count": {"type": "integer", "minimum": 2},
+                    "ready": {"type": "boolean"},
+                    "none": {"type": ["null", "string"]},
+                    "one": {"type": "array", "minItems": 1, "items": {"type": "number"}},
+                    "word": {"enum": ["a", "b"]},
+                    "set": {"const": 7},
+                    "given": {"default": "yes"},
+                    "in": {"type": "object", "required": ["any"]},
+                    "left": {"type": "string"},
+                },
+            },
+            {
+                "text": "mock",
+                "count": 2,
+                "ready": False,
+                "none": None,
+                "one": [0],
+                "word": "a",
+                "set": 7,
+                "given": "yes",
+                "in": {"any": "mock"},
+            },
+        ),
+        ({"type": "object", "required": ["id"], "properties": {"id": {"pattern": "^[0-9]+$"}}}, None),
+        (
+            {"type": "object", "required": ["x"], "properties": {"x": {"minItems": 9**9, "type": "array"}}},
+            None,
+        ),
+        ({"type": "array"}, None),
+        ({"type": "nonsense"}, None),
+    ],
+)
+def test_without_a_fixture_a_simple_schema_is_satisfied(
+    artifact_request: MakeRequest, schema: dict[str, Any], expected: dict[str, Any] | None
+) -> None:
+    written = artifact_of(artifact_request(schema=schema))
+    assert (written and json.loads(written)) == expected
+
+
+def test_a_stage_without_an_artifact_gets_none(request_for: MakeRequest, fixtures: Path) -> None:
+    (fixtures / "artifact.json").write_text("{}")
+    request = request_for(environment={"MOCK_FIXTURES_DIR": str(fixtures)})
+    assert run(MockProvider({}).execute(request)).failure is None
+    assert sorted(path.name for path in fixtures.parent.iterdir()) == ["fixtures", "result.json"]

@@ -76,8 +76,9 @@ def mock_session(
     """An isolated test session in a separate folder under `tmp_path`.
 
     `fixtures` is a folder, or a mapping from file names (`iteration-1.txt`, `default.txt`, `result-2.json`,
-    `result.json`, `status-N.json`, `status.json`) to texts or objects. Nothing of this process's
-    environment reaches the session unless it is given in `environ`.
+    `result.json`, `status-N.json`, `status.json`, `artifact-STAGE-N.json`, `artifact-STAGE.json`,
+    `artifact-N.json`, `artifact.json`) to texts or objects. `artifact-1-attempt-2.json` is for one attempt.
+    Nothing of this process's environment reaches the session unless it is given in `environ`.
     """
     project = tmp_path / "project"
     project.mkdir(exist_ok=True)

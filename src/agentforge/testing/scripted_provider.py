@@ -14,7 +14,7 @@ import msgspec
 
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.failure import Failure
-from agentforge.model.result import Usage
+from agentforge.model.result import JSONObject, Usage
 from agentforge.ports.provider import Capabilities, ExecuteRequest, ExecuteResult
 
 Act = Callable[[ExecuteRequest], ExecuteResult]
@@ -103,19 +103,37 @@ def says(
     output: str | None = None,
     *,
     usage: Usage | None = None,
+    artifact: JSONObject | str | None = None,
     **more: Any,
 ) -> Act:
-    """A success: writes the summary to result.json and returns the output."""
+    """A success: writes the summary to result.json and returns the output. `artifact` is written, too: an
+    object, or any text."""
     result = {"summary": summary, "decision": decision, **more}
-    return writes(
-        msgspec.json.encode(result).decode(), output=summary if output is None else output, usage=usage
-    )
+    written = msgspec.json.encode(result).decode()
+    work = writes(written, output=summary if output is None else output, usage=usage)
+    if artifact is None:
+        return work
+    content = artifact if isinstance(artifact, str) else msgspec.json.encode(artifact).decode()
+
+    def act(request: ExecuteRequest) -> ExecuteResult:
+        Path(request.artifact_path).write_text(content, encoding="utf-8")
+        return work(request)
+
+    return act
 
 
-def returns(summary: str, decision: str = "continue", output: str | None = None, **more: Any) -> Act:
-    """A success without files: returns the result."""
+def returns(
+    summary: str,
+    decision: str = "continue",
+    output: str | None = None,
+    *,
+    artifact: JSONObject | None = None,
+    **more: Any,
+) -> Act:
+    """A success without files: returns the result, and the artifact."""
     result = {"summary": summary, "decision": decision, **more}
-    return lambda _: ExecuteResult(output=summary if output is None else output, result=result)
+    said = summary if output is None else output
+    return lambda _: ExecuteResult(output=said, result=result, artifact=artifact)
 
 
 def writes(result: str, output: str = "", *, usage: Usage | None = None) -> Act:

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct, field
 
 from agentforge.adapters.cli_agents.settings import ConfigReader
+from agentforge.adapters.providers.schema_example import example_of
 from agentforge.model.errors import InvalidRequest, ProviderUnusable, StorageFailed
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.result import Result, Signals
@@ -90,6 +91,21 @@ def write_mock_outcome(
         write_mock_result(result_path, iteration, config)
 
 
+def write_mock_artifact(request: ExecuteRequest, iteration: int, config: MockConfig = _PLAIN) -> None:
+    """Write the artifact fixture unchanged, or the simplest object that matches the schema, if it is a simple
+    one. A fixture can be for one stage, since each has a schema of its own, and for one attempt."""
+    names = []
+    for name in (f"artifact-{request.stage}", "artifact"):
+        numbered = f"{name}-{iteration}"
+        names += [f"{numbered}-attempt-{request.attempt}.json", f"{numbered}.json", f"{name}.json"]
+    fixture = _first(config, *(name for name in names if "/" not in name))
+    if fixture is None and request.schema is not None:
+        example = example_of(request.schema)
+        fixture = None if example is None else msgspec.json.encode(example).decode() + "\n"
+    if fixture is not None:
+        files.replace(request.artifact_path, fixture.encode())
+
+
 def _result(config: MockConfig, iteration: int) -> str | None:
     return _first(config, f"result-{iteration}.json", "result.json")
 
@@ -158,6 +174,8 @@ class MockProvider:
                 iteration,
                 config,
             )
+            if request.artifact_path:
+                write_mock_artifact(request, iteration, config)
             output = mock_response(iteration, config)
         except StorageFailed as error:
             failure = Failure(FailureKind.PROVIDER_CRASHED, f"mock iteration {iteration}: {error.message}")
