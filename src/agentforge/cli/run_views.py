@@ -26,6 +26,8 @@ LABEL = 9
 
 class View(Struct, frozen=True, kw_only=True):
     help: str
+    explained: str = ""
+    """What the help of the command says of its entries."""
     key: str
     """Of the list in the JSON."""
     select: "Callable[[RunRecord], Sequence[Any]]"
@@ -52,6 +54,8 @@ VIEWS = {
     ),
     "history": View(
         help="List the visits to stages, with verdicts and trees.",
+        explained="A stage is visited again when a route leads back to it, when its result is rejected, and"
+        " when it is restarted. A tree is the id of the project's files at that moment.",
         key="visits",
         select=lambda record: record.visits,
         count=lambda found: counted(len(found), "visit"),
@@ -61,6 +65,7 @@ VIEWS = {
     ),
     "hooks": View(
         help="List the calls of hooks, with their keys, tries and answers.",
+        explained="All tries of a hook call have the same key, which a webhook sends as Idempotency-Key.",
         key="deliveries",
         select=lambda record: record.deliveries,
         count=lambda found: (
@@ -73,6 +78,13 @@ VIEWS = {
         spaced=True,
     ),
 }
+
+
+def views_help() -> str:
+    """What the help of the command says of all views."""
+    *names, last = (f"--{name}" for name in VIEWS)
+    explained = " ".join(view.explained for view in VIEWS.values() if view.explained)
+    return f"{', '.join(names)} and {last} list something else of the run, or of STAGE. {explained}"
 
 
 def view_options(command: Decorated) -> Decorated:

@@ -25,7 +25,15 @@ from agentforge.cli.output import (
     print_json,
     styled,
 )
-from agentforge.cli.run_views import VIEWS, chosen_view, echo_head, run_head, show_view, view_options
+from agentforge.cli.run_views import (
+    VIEWS,
+    chosen_view,
+    echo_head,
+    run_head,
+    show_view,
+    view_options,
+    views_help,
+)
 from agentforge.views.lines.work import (
     changes_text,
     file_lines,
@@ -54,7 +62,18 @@ PARTS = ("output", "prompt", "diff")
 PART_OPTIONS = f"[{' | '.join(f'--{part}' for part in PARTS)}]"
 
 
-@click.command()
+@click.command(
+    help=f"""Show what happened in a run.
+
+    Without STAGE: all iterations, by stage. With STAGE: its latest iteration, or ITERATION, with its result,
+    attempts, changed files and output. STAGE is an id or a path such as 1.0, in a parallel block followed by
+    `@PROVIDER`. Without STAGE, --output, --prompt and --diff apply to the latest iteration.
+
+    {views_help()}
+
+    SESSION can be omitted if there is only one unfinished session.
+    """
+)
 @click.argument("session", required=False)
 @click.argument("stage", required=False)
 @click.argument("iteration", type=WholeNumber(1), required=False)
@@ -67,19 +86,6 @@ PART_OPTIONS = f"[{' | '.join(f'--{part}' for part in PARTS)}]"
 def show(
     session: str | None, stage: str | None, iteration: int | None, visit: int | None, **flags: bool
 ) -> None:
-    """Show what happened in a run.
-
-    Without STAGE: all iterations, by stage. With STAGE: its latest iteration, or ITERATION, with its result,
-    attempts, changed files and output. STAGE is an id or a path such as 1.0, in a parallel block followed by
-    `@PROVIDER`. Without STAGE, --output, --prompt and --diff apply to the latest iteration.
-
-    --checks, --history and --hooks list something else of the run, or of STAGE. A stage is visited again when
-    a route leads back to it, when its result is rejected, and when it is restarted. A tree is the id of the
-    project's files at that moment. All tries of a hook call have the same key, which a webhook sends as
-    Idempotency-Key.
-
-    SESSION can be omitted if there is only one unfinished session.
-    """
     from agentforge import RunWork
 
     chosen, details = chosen_view(PARTS, flags)
