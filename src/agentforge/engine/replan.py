@@ -4,7 +4,7 @@ Nodes are the same if they have the same kind and id within the same pipelines, 
 whose current node was removed can't continue with the new plan; that is an error.
 """
 
-# What is running must not lose what reads its output: the provider of an agent, the check, the script of a
+# What is running must not lose what reads its output: the provider of an agent, a check, the script of a
 # hook. While a task may be in flight, these are compared between the plans, and a difference is refused. All
 # else may change under a run, because past decisions are facts.
 
@@ -12,9 +12,10 @@ from collections.abc import Iterator
 
 from agentforge.engine.nodes import first_node, is_of_round, key_of, next_node
 from agentforge.model import facts as f
+from agentforge.model.check import Check
 from agentforge.model.cursor import Destination
 from agentforge.model.errors import IllegalMove
-from agentforge.model.plan import ParallelNode, Plan, Step
+from agentforge.model.plan import ParallelNode, Plan, StageNode, Step
 from agentforge.model.state import Between, BlockState, RunState, Start, is_within
 
 _HINT = "restore it, resume without --recompile, or start over with --force"
@@ -64,7 +65,7 @@ def _destination(new: Plan, old: Plan, state: RunState, paths: dict[str, str | N
             if isinstance(at, BlockState):
                 _refuse_other_branches(now, before, at)
             _refuse_other_agents(new, old, state, paths)
-            _refuse_other_checks(new, old, state, paths)
+            _refuse_other_commands(new, old, state, paths)
             return Destination(now.path, state.rounds)
 
 
@@ -127,19 +128,25 @@ def _refuse_other_agents(new: Plan, old: Plan, state: RunState, paths: dict[str,
             )
 
 
-def _refuse_other_checks(new: Plan, old: Plan, state: RunState, paths: dict[str, str | None]) -> None:
-    """The output of a running check is read as the plan says, so that must not change."""
+def _refuse_other_commands(new: Plan, old: Plan, state: RunState, paths: dict[str, str | None]) -> None:
+    """The output of a running command is read as the plan says, so that must not change."""
     for provider, at in state.under_way():
         before, now = old.stage(at.path, provider), new.stage(paths.get(at.path) or "", provider)
-        check = at.calls.get("check")
-        if before is None or check is None or not check.in_flight:
+        # A judge is an agent.
+        calls = [(kind, call.about) for kind, call in at.calls.items() if call.in_flight and kind != "judge"]
+        if before is None or not calls:
             continue
-        name = check.about
-        if now is None or before.check(name) != now.check(name):
-            raise IllegalMove(
-                f"check {name!r} of node {before.id!r} may still be running, but it changed in the new plan",
-                hint="resume without --recompile, pause after the check, then recompile",
-            )
+        for kind, about in calls:
+            if now is None or _command(before, kind, about) != _command(now, kind, about):
+                named = f"{kind} {about!r}" if about else kind
+                raise IllegalMove(
+                    f"{named} of node {before.id!r} may still be running, but it changed in the new plan",
+                    hint=f"resume without --recompile, pause after the {kind}, then recompile",
+                )
+
+
+def _command(node: StageNode, kind: str, about: str) -> tuple[str | None, Check | None]:
+    return node.own_commands.get(f"{kind} {about}".rstrip()), node.check(about)
 
 
 def _refuse_other_scripts(new: Plan, old: Plan, state: RunState, paths: dict[str, str | None]) -> None:
