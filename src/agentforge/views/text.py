@@ -3,6 +3,10 @@
 import re
 import unicodedata
 from collections.abc import Sequence
+from typing import get_args
+
+from agentforge.model.state import LOST
+from agentforge.model.task import TaskKind
 
 _REPLACEMENT = "\ufffd"
 MAX_LINE = 4096
@@ -102,13 +106,13 @@ def cost(usd: float, unpriced: Sequence[str]) -> str:
 
 
 REASONS = {
+    **{f"{kind}{LOST}": f"a {kind} was lost repeatedly" for kind in get_args(TaskKind)},
     "all_loops_complete": "reached the end of the pipeline",
     "approval": "a result needs an approval",
     "approval_rounds": "a result was rejected in every round",
     "at_most_once": "an attempt may have partially run",
     "awaiting_approval": "an answer is needed",
     "attempts_lost": "attempts were lost repeatedly",
-    "check_lost": "a check was lost repeatedly",
     "checkpoint": "a checkpoint needs an approval",
     "cycle_limit": "reached the maximum number of cycles",
     "failure_cluster": "the same failure occurred repeatedly",
