@@ -221,6 +221,21 @@ def test_result_and_status_are_written_where_the_engine_wants_them(player: Playe
     assert json.loads(player.status.read_text()) == {"decision": "stop"}
 
 
+def test_artifact_is_written_if_the_stage_asks_for_one(player: Player, tmp_path: Path) -> None:
+    steps: Steps = [
+        {"do": "artifact", "value": {"steps": ["é"]}},
+        {"do": "run", "argv": ["sh", "-c", "echo $0 > place", "{artifact}"], "exit_code": 0},
+    ]
+    record(player.cassette, {"stage": "work", "iteration": 1, "steps": steps})
+    path = tmp_path / "artifact.json"
+    assert player.play_recorded(artifact_path=str(path)).failure is None
+    assert json.loads(path.read_text()) == {"steps": ["é"]}
+    assert player.text("place").strip() == str(path)
+    path.unlink()
+    assert player.play_recorded().exit_code == 0
+    assert player.text("place").strip() == ""
+
+
 def test_exit_ends_with_its_code_and_nothing_after_it(player: Player) -> None:
     result = player.play({"do": "exit", "code": 70}, {"do": "say", "text": "never"})
     assert (result.exit_code, result.output, result.failure) == (70, "", None)

@@ -112,6 +112,7 @@ def test_every_error_is_listed_with_its_line() -> None:
         ),
         ({"steps": [{"do": "say", "text": "x"}, {"do": "result"}]}, "not both - at `$.steps[1]`"),
         ({"steps": [{"do": "status", "value": {}, "text": ""}]}, "give either `value` or `text`, not both"),
+        ({"steps": [{"do": "artifact"}]}, "give either `value` or `text`, not both"),
     ],
 )
 def test_exchange_that_contradicts_itself(fields: dict[str, Any], says: str) -> None:
@@ -144,9 +145,11 @@ def test_steps_that_are_sound() -> None:
         {"do": "edit", "path": "a/b", "old": "x", "new": "y"},
         {"do": "result", "value": {"summary": "x"}},
         {"do": "status", "text": "x"},
+        {"do": "artifact", "value": {}},
         {"do": "exit", "code": 3},
     ]
-    assert len(parse_exchange(json.dumps({"stage": "plan", "iteration": 1, "steps": steps})).steps) == 5
+    parsed = parse_exchange(json.dumps({"stage": "plan", "iteration": 1, "steps": steps}))
+    assert len(parsed.steps) == len(steps)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The recorder: each exchange exactly once, with the changes of files."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -8,6 +9,7 @@ from tests.engine.plans import NOON, block, plan_of, stage
 
 from agentforge.adapters.host.project_files import WorkspaceFiles
 from agentforge.model import facts as f
+from agentforge.model.artifact import Artifact, ArtifactRule
 from agentforge.model.cassette import (
     FORMAT,
     VERSION,
@@ -18,6 +20,7 @@ from agentforge.model.cassette import (
     Header,
     RecordedAnswer,
     Say,
+    WriteArtifact,
     WriteFile,
     WriteResult,
     parse_cassette,
@@ -333,6 +336,55 @@ def test_an_answer_for_the_run_as_a_whole_is_recorded(kept: Kept) -> None:
     kept.recorder.hear(answered(2, "hook_pause-1", "continue"))
     (only,) = kept.cassette.exchanges
     assert (only.node, only.iteration) == ("", 0)
+
+
+def planning(kept: Kept) -> Attempted:
+    about = kept.about()
+    node = replace(about.task.node, artifact=ArtifactRule({"type": "object"}))
+    Path(about.here.root).mkdir(parents=True)
+    return replace(about, task=replace(about.task, node=node))
+
+
+@pytest.mark.parametrize(
+    ("written", "returned", "step"),
+    [
+        ('{"key": "hush"}', {"a": 2}, WriteArtifact(value={"key": "[secret]"})),
+        ("{hush", {"a": 2}, WriteArtifact(text="{[secret]")),
+        (None, {"hush": 2}, WriteArtifact(value={"[secret]": 2})),
+        (None, None, None),
+    ],
+)
+def test_artifact_is_recorded_as_the_agent_left_it(
+    kept: Kept, written: str | None, returned: dict[str, Any] | None, step: WriteArtifact | None
+) -> None:
+    about = planning(kept)
+    if written is not None:
+        Path(about.here.artifact).write_text(written)
+    ended = ExecuteResult("done", result={}, artifact=returned)
+    draft = kept.recorder.draft(about, ended)
+    assert draft is not None
+    expected = (step,) if step else ()
+    assert draft.exchange.steps == (Say(text="done\n"), WriteResult(value={}), *expected)
+
+
+def test_file_of_the_agent_s_own_is_not_the_artifact(kept: Kept) -> None:
+    about = replace(planning(kept), task=kept.about().task)
+    Path(about.here.artifact).write_text("{}")
+    draft = kept.recorder.draft(about, ExecuteResult("done"))
+    assert draft is not None
+    assert draft.exchange.steps == (Say(text="done\n"),)
+
+
+def test_recorded_outcome_does_not_tell_where_the_artifact_was(kept: Kept) -> None:
+    about = planning(kept)
+    draft = kept.recorder.draft(about, ExecuteResult("done"))
+    assert draft is not None
+    artifact = Artifact("stage-00-plan/iterations/001/artifact.json", 2, "0" * 64, value={"key": "hush"})
+    kept.recorder.keep(draft, about, replace(completed(about), artifact=artifact))
+    outcome = kept.cassette.exchanges[0].outcome
+    assert outcome is not None
+    assert outcome.data["artifact"]["file"] == "artifact.json"
+    assert outcome.data["artifact"]["value"] == {"key": "[secret]"}
 
 
 def test_no_part_of_a_recorded_exchange_keeps_a_secret(tmp_path: Path) -> None:

@@ -100,6 +100,11 @@ class WriteStatus(ExchangeStep, frozen=True, tag="status"):
     text: str | None = None
 
 
+class WriteArtifact(ExchangeStep, frozen=True, tag="artifact"):
+    value: dict[str, Any] | None = None
+    text: str | None = None
+
+
 class Sleep(ExchangeStep, frozen=True, tag="sleep"):
     seconds: Seconds
 
@@ -117,7 +122,9 @@ class Fail(ExchangeStep, frozen=True, tag="fail"):
 
 
 FileStep = WriteFile | Append | Edit | Delete
-AnyStep = Say | WriteFile | Append | Edit | Delete | Run | WriteResult | WriteStatus | Sleep | End | Fail
+LeftStep = WriteResult | WriteStatus | WriteArtifact
+"""What an agent leaves for the engine."""
+AnyStep = Say | FileStep | Run | LeftStep | Sleep | End | Fail
 
 
 class ExchangeOutcome(Struct, frozen=True):
@@ -318,8 +325,8 @@ def _check_step(step: AnyStep, where: str) -> None:
     match step:
         case WriteFile(text=one, base64=other) if (one is None) == (other is None):
             raise ValueError(f"give either `text` or `base64`, not both - at `{where}`")
-        case WriteResult(value=one, text=other) | WriteStatus(value=one, text=other):
-            if (one is None) == (other is None):
+        case WriteResult() | WriteStatus() | WriteArtifact():
+            if (step.value is None) == (step.text is None):
                 raise ValueError(f"give either `value` or `text`, not both - at `{where}`")
         case _:
             pass

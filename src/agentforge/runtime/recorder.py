@@ -23,6 +23,7 @@ from agentforge.engine.nodes import recorded_key
 from agentforge.engine.normalise import clean_output
 from agentforge.engine.rehearsal.outcomes import attempt_of
 from agentforge.model import facts as f
+from agentforge.model.artifact import MAX_ARTIFACT_BYTES
 from agentforge.model.cassette import (
     MAX_CASSETTE,
     AnyStep,
@@ -33,10 +34,12 @@ from agentforge.model.cassette import (
     ExchangeOutcome,
     Fail,
     Header,
+    LeftStep,
     RecordedAnswer,
     RecordedHook,
     Say,
     Sleep,
+    WriteArtifact,
     WriteFile,
     WriteResult,
     WriteStatus,
@@ -73,7 +76,7 @@ FILE_BYTES = 1024 * 1024
 EXCHANGE_BYTES = 8 * 1024 * 1024
 """The maximum for all files of one exchange."""
 
-RecordedStep = Sleep | Say | WriteFile | Delete | WriteResult | WriteStatus | Fail | End
+RecordedStep = Sleep | Say | WriteFile | Delete | LeftStep | Fail | End
 """The steps that a recorder writes; a cassette written by hand has others, such as commands."""
 
 GONE = Stamp(-1, 0, 0, 0)
@@ -159,6 +162,7 @@ class Recorder:
             *output_steps(ended, self._redactor),
             *self._changes(stamps, notes),
             *result_steps(about.here, ended, self._redactor),
+            *(artifact_steps(about.here, ended, self._redactor) if about.task.node.artifact else ()),
             *exit_steps(ended, self._redactor),
         )
         exchange = self._exchange(key, about.task.by, steps)
@@ -340,6 +344,8 @@ class Recorder:
             # A cassette must not contain the run's location.
             if data.get(name):
                 data[name] = os.path.basename(data[name])
+        if artifact := data.get("artifact"):
+            artifact["file"] = os.path.basename(artifact["file"])
         return ExchangeOutcome(fact.TYPE, data)
 
     def _append(self, exchange: Exchange) -> None:
@@ -431,15 +437,25 @@ def result_steps(here: IterationLayout, ended: ExecuteResult, redactor: Redactor
         yield WriteResult(value=redactor.data(ended.result))
         return
     for path, step in ((here.result, WriteResult), (here.status, WriteStatus)):
-        if (content := files.read_usable(path, FILE_BYTES)) is None:
-            continue
-        text = redactor.text(content.decode("utf-8", "replace"))
-        try:
-            value = msgspec.json.decode(text, type=dict[str, object])
-        except NOT_JSON:
-            yield step(text=text)
-        else:
-            yield step(value=value)
+        if (content := files.read_usable(path, FILE_BYTES)) is not None:
+            yield _left_step(step, content, redactor)
+
+
+def artifact_steps(here: IterationLayout, ended: ExecuteResult, redactor: Redactor) -> Iterator[AnyStep]:
+    """The artifact as the agent wrote it, valid or not, else the one that it returned."""
+    content = files.read_usable(here.artifact, MAX_ARTIFACT_BYTES)
+    if content is not None:
+        yield _left_step(WriteArtifact, content, redactor)
+    elif ended.artifact is not None:
+        yield WriteArtifact(value=redactor.data(ended.artifact))
+
+
+def _left_step(kind: type[LeftStep], content: bytes, redactor: Redactor) -> LeftStep:
+    text = redactor.text(content.decode("utf-8", "replace"))
+    try:
+        return kind(value=msgspec.json.decode(text, type=dict[str, object]))
+    except NOT_JSON:
+        return kind(text=text)
 
 
 def write_step(path: str, content: bytes, *, executable: bool) -> WriteFile:

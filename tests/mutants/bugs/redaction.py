@@ -189,6 +189,22 @@ BUGS = (
         ("tests/runtime/test_recorder.py",),
     ),
     Bug(
+        "agentforge.runtime.recorder",
+        "a recorded artifact isn't redacted",
+        "artifact_steps",
+        "redactor.data(ended.artifact)",
+        "ended.artifact",
+        ("tests/runtime/test_recorder.py",),
+    ),
+    Bug(
+        "agentforge.runtime.conclusion",
+        "an artifact that the agent wrote isn't redacted",
+        "hide_secrets",
+        "(here.artifact, MAX_ARTIFACT_BYTES)",
+        "(here.result, MAX_ARTIFACT_BYTES)",
+        ("tests/runtime/test_conclusion.py",),
+    ),
+    Bug(
         "agentforge.runtime.tasks.judge",
         "the failure of a judge isn't redacted",
         "JudgePerformer._finished",

@@ -222,6 +222,12 @@ def fail(step: StepData) -> None:
     raise PlaybackEnded(FAILED)
 
 
+def write_artifact(step: StepData) -> None:
+    """Another pipeline than the recorded one may ask for none."""
+    if os.environ.get("AGENTFORGE_ARTIFACT"):
+        _write_to_variable("AGENTFORGE_ARTIFACT", step)
+
+
 ACTIONS: dict[str, Callable[[StepData], None]] = {
     "say": lambda step: say(step["text"]),
     "write": write,
@@ -231,6 +237,7 @@ ACTIONS: dict[str, Callable[[StepData], None]] = {
     "run": run,
     "result": lambda step: _write_to_variable("AGENTFORGE_RESULT", step),
     "status": lambda step: _write_to_variable("AGENTFORGE_STATUS", step),
+    "artifact": write_artifact,
     "exit": end,
     "fail": fail,
 }
@@ -258,6 +265,7 @@ def _filled(word: str) -> str:
         ("{python}", sys.executable),
         ("{result}", os.environ.get("AGENTFORGE_RESULT", "")),
         ("{status}", os.environ.get("AGENTFORGE_STATUS", "")),
+        ("{artifact}", os.environ.get("AGENTFORGE_ARTIFACT", "")),
     ):
         word = word.replace(name, value)
     return word
