@@ -140,7 +140,12 @@ class Compilation:
             refuse_control_characters(value, "the argument", self._report.argument(value), self._report)
         parts = list(_pipelines(pipeline))
         validation = Validation(
-            self._sources, self._override_levels, self._known_providers, self._check, self._report
+            self._sources,
+            self._override_levels,
+            self._known_providers,
+            self._check,
+            self._report,
+            given=supplied.places if mode == "pipeline" else None,
         )
         validation.run(parts, DEFAULT_RUNS[mode], passes)
         compiled_at, created_at = self._time("COMPILE_TIMESTAMP"), self._time("SESSION_CREATED_AT")

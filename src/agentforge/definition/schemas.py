@@ -16,7 +16,7 @@ from agentforge.definition.precedence import merged
 from agentforge.definition.read.values import as_data
 from agentforge.definition.report import Report, SourceText, absolute, relative
 from agentforge.definition.specs import ResolvedStage
-from agentforge.definition.yaml_tree import Keyed, Listed, Scalar, Tree, parse_value, shown
+from agentforge.definition.yaml_tree import Keyed, Listed, Scalar, Tree, Written, parse_value, shown
 from agentforge.model.artifact import ArtifactRule
 from agentforge.model.diagnostic import SourcePlace, choice
 from agentforge.model.errors import NOT_JSON
@@ -69,11 +69,34 @@ class Schemas:
         spec = merged(stage, "artifact")
         written: Tree | None = spec.get("schema") if spec else None
         if spec is None or written is None:
+            self._report_without_schema(stage)
             return None
         if written.at not in self._known:
             self._known[written.at] = self._checked(written)
         found = self._known[written.at]
-        return ArtifactRule(found.schema, found.source, **spec.fields()) if found else None
+        if found is None:
+            return None
+        self._check_fill(spec.get("fill") or {}, found.schema)
+        return ArtifactRule(found.schema, found.source, **spec.fields())
+
+    def _report_without_schema(self, stage: ResolvedStage) -> None:
+        """Defaults may have the rest for stages that have a schema."""
+        own = stage.spec.work.get("artifact") or stage.stage_work.get("artifact")
+        if own and stage.is_found:
+            hint = "add `schema: …`: a built-in name, a file or the schema itself"
+            self._report.error("missing-key", own.at, "`artifact` has no `schema`", hint)
+
+    def _check_fill(self, fill: Mapping[str, Written[str]], schema: JSONObject) -> None:
+        named = fields_of(schema)
+        for field, source in fill.items():
+            types = [types_of(one, schema) for one in named.get(field, ())]
+            if field not in named and is_closed(schema):
+                message, hint = f"the schema allows no field {shown(field)}", choice(field, "fields", named)
+                self._report.error("unknown-field", source.at, message, hint)
+            elif types and not any(one is None or "string" in one for one in types):
+                message = f"{shown(field)} is filled with the text of the user request"
+                hint = "write `type: string` for it in the schema"
+                self._report.error("bad-value", source.at, f"{message}, which the schema refuses", hint)
 
     def _checked(self, written: Tree) -> _Read | None:
         if isinstance(written, Keyed):
@@ -131,7 +154,8 @@ class Schemas:
     def _is_usable(self, read: _Read) -> bool:
         problem, schema = self._sources.schema_problem(read.schema), read.schema
         if problem:
-            self._report.error("bad-schema", read.place(problem.path), f"invalid schema: {problem.message}")
+            at, hint = read.place(problem.path), _meant(schema, problem.path)
+            self._report.error("bad-schema", at, f"invalid schema: {problem.message}", hint)
             return False
         encoded = msgspec.json.encode(schema)
         if len(encoded) > MAX_SCHEMA_BYTES:
@@ -154,6 +178,17 @@ def schema_names(sources: Sources) -> list[str]:
     """Of the built-in schemas."""
     names = sources.listing(join(sources.builtin, FOLDER))
     return [name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX)]
+
+
+_TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
+
+
+def _meant(schema: Any, path: tuple[str | int, ...]) -> str:
+    """The hint for a wrong type, which is the most common mistake."""
+    for step in path:
+        schema = schema[step]
+    is_type = isinstance(schema, str) and "type" in path[-2:]
+    return choice(schema, "types", _TYPES) if is_type else ""
 
 
 def _first(text: str) -> str:

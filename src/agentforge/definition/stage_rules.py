@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from agentforge.definition.artifact_rules import empty_variables
 from agentforge.definition.lower import pinned_text
 from agentforge.definition.precedence import merged
 from agentforge.definition.read.table import MappingSpec
@@ -67,8 +68,11 @@ def validate_approval(node: ResolvedStage, report: Report) -> None:
         report.warning("no-effect", then.at, message, hint="add `timeout`, in seconds")
 
 
-def validate_prompt(node: ResolvedStage, sources: Sources, report: Report) -> None:
-    """Agents get the prompt as it is written: also unknown variables, and the name of a file."""
+def validate_prompt(
+    node: ResolvedStage, sources: Sources, given: frozenset[SourcePlace] | None, report: Report
+) -> None:
+    """Agents get the prompt as it is written: also unknown variables, and the name of a file. `given`: the
+    nodes that get an artifact; None: the stage runs alone, so that what its nodes add isn't known."""
     written = node.spec.work.prompt
     if written and not written.value.strip():
         hint = "write what the agent should do, or name a file: `prompt: {file: PATH}`"
@@ -76,12 +80,26 @@ def validate_prompt(node: ResolvedStage, sources: Sources, report: Report) -> No
     elif written and _PATH.fullmatch(written.value.strip()):
         message = f"the prompt looks like the name of a file: the agent gets only {shown(written.value)}"
         report.warning("prompt-is-path", written.at, message, "for its text, write `prompt: {file: PATH}`")
-    for name, at in _unknown(node, sources, report):
-        message = f"unknown variable `${{{name}}}` in the prompt: the agent gets it as it is written"
-        report.warning("unknown-variable", at, message, choice(name, "variables", PROMPT_VARIABLES))
+    empty = dict(empty_variables(node, given)) if given is not None and node.is_found else {}
+    names = set[str]()
+    for name, at in _variables(node, sources, report):
+        names.add(name)
+        if name not in PROMPT_VARIABLES:
+            message = f"unknown variable `${{{name}}}` in the prompt: the agent gets it as it is written"
+            report.warning("unknown-variable", at, message, choice(name, "variables", PROMPT_VARIABLES))
+        elif name in empty:
+            why, hint = empty[name]
+            report.warning("empty-variable", at, f"`${{{name}}}` in the prompt is empty: {why}", hint)
+    instructed = merged(node, "result_instructions")
+    is_off = instructed is not None and not instructed.value
+    if is_off and merged(node, "artifact") and node.is_found and not names & {"ARTIFACT", "SCHEMA"}:
+        message = "with `result_instructions: off`, this prompt doesn't ask for the artifact"
+        hint = "name `${ARTIFACT}` and `${SCHEMA}` in the prompt"
+        report.warning("artifact-not-named", instructed.at, message, hint)
 
 
-def _unknown(node: ResolvedStage, sources: Sources, report: Report) -> Iterator[tuple[str, SourcePlace]]:
+def _variables(node: ResolvedStage, sources: Sources, report: Report) -> Iterator[tuple[str, SourcePlace]]:
+    """Those in the prompt."""
     if node.prompt_path is not None:
         file = relative(sources.project, node.prompt_path)
         text = pinned_text(file, sources) or ""
@@ -94,20 +112,16 @@ def _unknown(node: ResolvedStage, sources: Sources, report: Report) -> Iterator[
         if len(text.encode()) > MAX_SOURCE_BYTES:
             message = f"the prompt file is larger than {MAX_SOURCE_BYTES:,} bytes"
             report.error("too-large", SourcePlace(file, 1, 1), message, "put most of it into another file")
-        for found in _variables(text):
+        for found in _VARIABLE.finditer(text):
             yield found[1], _place(file, text, found.start())
     elif node.spec.work.prompt is not None:
-        for found in _variables(node.spec.work.prompt.value):
+        for found in _VARIABLE.finditer(node.spec.work.prompt.value):
             yield found[1], node.spec.work.prompt.at
 
 
 def _place(file: str, text: str, offset: int) -> SourcePlace:
     line_start = text.rfind("\n", 0, offset) + 1
     return SourcePlace(file, text.count("\n", 0, offset) + 1, offset - line_start + 1)
-
-
-def _variables(text: str) -> Iterator[re.Match[str]]:
-    return (found for found in _VARIABLE.finditer(text) if found[1] not in PROMPT_VARIABLES)
 
 
 def validate_checks(stage: ResolvedStage, report: Report) -> None:

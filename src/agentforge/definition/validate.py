@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 from msgspec import Struct
 
+from agentforge.definition.artifact_rules import validate_fill, validate_tokens
 from agentforge.definition.hook_rules import validate_hooks
 from agentforge.definition.lower import pinned_choice
 from agentforge.definition.precedence import (
@@ -80,8 +81,12 @@ class Validation:
         known_providers: Collection[str] | None,
         check_settings: SettingsCheck | None,
         report: Report,
+        *,
+        given: frozenset[SourcePlace] | None,
     ) -> None:
+        """`given`: the nodes that get an artifact; None: a stage runs alone."""
         self._sources = sources
+        self._given = given
         self._overrides = overrides
         self._known_providers = known_providers
         self._check = check_settings
@@ -96,6 +101,9 @@ class Validation:
         everywhere = frozenset(ids_of([*nodes, *inner]))
         for part in pipelines:
             self._pipeline(part, default_runs, everywhere, is_nested=part is not pipelines[0])
+        validate_tokens(pipelines, self._report)
+        if self._given is not None:
+            validate_fill(pipelines, self._report)
         validate_checkpoints([part.spec for part in pipelines], self._report)
         validate_size(pipelines[0], passes, self._report)
         if judge := self._sources.environment.get(JUDGE_PROVIDER):
@@ -157,7 +165,7 @@ class Validation:
 
     def _stage(self, stage: ResolvedStage, default_runs: int) -> None:
         validate_termination(stage, default_runs, self._report)
-        validate_prompt(stage, self._sources, self._report)
+        validate_prompt(stage, self._sources, self._given, self._report)
         validate_approval(stage, self._report)
 
     def _block(self, node: ResolvedBlock) -> None:

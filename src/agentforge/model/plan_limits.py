@@ -5,11 +5,23 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+import msgspec
+
+from agentforge.model.artifact import MAX_ITEMS
 from agentforge.model.condition import condition_problem
 from agentforge.model.hook import Hook, Notification
 from agentforge.model.layout import is_inside
 from agentforge.model.names import control_character, session_problem
-from agentforge.model.plan import NestedNode, Node, ParallelNode, PipelineInfo, Plan, StageNode
+from agentforge.model.plan import (
+    Items,
+    NestedNode,
+    Node,
+    ParallelNode,
+    PipelineInfo,
+    Plan,
+    StageNode,
+    TokenBudget,
+)
 
 # A log is a file of the repository, and its first event has the plan. The decoder checks types; here is
 # checked what would hurt although its type is right: a name becomes a folder, a number is counted up to, a
@@ -145,6 +157,8 @@ def _problems(plan: Plan) -> Iterator[str]:
             yield f"{view!r} is not a view"
     for part in plans:
         yield from _hook_problems(part.pipeline)
+    for stage in plan.stages:
+        yield from _item_problems(stage, plan)
     ids = Counter(hook.id for hook in plan.all_hooks)
     yield from (f"two hooks have the id {id!r}" for id, number in ids.items() if number > 1)
 
@@ -203,6 +217,7 @@ def _stage_problems(stage: StageNode) -> Iterator[str]:
         yield f"stage {stage.id!r} has {stage.termination.max:,} iterations; the maximum is {MAX_RUNS:,}"
     yield from _approval_problems(stage)
     yield from _check_problems(stage)
+    yield from _artifact_problems(stage)
     for choice in stage.chain:
         for name in (choice.type, choice.model):
             if found := control_character(name):
@@ -225,6 +240,44 @@ def _check_problems(stage: StageNode) -> Iterator[str]:
     limits = stage.limits
     if limits is not None and not 1 <= (limits.cycles or 1) <= MAX_CYCLES:
         yield f"stage {stage.id!r} has a limit of {limits.cycles:,} cycles; the maximum is {MAX_CYCLES}"
+
+
+def _artifact_problems(stage: StageNode) -> Iterator[str]:
+    """Prompts contain the schema, attempts are counted up to the limit of corrections, and a part of the
+    budget is computed."""
+    rule, budget, fields = (
+        stage.artifact,
+        stage.tokens or TokenBudget(),
+        stage.sources.artifact if stage.sources else (),
+    )
+    if rule is not None:
+        if len(msgspec.json.encode(rule.schema)) > MAX_SCHEMA_BYTES:
+            yield f"the schema of stage {stage.id!r} has more than {MAX_SCHEMA_BYTES:,} bytes"
+        if not re.fullmatch(VERSION_PATTERN, rule.version):
+            yield f"the artifact of stage {stage.id!r} has no valid version"
+        if not 0 <= rule.heal <= MAX_HEAL:
+            yield f"stage {stage.id!r} may correct {rule.heal:,} artifacts; the maximum is {MAX_HEAL}"
+        fields = (*fields, *rule.fill)
+    if len(fields) > 2 * MAX_FIELDS or not all(map(is_field_name, fields)):
+        yield f"stage {stage.id!r} names too many fields of artifacts, or one that can't exist"
+    is_part = 0 <= budget.reserve < 100 and 0 < budget.share <= 100
+    if not is_part or not 0 < (1 if budget.total is None else budget.total) <= MAX_TOKENS:
+        yield f"stage {stage.id!r} has no valid budget of tokens"
+
+
+def _item_problems(stage: StageNode, plan: Plan) -> Iterator[str]:
+    """Their artifact is read, and their number is counted up to."""
+    if not isinstance(stage.termination, Items):
+        return
+    if stage.termination.max > MAX_ITEMS or not is_field_name(stage.termination.field):
+        yield f"stage {stage.id!r} is over more than {MAX_ITEMS:,} items, or names no field"
+    source = stage.sources.items if stage.sources else None
+    if source is None:
+        yield f"stage {stage.id!r} takes its items from nowhere"
+    elif source.path:
+        of = plan.stage(source.path, source.provider)
+        if of is None or of.artifact is None or isinstance(of.termination, Items):
+            yield f"stage {stage.id!r} takes its items from {source.path!r}, which leaves no list"
 
 
 def _route_problems(nodes: Iterable[Node]) -> Iterator[str]:

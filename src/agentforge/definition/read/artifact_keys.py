@@ -170,6 +170,18 @@ TOKENS: Table[MappingSpec] = Table(
     prefix="tokens.",
 )
 
+OTHER_NAMES_OF_ARTIFACTS = {
+    **dict.fromkeys(("schema", "output_schema"), "write `artifact: {schema: …}`"),
+    **dict.fromkeys(("token_budget", "max_tokens"), "write `tokens: {total: …}`"),
+}
+"""What other tools call the keys below, with the hint what to write instead."""
+
+
+def artifacts_elsewhere(hint: str) -> dict[str, str]:
+    """The keys below, where they are not possible."""
+    return {key.name: hint for key in ARTIFACT_KEYS}
+
+
 ARTIFACT_KEYS = (
     Key("artifact", ArtifactKind(), "The JSON object that each iteration leaves.", field=None, merge=by_key),
     Key(

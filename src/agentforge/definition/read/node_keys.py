@@ -5,7 +5,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agentforge.definition.read.artifact_keys import FieldName
+from agentforge.definition.read.artifact_keys import FieldName, artifacts_elsewhere
 from agentforge.definition.read.check_keys import OF_STAGES
 from agentforge.definition.read.table import Entries, Key, Nested, Table
 from agentforge.definition.read.values import (
@@ -109,6 +109,9 @@ INPUTS = Table(
 )
 
 
+_ON_STAGES = "put it on the stages of the block"
+
+
 def _branch(entries: Entries) -> BranchSpec:
     """`name` is the branch's name, `type` the provider; each defaults to the other."""
     name, kind, keyed = entries.get("name"), entries.get("type"), entries.keyed
@@ -135,6 +138,7 @@ BRANCH = Table(
     required=(
         Required(("name", "type"), "a provider of the block has no `name`", "add `name: claude` or another"),
     ),
+    misplaced=artifacts_elsewhere(_ON_STAGES),
     is_open=True,
 )
 
@@ -255,7 +259,8 @@ BLOCK = Table(
     unsupported=UNSUPPORTED,
     misplaced={
         **dict.fromkeys(("approve", "checkpoint"), "put it beside `parallel`"),
-        **dict.fromkeys(_FOR_STAGES, "put it on the stages of the block"),
+        **dict.fromkeys(_FOR_STAGES, _ON_STAGES),
+        **artifacts_elsewhere(_ON_STAGES),
         **OF_PIPELINE,
         **OF_STAGES,
     },
@@ -286,9 +291,10 @@ PARALLEL_NODE = Table(
         Required(("parallel",), "`parallel` is empty", "add `providers: [claude, codex]` and `stages:`"),
     ),
     unsupported=_UNSUPPORTED,
-    misplaced=OF_PIPELINE | OF_STAGES | {"limits": "put it on a stage"},
+    misplaced={**OF_PIPELINE, **OF_STAGES, "limits": "put it on a stage", **artifacts_elsewhere(_ON_STAGES)},
     foreign=_OTHER_NAMES_OF_BLOCK,
 )
+_ON_A_STAGE = "put it on a stage of that pipeline"
 PIPELINE_NODE = Table(
     "pipeline node",
     (
@@ -303,7 +309,8 @@ PIPELINE_NODE = Table(
     required=(Required(("pipeline",), "`pipeline` is empty", "add its name or path"),),
     unsupported=_UNSUPPORTED,
     misplaced={
-        **dict.fromkeys(("approve", "limits", *OF_STAGES), "put it on a stage of that pipeline"),
+        **dict.fromkeys(("approve", "limits", *OF_STAGES), _ON_A_STAGE),
+        **artifacts_elsewhere(_ON_A_STAGE),
         **OF_PIPELINE,
     },
     foreign=other_names(

@@ -213,7 +213,7 @@ class Table(Struct, Generic[T], frozen=True):
             schema["properties"][key.name] = {**key.kind.schema(definitions), "description": key.about, **old}
         if not self.is_open:
             schema["patternProperties"] = {misspellings(self._names): False}
-            schema["properties"] |= dict.fromkeys(sorted(self._refused | self.foreign.keys()), False)
+        schema["properties"] |= dict.fromkeys(sorted(self._refused | self.foreign.keys()), False)
         schema["required"] = [one.names[0] for one in self.required if len(one.names) == 1]
         several = [one.names for one in self.required if len(one.names) > 1]
         schema["allOf"] = [{"anyOf": [{"required": [name]} for name in names]} for names in several]
@@ -235,11 +235,13 @@ class Table(Struct, Generic[T], frozen=True):
         known = {key.name for key in self.keys}
         for name, entry in entries.written.items():
             at, what = entry.key.at, f"unknown key {shown(name)} in {self.where}"
-            if name in known or name in skipped or self.is_open or name.startswith(USER_PREFIX):
+            if name in known or name in skipped or name.startswith(USER_PREFIX):
                 continue
             if hint := self.misplaced.get(name) or self.foreign.get(name):
                 message = f"misplaced key {shown(name)} in {self.where}"
                 entries.report.error("misplaced-key", at, message, hint)
+            elif self.is_open:
+                continue
             elif name in self.unsupported:
                 hint = "remove the key; this version does not support it"
                 entries.report.error("unsupported", at, f"`{self.prefix}{name}` is not supported yet", hint)

@@ -6,7 +6,11 @@ from typing import Any, get_args
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agentforge.definition.read.artifact_keys import ARTIFACT_KEYS
+from agentforge.definition.read.artifact_keys import (
+    ARTIFACT_KEYS,
+    OTHER_NAMES_OF_ARTIFACTS,
+    artifacts_elsewhere,
+)
 from agentforge.definition.read.check_keys import CHECK_KEYS
 from agentforge.definition.read.provider_settings import validate_settings
 from agentforge.definition.read.table import Entries, Key, MappingSpec, Nested, Table, by_key
@@ -105,6 +109,7 @@ PROVIDER = Table(
     _provider,
     name="provider",
     required=(Required(("type", "name"), "`provider` has no `type`", "add `type: claude` or another"),),
+    misplaced=artifacts_elsewhere("put it beside `provider`"),
     is_open=True,
 )
 
@@ -123,6 +128,7 @@ TERMINATION: Table[MappingSpec] = Table(
     name="termination",
     prefix="termination.",
     unsupported=frozenset(("judge",)),
+    misplaced={"items": "write `type: items` and `from: NODE.FIELD`"},
 )
 
 RETRY: Table[MappingSpec] = Table(
@@ -254,6 +260,7 @@ def other_names(runs: str, retries: str) -> dict[str, str]:
         **dict.fromkeys(
             ("max", "iterations", "max_iterations", "max_runs", "times", "count", "repeat"), runs
         ),
+        **OTHER_NAMES_OF_ARTIFACTS,
         **dict.fromkeys(("retries", "max_retries", "attempts", "max_attempts"), retries),
     }
 
