@@ -107,7 +107,7 @@ def test_its_failure_is_kept_for_the_gate_that_asked_for_it() -> None:
     assert after(Began("attic"), Failed("attic")).calls["clean"].failure == BROKEN
 
 
-def test_a_resume_lets_it_be_tried_again_after_a_failure_and_counts_its_losses_again() -> None:
+def test_a_resume_allows_a_retry_after_a_failure_and_counts_its_losses_again() -> None:
     for facts, excused in (((Failed("attic"),), True), ((Vanished("attic"),), False), ((), False)):
         resumed = on_resume(after(Began("attic"), *facts)).calls["clean"]
         assert (resumed.lost, resumed.excused) == (0, excused)

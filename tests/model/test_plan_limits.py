@@ -10,7 +10,6 @@ from tests.engine.plans import NOON, RUN_ID, SESSION, block, nested, plan_of, st
 
 from agentforge.model import codec
 from agentforge.model import facts as f
-from agentforge.model.artifact import ArtifactRule
 from agentforge.model.cassette import FORMAT, VERSION, Header, parse_cassette
 from agentforge.model.check import Check
 from agentforge.model.codec import GENESIS, DamagedLine
@@ -21,19 +20,14 @@ from agentforge.model.event import Event
 from agentforge.model.hook import Hook, Notification
 from agentforge.model.plan import (
     Approval,
-    ArtifactSource,
     CycleLimits,
     Fixed,
-    InputSources,
-    Items,
     Overrides,
     PipelineInfo,
     Plan,
     PlanSession,
     ProviderChoice,
     Route,
-    StageNode,
-    TokenBudget,
 )
 from agentforge.model.plan_limits import (
     MAX_CHECKS,
@@ -65,15 +59,6 @@ def hook(id: str = "h", **keys: Any) -> Hook:
     return Hook(id, "stage_end", "script", **keys)
 
 
-def leaving(**keys: Any) -> Plan:
-    return plan_of(stage(artifact=ArtifactRule(**{"schema": {}, **keys})))
-
-
-def over_items(source: ArtifactSource | None, *before: StageNode, max: int = 9, name: str = "a.b") -> Plan:
-    return plan_of(*before, stage("do", termination=Items(max, name), sources=InputSources(items=source)))
-
-
-PLANNER = stage("a", artifact=ArtifactRule({}))
 TRUE = ConstantTerm(True)
 BAD = {
     "passes": (plan_of(stage(), passes=10**9), "runs 1,000,000,000 times"),
@@ -148,23 +133,6 @@ BAD = {
     "password": (with_hooks(notify=(Notification(url="https://me:x@y"),)), "no valid address"),
     "port": (with_hooks(hook(url="https://x:99999")), "no valid address"),
     "secret": (with_hooks(hook(secret="a-b")), "names a secret"),
-    "schema": (leaving(schema={"a": "x" * 100_000}), "more than 100,000 bytes"),
-    "version": (leaving(version="1"), "no valid version"),
-    "corrections": (leaving(heal=11), "may correct 11 artifacts; the maximum is 10"),
-    "filled": (leaving(fill={"a b": "request"}), "names too many fields"),
-    "needed": (plan_of(stage(sources=InputSources(artifact=("a",) * 201))), "names too many fields"),
-    "total": (plan_of(stage(tokens=TokenBudget(total=0))), "no valid budget"),
-    "large total": (plan_of(stage(tokens=TokenBudget(total=10**9))), "no valid budget"),
-    "reserve": (plan_of(stage(tokens=TokenBudget(reserve=100))), "no valid budget"),
-    "share": (plan_of(stage(tokens=TokenBudget(share=0))), "no valid budget"),
-    "items": (over_items(ArtifactSource(""), max=10_001), "more than 10,000 items"),
-    "field of items": (over_items(ArtifactSource(""), name=""), "names no field"),
-    "items of nothing": (over_items(None), "from nowhere"),
-    "items without inputs": (plan_of(stage(termination=Items(9, "a.b"))), "from nowhere"),
-    "items of a missing stage": (over_items(ArtifactSource("7")), "'7', which leaves no list"),
-    "items of a branch": (over_items(ArtifactSource("0", "x"), PLANNER), "'0', which leaves no list"),
-    "items of another kind": (over_items(ArtifactSource("0"), stage("a")), "leaves no list"),
-    "items of items": (over_items(ArtifactSource("0")), "leaves no list"),
     "session": (replace(plan_of(stage()), session=PlanSession("../x", NOON)), "Session name"),
 }
 
@@ -196,8 +164,6 @@ def test_usual_plans_are_accepted() -> None:
     info = replace(plan.pipeline, views=("escalations", "escalations"))
     assert plan_problem(replace(plan, pipeline=info)) == ""
     assert plan_problem(deep(MAX_DEPTH)) == ""
-    for source in (ArtifactSource("0"), ArtifactSource("")):
-        assert plan_problem(over_items(source, PLANNER)) == ""
     assert plan_problem(plan_of(*(stage(f"s{n}") for n in range(MAX_NODES)))) == ""
     assert plan_problem(plan_of(stage(termination=Fixed(MAX_RUNS)), passes=MAX_STEPS)) == ""
 

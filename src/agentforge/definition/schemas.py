@@ -187,7 +187,7 @@ def _meant(schema: Any, path: tuple[str | int, ...]) -> str:
     """The hint for a wrong type, which is the most common mistake."""
     for step in path:
         schema = schema[step]
-    is_type = isinstance(schema, str) and path[-1:] == ("type",)
+    is_type = isinstance(schema, str) and "type" in path[-2:]
     return choice(schema, "types", _TYPES) if is_type else ""
 
 

@@ -123,7 +123,7 @@ def planned(
     known: Sequence[PlannedItem],
     feedback: Feedback | None,
     run: int,
-    sha256: str,
+    digest: str,
 ) -> f.ItemsPlanned:
     """What a visit works through, with what the visit before left. `run`: the number of the visit."""
     listed, before = list(elements), {item.id: item for item in known}
@@ -138,7 +138,8 @@ def planned(
     repair = ""
     if feedback is not None and not reopened and before:
         repair = _free(f"repair-{run}", {one.id.casefold() for one in listed})
-        items.append(PlannedItem(repair, sha256_of(feedback.text)))
+        content = sha256(feedback.text.encode("utf-8", "replace")).hexdigest()
+        items.append(PlannedItem(repair, content, repair=True))
     return f.ItemsPlanned(
         tuple(items),
         added=tuple(one.id for one in listed if one.id not in before),
@@ -146,12 +147,8 @@ def planned(
         dropped=tuple(id for id in before if id not in {one.id for one in listed}),
         reopened=reopened,
         repair=repair,
-        sha256=sha256,
+        sha256=digest,
     )
-
-
-def sha256_of(text: str) -> str:
-    return sha256(text.encode("utf-8", "replace")).hexdigest()
 
 
 def _free(name: str, taken: set[str]) -> str:

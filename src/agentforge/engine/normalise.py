@@ -11,6 +11,7 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from agentforge.engine.claims import AllowedVerdicts, asked_questions, claimed_verdict
+from agentforge.model.artifact import MAX_ITEMS
 from agentforge.model.facts import JudgeResult
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.result import Artifacts, Decision, JSONObject, Result, Signals, WorkReport
@@ -139,7 +140,8 @@ def _with_claims(result: Result, written: JSONObject, allowed: AllowedVerdicts) 
         return claimed
     verdict, remarks = claimed
     if verdict is not UNSET or remarks:
-        result = replace(result, verdict=verdict, errors=result.errors + remarks)
+        items = (_texts(written.get("items"))[:MAX_ITEMS] or UNSET) if verdict is not UNSET else UNSET
+        result = replace(result, verdict=verdict, items=items, errors=result.errors + remarks)
     asked = asked_questions(written, result.decision)
     if isinstance(asked, Failure):
         return asked

@@ -4,6 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from agentforge.model.request import Feedback
 from agentforge.model.result import JSONObject
 
 MAX_ARTIFACT_BYTES = 16 * 1024 * 1024
@@ -62,6 +63,8 @@ class Artifact(Struct, frozen=True, omit_defaults=True):
     version: str = DEFAULT_VERSION
     value: JSONObject | None = None
     """None: it is too large for the log."""
+    item: str = ""
+    """The item that it is about."""
 
 
 ItemStatus = Literal["pending", "done", "failed"]
@@ -76,6 +79,8 @@ class PlannedItem(Struct, frozen=True, omit_defaults=True):
     after: tuple[str, ...] = ()
     """The items that must be done before."""
     status: ItemStatus = "pending"
+    repair: bool = False
+    """Whether the list lacks it: it is about the feedback that the visit began with."""
 
 
 class ItemAt(Struct, frozen=True):
@@ -85,6 +90,8 @@ class ItemAt(Struct, frozen=True):
     number: int
     """From 1."""
     of: int
+    repair: Feedback | None = None
+    """What it says, if the list lacks it."""
 
 
 Strategy = Literal["full", "focused", "minimal", "summary"]

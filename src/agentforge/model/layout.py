@@ -180,3 +180,5 @@ class AttemptLayout(Struct, frozen=True):
     errors = InFolder("errors.log")
     """The agent's stderr, if it is kept separately."""
     exit = InFolder("exit.json")
+    artifact = InFolder("artifact.json")
+    """One that wasn't accepted."""

@@ -509,10 +509,11 @@ class Plan(Struct, frozen=True, dict=True):
 
     def stage(self, path: str, branch: str | None = None) -> StageNode | None:
         """The stage at that path (in a block: of that provider's branch), or None."""
-        return self._stages.get((path, branch))
+        return self.placed.get((path, branch))
 
     @cached_property
-    def _stages(self) -> dict[tuple[str, str | None], StageNode]:
+    def placed(self) -> dict[tuple[str, str | None], StageNode]:
+        """The stages by their paths, those of a block also by the provider of the branch."""
         found: dict[tuple[str, str | None], StageNode] = {}
         for step in self.steps:
             if isinstance(step.node, StageNode):

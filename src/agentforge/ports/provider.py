@@ -210,6 +210,15 @@ class BuildsSandbox(Protocol):
 
 
 @runtime_checkable
+class SendsMore(Protocol):
+    """A provider that sends the model more of ours than the prompt of the request, such as a system prompt.
+    It counts towards a budget of tokens."""
+
+    def sent_besides(self, config: dict[str, Any], schema: JSONObject | None) -> str:
+        """`schema`: that of the artifact, which the prompt has, too."""
+
+
+@runtime_checkable
 class ShowsProgress(Protocol):
     """A process provider whose output is not human-readable."""
 

@@ -26,6 +26,7 @@ from agentforge.model.result import Decision, Result
 from agentforge.model.secrets import Redactor
 from agentforge.model.task import AgentTask
 from agentforge.ports.provider import ExecuteResult
+from agentforge.runtime.artifacts import ArtifactRules
 from agentforge.runtime.state_folder import OutputCopies
 from agentforge.system import files
 from agentforge.system.confined import ConfinedFolder
@@ -60,6 +61,8 @@ class Attempted(Struct, frozen=True):
     copies: OutputCopies | None = None
     """Which files at output paths the engine wrote; None: it may replace any."""
     redactor: Redactor = Redactor(())
+    artifacts: ArtifactRules | None = None
+    """What its artifact must be like; None: it leaves none."""
     light: bool = False
     """Whether no files are written: the outcome is only in the log."""
     honors_promise: bool = False
@@ -98,6 +101,12 @@ def conclude(about: Attempted, ended: ExecuteResult, now: datetime) -> f.AnyFact
         reason = result.reason or "; ".join(result.errors) or result.summary or "no reason given"
         failure = Failure(FailureKind.AGENT_ERROR, f"Agent reported error: {reason}")
         return _failed(about, ended, failure, wrote_output, now)
+    artifact = None
+    if about.artifacts is not None and result.decision is not Decision.ASK:
+        accepted = about.artifacts.accept(about.task, ended.artifact, light=about.light)
+        if isinstance(accepted, Failure):
+            return _failed(about, ended, accepted, wrote_output, now)
+        artifact = accepted
     if about.output_path and wrote_output and (uncopied := _copy_output(about, about.output_path, text)):
         return _failed(about, ended, uncopied, wrote_output, now)
     note_attempt(about, "success", None, now, OUTPUT if wrote_output else None)
@@ -112,6 +121,7 @@ def conclude(about: Attempted, ended: ExecuteResult, now: datetime) -> f.AnyFact
         output=f"{about.folder}/output.md" if wrote_output and not about.light else None,
         text=text if about.light else None,
         usage=ended.usage,
+        artifact=artifact,
     )
 
 

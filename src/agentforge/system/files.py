@@ -299,16 +299,17 @@ def _write(path: str, content: bytes) -> None:
             _replace(folder, os.path.basename(path), content)
 
 
-def replace(path: str, content: bytes) -> None:
-    """Replace a file atomically: a reader sees the old or the new content, never a part."""
+def replace(path: str, content: bytes, *, durable: bool = False) -> None:
+    """Replace a file atomically: a reader sees the old or the new content, never a part. `durable`: wait
+    until the content is on the disk; the name may not be."""
     with storage(path), _Parent(path) as folder:
-        _replace(folder, os.path.basename(path), content)
+        _replace(folder, os.path.basename(path), content, durable=durable)
 
 
-def _replace(folder: int, name: str, content: bytes) -> None:
+def _replace(folder: int, name: str, content: bytes, *, durable: bool = False) -> None:
     draft = draft_name(name)
     try:
-        _fill(open_regular(draft, _NEW, folder=folder), content)
+        _fill(open_regular(draft, _NEW, folder=folder), content, durable=durable)
         _rename(folder, draft, folder, name)
     except BaseException:
         with suppress(OSError):

@@ -27,7 +27,6 @@ from agentforge.system.schemas import InvalidSchema, JsonSchema
 from agentforge.tool_loop.conversation import (
     COMPLETE,
     COMPLETE_DESCRIPTION,
-    SYSTEM,
     Conversation,
     SessionStore,
     complete_errors,
@@ -46,6 +45,7 @@ from agentforge.tool_loop.models import (
     settings_of,
 )
 from agentforge.tool_loop.task import (
+    SYSTEM,
     ExtraTool,
     LoopEnded,
     LoopOutcome,

@@ -25,6 +25,17 @@ DEFAULT_ALLOWED = (
 TOOLS = ("read_file", "write_file", "edit_file", "list_directory", "search_code", "run_command")
 
 
+SYSTEM = """\
+You are a step of an automated pipeline and work on the files in {workspace}. No person is watching: decide
+for yourself. Only if the work needs a decision that is not yours to make, call `{complete}` with the decision
+"ask" and your questions: a person answers them later, and you are started again with the answers. Use the
+tools to read and change the files; paths are relative to that folder. When the work is done, call
+`{complete}` with a summary and your decision. If the task asks for a result.json or a status.json,
+`{complete}` writes it: pass it the same content instead. If it asks for an artifact.json, pass that as
+`result`.
+"""
+
+
 class Endpoint(Struct, frozen=True):
     """Where a model is served, and in which API format."""
 

@@ -36,9 +36,16 @@ TITLE_CHARS: Final = 200
 REASON_CHARS: Final = 1_000
 _TITLES: Final = ("title", "name", "description")
 
+COVERED: Final[Mapping[Strategy, frozenset[str]]] = {
+    "full": frozenset({"ITEM", "FEEDBACK", "ANSWERS"}),
+    "focused": frozenset({"ITEM", "FEEDBACK"}),
+    "minimal": frozenset({"ITEM"}),
+    "summary": frozenset({"ITEM"}),
+}
+"""The variables whose content is part of the briefing."""
 _ALWAYS: Final = 0
 """The rank of what is never left out."""
-Trees = tuple[str, str]
+TreeSpan = tuple[str, str]
 """Before and after."""
 
 
@@ -64,7 +71,7 @@ class BriefingSources(Struct, frozen=True):
 
     outputs: tuple[str, ...] = ()
     """Paths of outputs, as the log has them; the latest first."""
-    trees: tuple[Trees, ...] = ()
+    trees: tuple[TreeSpan, ...] = ()
     """Of visits: which files changed from the one to the other."""
 
 
@@ -72,12 +79,12 @@ class BriefingTexts(Struct, frozen=True):
     """What the caller read; what is missing was unreadable."""
 
     outputs: Mapping[str, str] = field(default_factory=dict)
-    changed: Mapping[Trees, Sequence[str]] = field(default_factory=dict)
+    changed: Mapping[TreeSpan, Sequence[str]] = field(default_factory=dict)
 
 
 def briefing_sources(strategy: Strategy, record: RunRecord, at: BriefingAt) -> BriefingSources:
     outputs = (_path(work) for work in _works(strategy, record, at) if work.text is None)
-    trees: Iterable[Trees | None] = ()
+    trees: Iterable[TreeSpan | None] = ()
     if strategy == "summary":
         works = _works_by_visit(record)
         trees = (_trees(works.get(_visit_key(visit), ())) for visit in _visits(record, at))
@@ -348,7 +355,7 @@ def _visit_lines(visit: StageVisit, works: Sequence[IterationWork]) -> Iterator[
         yield f"then {'back to' if visit.cycle else 'on to'} {one_line(visit.to)}"
 
 
-def _trees(works: Sequence[IterationWork]) -> Trees | None:
+def _trees(works: Sequence[IterationWork]) -> TreeSpan | None:
     before = next((work.tree_before for work in works if work.tree_before), None)
     after = next((work.tree_after for work in reversed(works) if work.tree_after), None)
     return (before, after) if before and after else None

@@ -12,10 +12,11 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from agentforge.model import facts as f
+from agentforge.model.artifact import Artifact
 from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
 from agentforge.model.layout import RunLayout
-from agentforge.model.result import Decision, Result, Signals
+from agentforge.model.result import Decision, JSONObject, Result, Signals
 
 KEPT = 1000
 SLACK = 100
@@ -84,6 +85,14 @@ class StageOutputs(Struct):
         return self.outputs[-1] if self.outputs else None
 
 
+class StageArtifacts(Struct):
+    """The latest artifacts of a stage, across its visits."""
+
+    latest: Artifact | None = None
+    by_item: dict[str, Artifact] = field(default_factory=dict)
+    """Of a stage over items: of each that the list has."""
+
+
 class History(Struct):
     """Updated in place, event by event, so that the cost per iteration stays constant."""
 
@@ -95,6 +104,9 @@ class History(Struct):
     """The latest manifest of each block."""
     light: dict[str, list[f.IterationCompleted]] = field(default_factory=dict)
     """The latest light iterations of each stage, across its visits."""
+    initial: JSONObject | None = None
+    """The artifact that the run was started with."""
+    artifacts: dict[str, StageArtifacts] = field(default_factory=dict)
 
     @property
     def entries(self) -> tuple[HistoryEntry, ...]:
@@ -128,6 +140,9 @@ class History(Struct):
         result = self.result(at)
         return _cut(result.summary) if result else ""
 
+    def artifacts_of(self, path: str, provider: str | None = None) -> StageArtifacts:
+        return self.artifacts.get(_key(path, provider)) or StageArtifacts()
+
     def apply(self, event: Event) -> None:
         fact = event.fact
         if type(fact) in WITHOUT_OUTPUT:
@@ -143,6 +158,13 @@ class History(Struct):
             case f.ManifestWritten(path=path):
                 if event.cursor is not None:
                     self.manifests[event.cursor.node_path] = path
+            case f.ItemsPlanned(items=items):
+                if event.cursor is not None and (known := self.artifacts.get(_place_key(event.cursor))):
+                    known.by_item = {
+                        item.id: known.by_item[item.id] for item in items if item.id in known.by_item
+                    }
+            case f.SessionStarted(artifact=artifact):
+                self.initial = artifact
             case f.LogImported(left=left):
                 self.stages = {
                     _key(stage.path, stage.provider): StageOutputs(
@@ -158,12 +180,13 @@ class History(Struct):
                 self.stages = _moved(self.stages, paths)
                 self.manifests = _moved(self.manifests, paths)
                 self.light = _moved(self.light, paths)
+                self.artifacts = _moved(self.artifacts, paths)
 
     def _complete(self, event: Event, fact: f.IterationCompleted) -> None:
         if event.cursor is None:
             return
         outputs = self._of(event.cursor)
-        key = _key(event.cursor.node_path, event.cursor.provider)
+        key = _place_key(event.cursor)
         # At the end, where `result` looks for the latest stage of a branch.
         self.stages[key] = self.stages.pop(key)
         outputs.iterations = event.cursor.iteration
@@ -172,13 +195,18 @@ class History(Struct):
         if output := fact.output or fact.output_file:
             _append(outputs.outputs, output)
             outputs.written += 1
+        if (artifact := fact.artifact) is not None:
+            known = self.artifacts.setdefault(key, StageArtifacts())
+            known.latest = artifact
+            if artifact.item:
+                known.by_item[artifact.item] = artifact
         if fact.text is not None:
             light = self.light.setdefault(key, [])
             light.append(fact)
             del light[:-MAX_LIGHT]
 
     def _of(self, cursor: Cursor) -> StageOutputs:
-        key = _key(cursor.node_path, cursor.provider)
+        key = _place_key(cursor)
         found = self.stages.get(key)
         if found is None or found.run != cursor.node_run:
             found = self.stages[key] = StageOutputs(cursor.node_run)
@@ -187,6 +215,10 @@ class History(Struct):
 
 def _key(path: str, provider: str | None) -> str:
     return path if provider is None else f"{path}@{provider}"
+
+
+def _place_key(at: Cursor) -> str:
+    return _key(at.node_path, at.provider)
 
 
 T = TypeVar("T")

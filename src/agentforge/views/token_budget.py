@@ -42,6 +42,8 @@ class Part(Struct, frozen=True):
     """Of two of the same rank, the older one goes first."""
     keep: Literal["whole", "head", "tail"] = "whole"
     """What is kept of it if there is room for some of it only."""
+    variable: str = "BRIEFING"
+    """Where in the prompt it is."""
 
     @property
     def size(self) -> int:

@@ -17,7 +17,7 @@ from agentforge.adapters.cli_agents.settings import ConfigReader
 from agentforge.adapters.environment import SettingValue, agent_environment, as_text, secrets_in
 from agentforge.model.errors import NOT_JSON, MissingKey, ProviderUnusable, StorageFailed
 from agentforge.model.layout import LOCKS, RUNS
-from agentforge.model.result import Usage
+from agentforge.model.result import JSONObject, Usage
 from agentforge.model.secrets import KEY_HOSTS_HINT, Redactor, host_problem
 from agentforge.ports.provider import Capabilities, Command, ExecuteRequest, ExecuteResult, Exit
 from agentforge.ports.sources import MAX_SOURCE_BYTES
@@ -26,6 +26,7 @@ from agentforge.tool_loop.task import (
     ADDRESSES,
     DEFAULT_ALLOWED,
     KEYS,
+    SYSTEM,
     TOKEN,
     Api,
     CommandRules,
@@ -128,6 +129,10 @@ class ApiProvider(ProgramProvider):
             # Only a warning: the next provider of a chain may have one.
             warnings.append(f"{error.message}: {error.hint}")
         return warnings
+
+    def sent_besides(self, config: Mapping[str, Any], schema: JSONObject | None) -> str:
+        tool = "" if schema is None else msgspec.json.encode(schema).decode()
+        return f"{self._config.read(config).system or SYSTEM}{tool}"
 
     def command(self, request: ExecuteRequest) -> Command:
         config = self._config.read(request.config)

@@ -27,6 +27,7 @@ from agentforge.adapters.cli_agents.command_line import (
 from agentforge.adapters.cli_agents.description import JSON_LINES, TEXT, AgentCli, Words
 from agentforge.adapters.cli_agents.outcome import interpret_exit
 from agentforge.adapters.cli_agents.program import ProgramProvider, check_arguments, find_program
+from agentforge.adapters.cli_agents.schema_argument import schema_argument
 from agentforge.adapters.cli_agents.settings import ConfigReader, describe_error
 from agentforge.adapters.cli_agents.stream import JsonLinesStream, StreamReader, json_line, one_line
 from agentforge.adapters.environment import agent_environment, as_text, secrets_in
@@ -35,6 +36,7 @@ from agentforge.adapters.providers.codex import CodexStream
 from agentforge.adapters.providers.gemini import GeminiStream
 from agentforge.adapters.providers.opencode import OpencodeStream
 from agentforge.model.errors import ProviderUnusable
+from agentforge.model.result import JSONObject
 from agentforge.model.secrets import KEY_HOSTS_HINT, host_problem, names_address
 from agentforge.ports.provider import Capabilities, Command, ExecuteRequest, ExecuteResult, Exit
 
@@ -95,6 +97,10 @@ class CliAgent(ProgramProvider):
         if not _lacks(self.cli, self._config.read(config), self.cli.own_sandbox_unless):
             return ""
         return f"`permissions: [{self.cli.own_sandbox_unless[0]}]`"
+
+    def sent_besides(self, config: Mapping[str, Any], schema: JSONObject | None) -> str:  # noqa: ARG002
+        again = schema_argument(schema) if self.cli.schema_arguments else ""
+        return f"{again}{self.cli.schema_suffix if again else ''}{self.cli.prompt_suffix}"
 
     def command(self, request: ExecuteRequest) -> Command:
         return command_of(self.cli, self._config.read(request.config), request, self._environ)

@@ -1,7 +1,8 @@
 """Assembles what drives one run: its performers of tasks, with all that they need of the engine and the
 machine. Nothing else names them all."""
 
-from functools import partial
+from collections.abc import Callable
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from agentforge.adapters.beads import Beads
@@ -17,6 +18,8 @@ from agentforge.app.runs.replay import played_answers, played_provider, recorder
 from agentforge.model.layout import RunLayout
 from agentforge.ports.host import Trees
 from agentforge.ports.provider import Provider
+from agentforge.runtime.artifacts import ArtifactRules, StoredArtifacts
+from agentforge.runtime.briefings import Briefings, sent_by
 from agentforge.runtime.confinement import Confiner
 from agentforge.runtime.driver import Driver, Performers
 from agentforge.runtime.journal import Journal
@@ -26,10 +29,13 @@ from agentforge.runtime.supervision import Supervised
 from agentforge.runtime.tasks.agent import AgentPerformer, TreeRecord
 from agentforge.runtime.tasks.call import Calls, TaskContext
 from agentforge.runtime.tasks.check import CheckPerformer
+from agentforge.runtime.tasks.items import ItemsPerformer
 from agentforge.runtime.tasks.judge import JudgePerformer
 from agentforge.runtime.tasks.prepare import LightStages, Preparer, result_writers
 from agentforge.runtime.tasks.queue import QueuePerformer
 from agentforge.runtime.view_files import ManifestPerformer
+from agentforge.views.artifacts import run_keys
+from agentforge.views.record import RunRecord, record_of
 
 if TYPE_CHECKING:
     from agentforge.runtime.escalations import EscalationWriter
@@ -87,23 +93,61 @@ def _performers(
     scripts = Calls(lambda _: script, {}, supervised, confiner, run_dir=layout.root, refuse=refuse)
     light = LightStages(plan, provider_of, is_kept=shared.recorder is not None)
     writers = result_writers(provider_of)
-    preparer = Preparer(project, layout, plan, history, is_light=light, writes_result=writers, refuse=refuse)
+    state = journal.state
+    keys = run_keys(state.started_at, state.run_id, state.user_request)
+    stored = StoredArtifacts(plan, layout, history, keys)
     queue = Beads(project, plan.session.name, environ)
     known, reports = StateFolder(layout.root, environ).of_project("files"), plan.check_reports
     trees: Trees = GitTrees(project, layout.trees, environ, redactor, without=reports, known=known)
     # Checks need trees also where git has none: what they say counts for the files that they saw.
     checked = trees if trees.is_possible() else FolderTrees(project, layout.trees, redactor, without=reports)
     load = partial(load_cassette, layout.replayed)
+    briefings = Briefings(layout, _record_of(context, journal), checked, sent_by(provider_of))
+    preparer = Preparer(
+        project,
+        layout,
+        plan,
+        history,
+        is_light=light,
+        writes_result=writers,
+        stored=stored,
+        briefings=briefings,
+        refuse=refuse,
+    )
     return Performers(
-        {"prepare": preparer, "manifest": ManifestPerformer(layout, journal)},
         {
-            "agent": AgentPerformer(shared, calls, preparer, clock, TreeRecord(trees, clock)),
+            "prepare": preparer,
+            "items": ItemsPerformer(stored),
+            "manifest": ManifestPerformer(layout, journal),
+        },
+        {
+            "agent": AgentPerformer(
+                shared,
+                calls,
+                preparer,
+                clock,
+                TreeRecord(trees, clock),
+                artifacts=ArtifactRules(plan, layout, keys),
+            ),
             "judge": JudgePerformer(shared, calls, history),
             "queue": QueuePerformer(shared, queue, load, clock),
             "check": CheckPerformer(shared, scripts, checked),
             "hook": context.hooks.performer(shared, journal, clock, scripts=scripts, load=load),
         },
     )
+
+
+def _record_of(context: RunContext, journal: Journal) -> Callable[[], RunRecord]:
+    """The record of the run, which only briefings need: folded when the first one is written."""
+
+    @cache
+    def record() -> RunRecord:
+        journal.wait_for_disk()
+        found = record_of(context.runs.events(journal.session))
+        journal.listen(found.apply)
+        return found
+
+    return record
 
 
 def _shared_by_tasks(context: RunContext, journal: Journal, layout: RunLayout) -> TaskContext:

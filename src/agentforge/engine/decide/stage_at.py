@@ -13,7 +13,7 @@ from agentforge.model.cursor import Destination
 from agentforge.model.event import Draft
 from agentforge.model.layout import iteration_dir
 from agentforge.model.place import Place, place_of, visits_key
-from agentforge.model.plan import Plan, StageNode
+from agentforge.model.plan import Items, Plan, StageNode
 from agentforge.model.request import Feedback
 from agentforge.model.state import CheckRecord, RunState, StageState
 
@@ -52,8 +52,10 @@ class StageAt(Struct, frozen=True):
 
     def item_at(self, id: str) -> ItemAt | None:
         """With its position; None if there is no such item."""
-        ids = list(self.items)
-        return ItemAt(id, ids.index(id) + 1, len(ids)) if id in self.items else None
+        if id not in self.items:
+            return None
+        ids, repair = list(self.items), self.at.feedback if self.items[id].repair else None
+        return ItemAt(id, ids.index(id) + 1, len(ids), repair)
 
     def outcome_of(self, check: Check) -> CheckRecord | None:
         """The outcome of a check after the completed iterations, or None. One that the runtime limit of the
@@ -72,8 +74,10 @@ class StageAt(Struct, frozen=True):
 
     @property
     def feedback(self) -> Feedback | None:
-        """What the next iteration is told: which checks fail, else what was said about the visit before."""
-        failed = self.failing
+        """What the next iteration is told: which checks fail, else what was said about the visit before. The
+        checks of an item that is over say nothing about the next one."""
+        is_next_item = isinstance(self.node.termination, Items) and not self.at.item
+        failed = [] if is_next_item else self.failing
         return Feedback(failing_text(failed), BY_CHECKS) if failed else self.at.feedback
 
     @property

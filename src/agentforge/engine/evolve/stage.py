@@ -90,7 +90,7 @@ def on_resume(at: StageState) -> StageState:
 
 
 def _on_resume(call: TaskState) -> TaskState:
-    """One that failed may be tried again."""
+    """One that failed may be retried."""
     return replace(call, lost=0, excused=call.excused or call.status is TaskStatus.FAILED)
 
 

@@ -18,6 +18,7 @@ from agentforge.model.secrets import references_in, resolve
 from agentforge.model.task import MARK, AgentTask
 from agentforge.ports.host import Clock, NoTree, TakenTree, Trees
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult
+from agentforge.runtime.artifacts import ArtifactRules
 from agentforge.runtime.attempt_folder import ExitRecord, empty_outbox, outbox_of
 from agentforge.runtime.conclusion import (
     Attempted,
@@ -38,6 +39,7 @@ from agentforge.runtime.tasks.call import (
 )
 from agentforge.runtime.tasks.performer import CallPerformer
 from agentforge.runtime.tasks.prepare import Preparer, output_path
+from agentforge.views.prompt import healing_text
 
 # A resumed session contains the task, but its last message may be an incomplete answer.
 CONTINUE = """\
@@ -122,10 +124,18 @@ class StageVariables(Struct, frozen=True):
 
 class AgentPerformer(CallPerformer[AgentTask]):
     def __init__(
-        self, context: TaskContext, calls: Calls, preparer: Preparer, clock: Clock, trees: TreeRecord
+        self,
+        context: TaskContext,
+        calls: Calls,
+        preparer: Preparer,
+        clock: Clock,
+        trees: TreeRecord,
+        *,
+        artifacts: ArtifactRules | None = None,
     ) -> None:
         super().__init__(context, calls)
         self._preparer = preparer
+        self._artifacts = artifacts
         self._clock = clock
         self._trees = trees
         self._variables: dict[tuple[str, str | None], StageVariables] = {}
@@ -201,6 +211,7 @@ class AgentPerformer(CallPerformer[AgentTask]):
             output_path=output_path(context.project, node, context.plan.session.name),
             copies=context.copies,
             redactor=context.redactor,
+            artifacts=self._artifacts if node.artifact else None,
             light=self._preparer.is_light(task.place, node),
             honors_promise=context.plan.mode == "loop" and isinstance(node.termination, Queue),
         )
@@ -233,8 +244,10 @@ class AgentPerformer(CallPerformer[AgentTask]):
         stage = self._stage_variables(task)
         values = self._values_of(stage.references | references_in(task.prompt))
         prompt = resolve(task.prompt, values)
+        # A wrong artifact is corrected, whether or not the agent remembers it.
+        before = healing_text(task.invalid) if task.invalid else CONTINUE if resume else ""
         return ExecuteRequest(
-            prompt=CONTINUE + prompt if resume else prompt,
+            prompt=before + prompt,
             model=task.by.model,
             config=_resolved(task.by.config, values) if values else task.by.config,
             workdir=context.project,

@@ -12,7 +12,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agentforge.model.errors import NOT_JSON, AgentForgeError
+from agentforge.model.artifact import ContextUse
+from agentforge.model.errors import NOT_JSON, AgentForgeError, UnusableFile
 from agentforge.model.facts import AnyFact, ErrorOccurred, IterationStarted
 from agentforge.model.failure import FailureKind
 from agentforge.model.layout import IterationLayout, RunLayout
@@ -22,19 +23,25 @@ from agentforge.model.request import Feedback
 from agentforge.model.secrets import from_marks, with_marks
 from agentforge.model.task import AgentTask, PrepareTask
 from agentforge.ports.provider import Provider
+from agentforge.runtime.artifacts import StoredArtifacts, unusable
+from agentforge.runtime.briefings import Briefings, Told
 from agentforge.runtime.left_files import Refuse, ensure_folder, leave
 from agentforge.runtime.tasks.call import is_program
 from agentforge.system import files
+from agentforge.views.artifacts import NO_INPUT, IterationInput
+from agentforge.views.briefing import COVERED
 from agentforge.views.files.context import MAX_PREVIOUS_OUTPUTS, ContextFile, Paths, context_file
 from agentforge.views.history import History
 from agentforge.views.prompt import (
     answers_text,
     feedback_text,
+    item_text,
     render,
     request_text,
     substitute_session,
     with_quotations,
     with_result_instructions,
+    with_schema,
 )
 
 SESSION_PROGRESS = """\
@@ -67,6 +74,12 @@ class Prepared(Struct, frozen=True):
     """Whether its folder was created now, so that it can't contain leftovers."""
 
 
+class Rendered(Struct, frozen=True):
+    prompt: str
+    briefing: str = ""
+    use: ContextUse | None = None
+
+
 class _WrittenContext(Struct, frozen=True):
     """What is read of a context.json; an agent may have changed it."""
 
@@ -83,6 +96,8 @@ class Preparer:
         *,
         is_light: Callable[[Place, StageNode], bool] = lambda _place, _node: False,
         writes_result: Callable[[StageNode], bool] = lambda _node: False,
+        stored: StoredArtifacts | None = None,
+        briefings: Briefings | None = None,
         refuse: Refuse = leave,
     ) -> None:
         """`is_light`: whether a stage's iterations need no files. `writes_result`: whether its prompt must
@@ -93,56 +108,107 @@ class Preparer:
         self._history = history
         self.is_light = is_light
         self._writes_result = writes_result
+        self._stored = stored
+        self._briefings = briefings
         self._refuse = refuse
         self._ready: dict[tuple[Place, int], Prepared] = {}
         """Prepared by this engine, with the agent not started yet."""
 
     def do(self, task: Preparing, max_outputs: int = MAX_PREVIOUS_OUTPUTS) -> AnyFact:
-        """Write the iteration's files; the outcome is `iteration_start`, or an error if the prompt is
-        missing. `max_outputs`: how many earlier outputs the agent is pointed to."""
+        """Write the iteration's files; the outcome is `iteration_start`, or an error if the agent can't get
+        what it needs. `max_outputs`: how many earlier outputs the agent is pointed to."""
         node = task.node
-        template = node.prompt
-        if template is None:
+        if node.prompt is None:
             return ErrorOccurred(
                 kind=FailureKind.PROMPT_UNREADABLE,
                 message=f"the plan has no prompt for stage {node.id!r}: resume the run with --recompile",
                 stage=node.id,
                 attempt=0,
             )
-        if task.feedback or task.answers:
-            said = {"FEEDBACK": task.feedback, "ANSWERS": task.answers}
-            template = with_quotations(template, [name for name, given in said.items() if given])
+        given = self._given(task)
+        if isinstance(given, ErrorOccurred):
+            return given
         light = self.is_light(task.place, node)
-        if node.result_instructions and not light and self._writes_result(node):
-            verdicts = node.allowed_verdicts if node.expects_verdict else ()
-            template = with_result_instructions(template, verdicts)
         progress = self._layout.progress(self._plan.mode, task.place.folder, task.place.scope)
-        text = self._rendered(template, task, progress)
-        is_new = light or self._write_files(task, text, progress, max_outputs)
-        self._ready[task.place, task.iteration] = Prepared(text, is_new)
+        rendered = self._rendered(self._template(node, task, light=light), task, given, progress)
+        if isinstance(rendered, ErrorOccurred):
+            return rendered
+        is_new = light or self._write_files(task, given, rendered, progress, max_outputs)
+        self._ready[task.place, task.iteration] = Prepared(rendered.prompt, is_new)
         return IterationStarted(
             stage=node.label,
             type=node.stage,
             provider=node.provider.type,
             model=node.provider.model,
-            prompt_sha256=sha256(text.encode()).hexdigest(),
+            prompt_sha256=sha256(rendered.prompt.encode()).hexdigest(),
+            item=task.item.id if task.item else "",
+            context=rendered.use,
         )
 
-    def _rendered(self, template: str, task: Preparing, progress: str) -> str:
+    def _given(self, task: Preparing) -> IterationInput | ErrorOccurred:
+        """What it gets of artifacts."""
+        node = task.node
+        try:
+            given = self._stored.input(task) if self._stored else NO_INPUT
+        except UnusableFile as error:
+            return unusable(node, f"{error.message}; {error.hint}".rstrip("; "))
+        needed = node.sources.artifact if node.sources else ()
+        if missing := [f"`{field}`" for field in needed if given.merged.get(field) is None]:
+            return unusable(node, f"stage {node.id!r} needs {', '.join(missing)} of an earlier artifact")
+        return given
+
+    def _template(self, node: StageNode, task: Preparing, *, light: bool) -> str:
+        """The prompt as it is written, extended by what it must not leave out."""
+        template = node.prompt or ""
+        strategy = node.context_strategy
+        said = {"FEEDBACK": task.feedback, "ANSWERS": task.answers, "ITEM": task.item, "BRIEFING": strategy}
+        briefed = COVERED[strategy] if strategy else ()
+        names = [name for name, given in said.items() if given and name not in briefed]
+        if names:
+            template = with_quotations(template, names)
+        if node.result_instructions and not light and self._writes_result(node):
+            verdicts = node.allowed_verdicts if node.expects_verdict else ()
+            template = with_result_instructions(template, verdicts)
+        return with_schema(template) if node.artifact and node.result_instructions else template
+
+    def _rendered(
+        self, template: str, task: Preparing, given: IterationInput, progress: str
+    ) -> Rendered | ErrorOccurred:
         """With references only where the engine has put them: in the plan, and in what people said. They are
         marked meanwhile, since a text could be completed to a reference by the one beside it."""
         mark = sha256(msgspec.json.encode(task)).hexdigest()
         template = with_marks(template, self._plan.pipeline.secrets, mark)
-        return from_marks(render(template, self._values(_marked(task, mark), progress, mark)), mark)
+        marked = _marked(task, mark)
+        own = with_marks(task.node.context or "", self._plan.pipeline.secrets, mark)
 
-    def _write_files(self, task: Preparing, prompt: str, progress: str, max_outputs: int) -> bool:
+        def filled(told: Told) -> str:
+            """The prompt with this much of what people said and of the run."""
+            said = replace(marked, feedback=told.feedback, answers=told.answers, notes=told.notes)
+            values = {**self._values(said, given, progress, own), "BRIEFING": told.briefing}
+            return from_marks(render(template, values), mark)
+
+        told = Told(marked.feedback, marked.answers, marked.notes)
+        if self._briefings is not None and (task.node.context_strategy or task.node.tokens):
+            fitting = self._briefings.fitted(told, marked, given, template, filled)
+            if isinstance(fitting, ErrorOccurred):
+                return fitting
+            told = fitting
+        return Rendered(filled(told), from_marks(told.briefing, mark), told.use)
+
+    def _write_files(
+        self, task: Preparing, given: IterationInput, rendered: Rendered, progress: str, max_outputs: int
+    ) -> bool:
         """Whether the folder is new."""
         here = self._here(task)
         # An agent may have put something else in its place.
         is_new = ensure_folder(here.root, self._layout.root, self._refuse)
         self._ensure_progress(task.place, task.node, progress)
-        files.write(here.context, files.pretty(self._context(task, max_outputs)))
-        files.write(here.prompt, prompt.encode())
+        files.write(here.context, files.pretty(self._context(task, given, max_outputs)))
+        files.write(here.prompt, rendered.prompt.encode())
+        if given.is_large or (given.merged and "${INPUT_ARTIFACT}" in (task.node.prompt or "")):
+            files.write(here.input, files.pretty(given.merged))
+        if task.node.context_strategy:
+            files.write(here.briefing, rendered.briefing.encode())
         return is_new
 
     def prepared(self, task: AgentTask) -> Prepared | ErrorOccurred:
@@ -165,7 +231,10 @@ class Preparer:
             and self._is_of_this_place(here.context)
         ):
             if task.brief:
-                files.replace(here.context, files.pretty(self._context(task, max_outputs)))
+                given = self._given(task)
+                if isinstance(given, ErrorOccurred):
+                    return replace(given, attempt=task.attempt, started=False)
+                files.replace(here.context, files.pretty(self._context(task, given, max_outputs)))
             return Prepared(prompt.decode("utf-8", "replace"))
         outcome = self.do(task, max_outputs)
         again_ready = self._ready.pop((task.place, task.iteration), Prepared())
@@ -183,9 +252,11 @@ class Preparer:
     def _here(self, task: Preparing) -> IterationLayout:
         return self._layout.iteration(task.place.folder, task.iteration)
 
-    def _context(self, task: Preparing, max_outputs: int) -> ContextFile:
+    def _context(self, task: Preparing, given: IterationInput, max_outputs: int) -> ContextFile:
         task = replace(task, feedback=self._feedback(task))
-        return context_file(task, self._plan, self._layout, self._history, max_outputs)
+        return context_file(
+            task, self._plan, self._layout, self._history, given=given, max_previous=max_outputs
+        )
 
     def _feedback(self, task: Preparing) -> Feedback | None:
         """With absolute paths of those files that exist: an agent may have printed nothing."""
@@ -194,10 +265,10 @@ class Preparer:
         paths = self._layout.absolutes(task.feedback.files)
         return replace(task.feedback, files=tuple(path for path in paths if files.is_file(path)))
 
-    def _values(self, task: Preparing, progress: str, mark: str) -> dict[str, str]:
-        here = self._here(task)
+    def _values(self, task: Preparing, given: IterationInput, progress: str, own: str) -> dict[str, str]:
+        """`own`: the context that the definition has."""
+        here, rule = self._here(task), task.node.artifact
         session = self._plan.session.name
-        own = with_marks(task.node.context or "", self._plan.pipeline.secrets, mark)
         return {
             "CTX": here.context,
             "STATUS": here.status,
@@ -214,6 +285,10 @@ class Preparer:
             "FEEDBACK": feedback_text(self._feedback(task)),
             "ANSWERS": answers_text(task.answers),
             "REQUEST": request_text(task.user_request),
+            "ARTIFACT": here.artifact if rule else "",
+            "SCHEMA": msgspec.json.format(msgspec.json.encode(rule.agent_schema)).decode() if rule else "",
+            "INPUT_ARTIFACT": here.input if given.merged else "",
+            "ITEM": item_text(task.item, given.element),
         }
 
     def _ensure_progress(self, place: Place, node: StageNode, path: str) -> None:

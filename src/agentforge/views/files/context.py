@@ -7,8 +7,10 @@ from msgspec import UNSET, Struct, UnsetType
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import FromParallel, InputSources, Judgment, Plan, StageNode
 from agentforge.model.request import AnsweredQuestion, Feedback
+from agentforge.model.result import JSONObject
 from agentforge.model.state import position_of
 from agentforge.model.task import AgentTask, PrepareTask
+from agentforge.views.artifacts import NO_INPUT, IterationInput
 from agentforge.views.history import History
 
 
@@ -25,6 +27,17 @@ class Paths(Struct, frozen=True):
     output: str
     status: str
     result: str
+    artifact: str | UnsetType = UNSET
+    """Where the artifact is written, of a stage that has one."""
+
+
+class ContextItem(Struct, frozen=True):
+    """The item that the iteration is about."""
+
+    id: str
+    number: int
+    of: int
+    value: Any
 
 
 MAX_PREVIOUS_OUTPUTS = 100
@@ -76,6 +89,13 @@ class ContextFile(Struct, frozen=True):
     """What the user wants."""
     answers: tuple[AnsweredQuestion, ...] | UnsetType = UNSET
     """To the questions that the stage's agent asked."""
+    artifact: JSONObject | str | UnsetType = UNSET
+    """The artifacts of earlier stages, merged; or a file with them, if they are large."""
+    previous: JSONObject | str | UnsetType = UNSET
+    """The stage's own last artifact; or its file, if it is large."""
+    item: ContextItem | UnsetType = UNSET
+    briefing: str | UnsetType = UNSET
+    """A file: what the context strategy chose."""
 
 
 def context_file(
@@ -83,6 +103,8 @@ def context_file(
     plan: Plan,
     layout: RunLayout,
     history: History,
+    *,
+    given: IterationInput = NO_INPUT,
     max_previous: int = MAX_PREVIOUS_OUTPUTS,
 ) -> ContextFile:
     """`max_previous`: the maximum number of earlier outputs to list."""
@@ -104,6 +126,7 @@ def context_file(
             output=here.output,
             status=here.status,
             result=here.result,
+            artifact=here.artifact if node.artifact else UNSET,
         ),
         inputs=Inputs(
             from_initial=plan.session.inputs,
@@ -124,6 +147,10 @@ def context_file(
         feedback=task.feedback or UNSET,
         user_request=task.user_request.text if task.user_request else UNSET,
         answers=task.answers or UNSET,
+        artifact=here.input if given.is_large else given.merged or UNSET,
+        previous=given.previous.value or layout.absolute(given.previous.file) if given.previous else UNSET,
+        item=ContextItem(item.id, item.number, item.of, given.element) if (item := task.item) else UNSET,
+        briefing=here.briefing if node.context_strategy else UNSET,
     )
 
 
@@ -172,6 +199,8 @@ def _block_outputs(source: FromParallel, history: History, plan: Plan, layout: R
             "termination_reason": ended_by(node, outputs.reason),
             "history": outputs.paths if source.select == "all" else [],
         }
+        if artifact := history.artifacts_of(step.inner_path(node), provider).latest:
+            providers[provider]["artifact"] = layout.absolute(artifact.file)
     return {
         "stage": source.stage,
         "block": source.block,

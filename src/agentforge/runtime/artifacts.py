@@ -1,0 +1,234 @@
+"""The artifacts of a run: which are accepted from attempts, and what later stages get of them.
+
+An accepted artifact never changes. One that fits is part of its event, and its file is a copy that the engine
+doesn't read again. Of a larger one the event has size and hash: an agent can write to the file later, so each
+read compares both.
+"""
+
+import os
+from collections.abc import Iterable
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from agentforge.engine.items import Element, elements_of
+from agentforge.model.artifact import (
+    INLINE_BYTES,
+    MAX_ARTIFACT_BYTES,
+    MAX_ARTIFACT_DEPTH,
+    Artifact,
+)
+from agentforge.model.errors import NOT_JSON, UnusableFile
+from agentforge.model.facts import ErrorOccurred
+from agentforge.model.failure import Failure, FailureKind, short_message
+from agentforge.model.layout import RunLayout
+from agentforge.model.plan import Items, Plan, StageNode
+from agentforge.model.result import JSONObject
+from agentforge.model.task import AgentTask, PrepareTask
+from agentforge.runtime.attempt_folder import sync_names
+from agentforge.system import files
+from agentforge.system.schemas import InvalidSchema, JsonSchema, depth_of
+from agentforge.views.artifacts import IterationInput, RunKeys, artifact_input
+from agentforge.views.history import History
+
+SHOWN_KEYS = 5
+REPAIR_TITLE = "Repair what was sent back"
+_NOT_RUN = "the stage that makes it was passed over, or left none"
+BOM = b"\xef\xbb\xbf"
+
+
+class Taker(Struct, frozen=True):
+    """A stage that takes its items from a field of the artifact."""
+
+    stage: str
+    termination: Items
+
+
+class ArtifactRules:
+    """What the artifacts of a run must be like. Schemas are compiled once."""
+
+    def __init__(self, plan: Plan, layout: RunLayout, keys: RunKeys) -> None:
+        self._layout = layout
+        self.keys = keys
+        self._schemas: dict[tuple[str, str | None], JsonSchema] = {}
+        self._takers: dict[tuple[str, str | None], list[Taker]] = {}
+        for stage in plan.placed.values():
+            source = stage.sources.items if stage.sources else None
+            if source is not None and isinstance(stage.termination, Items):
+                taker = Taker(stage.id, stage.termination)
+                self._takers.setdefault((source.path, source.provider), []).append(taker)
+
+    def _problems(self, task: AgentTask, value: JSONObject) -> list[str]:
+        """What is wrong with an artifact; empty: it is accepted."""
+        assert task.node.artifact is not None
+        if depth_of(value) > MAX_ARTIFACT_DEPTH:
+            return [f"$: it is nested deeper than {MAX_ARTIFACT_DEPTH} levels"]
+        foreign = self.keys.foreign(value)
+        found = [f"$.{key}: the engine sets this key; leave it out" for key in foreign[:SHOWN_KEYS]]
+        at = (task.place.path, task.place.branch)
+        if at not in self._schemas:
+            try:
+                self._schemas[at] = JsonSchema(task.node.artifact.agent_schema)
+            except InvalidSchema as error:  # The compiler accepted it, with another version of the library.
+                return [f"the schema can't be used: {error}"]
+        own = {name: one for name, one in value.items() if name not in self.keys.values}
+        found += [mismatch.text for mismatch in self._schemas[at].mismatches(own)]
+        if found:
+            return found
+        return self.item_problems(value, *at)
+
+    def item_problems(self, value: JSONObject, path: str, branch: str | None = None) -> list[str]:
+        """What prevents the stages that take items from the artifact of a stage from doing so."""
+        for taker in self._takers.get((path, branch), ()):
+            elements = elements_of(value, taker.termination.field, taker.termination.max)
+            if elements and isinstance(elements[0], str):
+                return [f"{problem} (the items of stage {taker.stage!r})" for problem in elements]
+        return []
+
+    def accept(self, task: AgentTask, returned: JSONObject | None, *, light: bool) -> Artifact | Failure:
+        """The artifact of an attempt, in its final form; or why there is none. Safe to repeat: a rejected
+        file is moved to the attempt's folder, and found there. `light`: the iteration has no files."""
+        here = self._layout.iteration(task.place.folder, task.iteration)
+        rejected = here.attempt(task.attempt).artifact
+        try:
+            found = _left((here.artifact, rejected) if not light else (), returned)
+        except UnusableFile as error:
+            return _invalid(f"{error.message}; the agent must write a regular file of at most 16 MB")
+        if found is None:
+            return _invalid(f"the agent left no artifact: it must write a JSON object to {here.artifact}")
+        content, place = found
+        value = _decoded(content)
+        problems = [value] if isinstance(value, str) else self._problems(task, value)
+        if not problems and not isinstance(value, str):
+            return self._kept(task, content, value, is_file=place == here.artifact, light=light)
+        if light:
+            return _invalid("; ".join(problems))
+        files.make_dir(os.path.dirname(rejected))
+        if place == here.artifact:
+            files.move(here.artifact, rejected)
+        elif not place:
+            files.replace(rejected, content)
+        return _invalid(f"{'; '.join(problems)}; it is kept in {self._layout.relative(rejected)}")
+
+    def _kept(
+        self, task: AgentTask, content: bytes, value: JSONObject, *, is_file: bool, light: bool
+    ) -> Artifact:
+        here = self._layout.iteration(task.place.folder, task.iteration)
+        is_large = len(content) > INLINE_BYTES
+        # Of a large one, also a copy of the agent's file: it may still have the file open.
+        if is_large or not (is_file or light):
+            files.make_dir(here.root)
+            files.replace(here.artifact, content, durable=is_large)
+        if is_large:
+            sync_names(here.attempt(task.attempt), self._layout.root)
+        assert task.node.artifact is not None
+        return Artifact(
+            self._layout.relative(here.artifact),
+            len(content),
+            sha256(content).hexdigest(),
+            task.node.artifact.version,
+            None if is_large else value,
+            task.item.id if task.item else "",
+        )
+
+
+def _left(places: Iterable[str], returned: JSONObject | None) -> tuple[bytes, str] | None:
+    """What an attempt left, and in which file; empty: the provider returned it."""
+    for place in places:
+        content = files.read_bytes(place, MAX_ARTIFACT_BYTES)
+        if content is not None:
+            return content, place
+    return None if returned is None else (files.compact(returned), "")
+
+
+def _invalid(problem: str) -> Failure:
+    return Failure(FailureKind.ARTIFACT_INVALID, f"the artifact is not accepted: {problem}")
+
+
+def _decoded(content: bytes) -> JSONObject | str:
+    """The object, or why it is none."""
+    if not content.strip():
+        return "$: the file is empty"
+    try:
+        value = msgspec.json.decode(content.removeprefix(BOM))
+    except NOT_JSON as error:
+        return f"$: it is not JSON: {error}"
+    return value if isinstance(value, dict) else "$: it must be a JSON object"
+
+
+def read_artifact(layout: RunLayout, artifact: Artifact) -> JSONObject:
+    """Its value. Raises UnusableFile."""
+    if artifact.value is not None:
+        return artifact.value
+    path = layout.absolute(artifact.file)
+    content = files.read_bytes(path, MAX_ARTIFACT_BYTES)
+    digest = sha256(content or b"").hexdigest()
+    if content is None or (len(content), digest) != (artifact.size, artifact.sha256):
+        found = "it is missing" if content is None else f"it has {digest} now"
+        raise UnusableFile(
+            f"artifact {path} was changed: SHA-256 {artifact.sha256} was accepted, {found}",
+            hint="restore the file, or restart the stage that made it",
+        )
+    value: dict[str, Any] = msgspec.json.decode(content.removeprefix(BOM))
+    return value
+
+
+class StoredArtifacts:
+    """What the stages of a run get of the artifacts that were accepted. Its methods raise UnusableFile for
+    one that is missing or was changed."""
+
+    def __init__(self, plan: Plan, layout: RunLayout, history: History, keys: RunKeys) -> None:
+        self._plan = plan
+        self._layout = layout
+        self._history = history
+        self._keys = keys
+        self._elements: dict[str, tuple[str, dict[str, Element]]] = {}
+        """By the source of the items, with the hash of the artifact that they are from."""
+
+    def input(self, task: PrepareTask | AgentTask) -> IterationInput:
+        given = artifact_input(self._plan, task, self._history, self._keys, self._value)
+        item = task.item
+        if item is None:
+            return given
+        if item.repair is not None:
+            element = {"id": item.id, "title": REPAIR_TITLE, "description": item.repair.text}
+            return replace(given, element=element)
+        _, elements = self.items(task.node)
+        if item.id not in elements:
+            raise UnusableFile(f"the list of the items no longer has {item.id!r}: restart the stage")
+        needed = {id: elements[id].value for id in elements[item.id].after}
+        return replace(given, element=elements[item.id].value, needed=needed)
+
+    def items(self, node: StageNode) -> tuple[str, dict[str, Element]]:
+        """The list that a stage works through, by id and in order, and the hash of its artifact before it."""
+        termination, source = node.termination, node.sources.items if node.sources else None
+        assert source is not None
+        assert isinstance(termination, Items)
+        if source.path:
+            known = self._history.artifacts_of(source.path, source.provider).latest
+            value, digest = self._value(known) if known else None, known.sha256 if known else ""
+        else:
+            value = self._history.initial
+            digest = sha256(files.compact(value)).hexdigest()
+        if value is None:
+            raise UnusableFile(f"there is no artifact for the items {termination.source!r}: {_NOT_RUN}")
+        if termination.source not in self._elements or self._elements[termination.source][0] != digest:
+            found = elements_of(value, termination.field, termination.max)
+            elements = {one.id: one for one in found if not isinstance(one, str)}
+            if len(elements) < len(found):
+                raise UnusableFile(
+                    f"the items {termination.source!r} can't be used: {'; '.join(map(str, found))}"
+                )
+            self._elements[termination.source] = digest, elements
+        return self._elements[termination.source]
+
+    def _value(self, artifact: Artifact) -> JSONObject:
+        return read_artifact(self._layout, artifact)
+
+
+def unusable(node: StageNode, problem: str) -> ErrorOccurred:
+    """A stage can't start an agent."""
+    return ErrorOccurred(FailureKind.ARTIFACT_UNUSABLE, short_message(problem), node.id, 0)

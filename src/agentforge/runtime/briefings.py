@@ -1,0 +1,173 @@
+"""Chooses what an iteration is told of the run, within its budget of tokens: reads what the views need for
+it, and fits it into the prompt."""
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from agentforge.engine.checks.feedback import size
+from agentforge.model.artifact import ContextUse
+from agentforge.model.errors import AgentForgeError
+from agentforge.model.facts import ErrorOccurred
+from agentforge.model.failure import FailureKind
+from agentforge.model.layout import RunLayout, is_inside
+from agentforge.model.plan import StageNode, TokenBudget
+from agentforge.model.request import AnsweredQuestion, Feedback, Note
+from agentforge.model.task import AgentTask, PrepareTask
+from agentforge.ports.host import NoTree, Trees
+from agentforge.ports.provider import Provider, SendsMore
+from agentforge.system import files
+from agentforge.views.artifacts import IterationInput
+from agentforge.views.briefing import BriefingAt, BriefingTexts, briefing_parts, briefing_sources
+from agentforge.views.record import RunRecord
+from agentforge.views.token_budget import (
+    BYTES_PER_TOKEN,
+    FRAME_BYTES,
+    Part,
+    briefing_text,
+    fitted,
+    tokens_of_bytes,
+)
+
+MAX_OUTPUT_BYTES = 1024 * 1024
+"""Of one output; the engine writes no longer ones."""
+MAX_CHANGED = 200
+"""Changed files of one visit."""
+FEEDBACK_RANK, ANSWER_RANK, NOTE_RANK = 1, 2, 3
+
+
+class Told(Struct, frozen=True):
+    """What a prompt says of the run, beside what never changes in it."""
+
+    feedback: Feedback | None = None
+    answers: tuple[AnsweredQuestion, ...] = ()
+    notes: tuple[Note, ...] = ()
+    briefing: str = ""
+    use: ContextUse | None = None
+
+
+class Briefings:
+    def __init__(
+        self,
+        layout: RunLayout,
+        record: Callable[[], RunRecord],
+        trees: Trees,
+        sent: Callable[[StageNode], int],
+    ) -> None:
+        """`sent`: how many bytes the provider of a stage sends beside the prompt."""
+        self._layout = layout
+        self._record = record
+        self._trees = trees
+        self._sent = sent
+
+    def fitted(
+        self,
+        said: Told,
+        task: PrepareTask | AgentTask,
+        given: IterationInput,
+        template: str,
+        filled: Callable[[Told], str],
+    ) -> Told | ErrorOccurred:
+        """As much as the budget allows. `filled` makes the prompt of it."""
+        node, sent = task.node, self._sent(task.node)
+        strategy, budget = node.context_strategy, node.tokens or TokenBudget()
+        parts = self._parts(task, given)
+        if budget.limit is None:
+            told = replace(said, briefing=briefing_text(parts))
+            tokens = tokens_of_bytes(size(filled(told)) + sent)
+            return replace(told, use=ContextUse(strategy, tokens))
+        parts += tuple(part for part in _said_parts(said) if f"${{{part.variable}}}" in template)
+        most = budget.limit * BYTES_PER_TOKEN - sent
+        bare = replace(said.feedback, text="") if said.feedback else None
+        room = most - size(filled(Told(bare))) - (FRAME_BYTES if strategy else 0)
+        while True:
+            fit = fitted(parts, room)
+            told = _told(said, fit.kept, fit.missing)
+            text = filled(told)
+            if fit.excess or size(text) <= most:
+                break
+            # A variable may occur more than once, and quotations have introductions.
+            room -= size(text) - most
+        if fit.excess:
+            return _too_large(node, budget, tokens_of_bytes(most + fit.excess + sent))
+        return replace(
+            told, use=ContextUse(strategy, tokens_of_bytes(size(text) + sent), budget.limit, fit.omitted)
+        )
+
+    def _parts(self, task: PrepareTask | AgentTask, given: IterationInput) -> tuple[Part, ...]:
+        if task.node.context_strategy is None:
+            return ()
+        record = self._record()
+        at = BriefingAt(
+            path=task.place.path,
+            branch=task.place.branch,
+            request=task.user_request.text if task.user_request else "",
+            feedback=task.feedback,
+            input=given.merged or None,
+            item=task.item,
+            element=given.element,
+            needed=given.needed,
+        )
+        needed = briefing_sources(task.node.context_strategy, record, at)
+        outputs = {path: self._output(path) for path in needed.outputs if is_inside(path)}
+        changed = {pair: paths for pair in needed.trees if (paths := self._changed(*pair))}
+        return briefing_parts(task.node.context_strategy, record, at, BriefingTexts(outputs, changed))
+
+    def _output(self, path: str) -> str:
+        content = files.read_usable(self._layout.absolute(path), MAX_OUTPUT_BYTES)
+        return (content or b"").decode("utf-8", "replace")
+
+    def _changed(self, before: str, after: str) -> tuple[str, ...]:
+        found = self._trees.changed(before, after, MAX_CHANGED)
+        return () if isinstance(found, NoTree) else found
+
+
+def _said_parts(said: Told) -> Iterator[Part]:
+    if said.feedback is not None:
+        yield Part("feedback", said.feedback.text, FEEDBACK_RANK, keep="head", variable="FEEDBACK")
+    for age, answer in enumerate(reversed(said.answers)):
+        text = msgspec.json.encode(answer).decode()
+        yield Part(f"answer {len(said.answers) - age}", text, ANSWER_RANK, age, variable="ANSWERS")
+    for age, note in enumerate(reversed(said.notes)):
+        yield Part(f"note {len(said.notes) - age}", note.text, NOTE_RANK, age, variable="CONTEXT")
+
+
+def _told(said: Told, kept: tuple[Part, ...], missing: int) -> Told:
+    """With what is left of it."""
+    texts = {part.name: part.text for part in kept if part.variable != "BRIEFING"}
+    briefed = [part for part in kept if part.variable == "BRIEFING"]
+    feedback = said.feedback
+    return Told(
+        replace(feedback, text=texts["feedback"]) if feedback and "feedback" in texts else None,
+        tuple(one for number, one in enumerate(said.answers, 1) if f"answer {number}" in texts),
+        tuple(one for number, one in enumerate(said.notes, 1) if f"note {number}" in texts),
+        briefing_text(briefed, missing),
+    )
+
+
+def _too_large(node: StageNode, budget: TokenBudget, needed: int) -> ErrorOccurred:
+    message = (
+        f"the prompt of stage {node.id!r} needs {needed:,} tokens with the user request, the item and the"
+        f" schema, which are never cut; its budget is {budget.limit:,} (`tokens`: {budget.total:,} in all,"
+        f" {budget.reserve:g} % reserve, {budget.share:g} % of the rest for this stage)"
+    )
+    return ErrorOccurred(FailureKind.CONTEXT_TOO_LARGE, message, node.id, 0)
+
+
+def sent_by(provider_of: Callable[[str], Provider]) -> Callable[[StageNode], int]:
+    """How many bytes the providers of a stage send beside the prompt, at most."""
+
+    def sent(node: StageNode) -> int:
+        most, schema = 0, node.artifact.agent_schema if node.artifact else None
+        for choice in node.chain:
+            # One that is missing is reported where it is called.
+            with suppress(AgentForgeError):
+                provider = provider_of(choice.type)
+                if isinstance(provider, SendsMore):
+                    most = max(most, size(provider.sent_besides(choice.config, schema)))
+        return most
+
+    return sent

@@ -1,0 +1,103 @@
+"""What a stage gets of earlier artifacts: their merge, by the keys at the top, and what the engine adds."""
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from functools import cached_property
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from agentforge.model.artifact import ENGINE_KEYS, INLINE_BYTES, ORIGINAL_REQUEST, REQUEST_ID, Artifact
+from agentforge.model.plan import Plan, StageNode
+from agentforge.model.request import UserRequest
+from agentforge.model.result import JSONObject
+from agentforge.model.task import AgentTask, PrepareTask
+from agentforge.views.history import History
+
+ReadArtifact = Callable[[Artifact], JSONObject]
+"""Its value, also of one that is too large for the log."""
+
+
+class IterationInput(Struct, frozen=True, dict=True):
+    """What an iteration gets of artifacts."""
+
+    merged: JSONObject = {}
+    """Empty: there is no earlier artifact."""
+    previous: Artifact | None = None
+    """The stage's own last artifact: over items, that of the item."""
+    element: Any = None
+    """What the item says."""
+    needed: Mapping[str, Any] = {}
+    """By id: what those items say that it depends on."""
+
+    @cached_property
+    def is_large(self) -> bool:
+        """Whether agents get the merge as a file."""
+        return bool(self.merged) and len(msgspec.json.encode(self.merged)) > INLINE_BYTES
+
+
+NO_INPUT = IterationInput()
+
+
+class RunKeys(Struct, frozen=True):
+    """The keys of artifacts that only the engine sets."""
+
+    request_id: str
+    original_request: str | None = None
+
+    @property
+    def values(self) -> JSONObject:
+        known = {REQUEST_ID: self.request_id, ORIGINAL_REQUEST: self.original_request}
+        return {key: value for key, value in known.items() if value is not None}
+
+    def foreign(self, artifact: JSONObject) -> list[str]:
+        """Those that an artifact sets to another value, or that don't exist."""
+        own = self.values
+        reserved = (key for key in artifact if key in ENGINE_KEYS or key.startswith("_"))
+        return [key for key in reserved if key not in own or artifact[key] != own[key]]
+
+
+def run_keys(started_at: datetime, run_id: str, wanted: UserRequest | None) -> RunKeys:
+    digest = sha256(run_id.encode()).hexdigest()[:8]
+    stamp = started_at.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
+    return RunKeys(f"REQ-{stamp}-{digest}", wanted.text if wanted else None)
+
+
+def earlier_stages(
+    plan: Plan, path: str, branch: str | None = None
+) -> Iterator[tuple[str, str | None, StageNode]]:
+    """The stages with an artifact before one, in the order of the plan, with their paths and branches. The
+    branches of a block have their own artifacts, which neither each other nor later stages get."""
+    for step in plan.steps:
+        own = branch if path.startswith(f"{step.path}.") else None
+        for stage in (step.node,) if isinstance(step.node, StageNode) else step.branch(own or ""):
+            at = step.inner_path(stage) if own else step.path
+            if at == path:
+                return
+            if stage.artifact:
+                yield at, own, stage
+
+
+def artifact_input(
+    plan: Plan,
+    task: PrepareTask | AgentTask,
+    history: History,
+    keys: RunKeys,
+    read: ReadArtifact,
+) -> IterationInput:
+    place, item = task.place, task.item
+    merged = dict(history.initial or {})
+    for path, branch, stage in earlier_stages(plan, place.path, place.branch):
+        known = history.artifacts_of(path, branch)
+        if known.by_item:
+            merged[stage.id] = {id: read(one) for id, one in known.by_item.items()}
+        elif known.latest is not None:
+            merged |= read(known.latest)
+            filled = stage.artifact.fill if stage.artifact else {}
+            if keys.original_request is not None:
+                merged |= dict.fromkeys(filled, keys.original_request)
+    own = history.artifacts_of(place.path, place.branch)
+    last = own.by_item.get(item.id) if item else own.latest
+    return IterationInput({**merged, **keys.values} if merged else {}, last)
