@@ -97,7 +97,7 @@ BUGS = (
         "agentforge.app.runs.replay",
         "a replay runs the checks of a cassette that nobody allowed",
         "_commands",
-        "(*map(shlex.join, cassette.commands), *checks)",
+        "(*map(shlex.join, cassette.commands), *of_stages)",
         "map(shlex.join, cassette.commands)",
         ("tests/sdk/test_recorded_checks.py",),
     ),

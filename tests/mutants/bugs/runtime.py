@@ -549,8 +549,15 @@ BUGS = (
         CONCLUDE,
         "the result of a provider isn't redacted",
         "_without_secrets",
-        "ended.result and about.redactor.data(ended.result)",
+        "ended.result and hide(ended.result)",
         "ended.result",
+    ),
+    Bug(
+        CONCLUDE,
+        "the artifact of a provider isn't redacted",
+        "_without_secrets",
+        "ended.artifact and hide(ended.artifact)",
+        "ended.artifact",
     ),
     Bug(
         CONCLUDE,
@@ -614,8 +621,8 @@ BUGS = (
         AGENT,
         "a resumed session isn't told to continue",
         "AgentPerformer._request",
-        "CONTINUE + prompt if resume else prompt",
-        "prompt",
+        "CONTINUE if resume else ''",
+        "''",
     ),
     Bug(
         CALL,

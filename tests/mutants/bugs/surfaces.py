@@ -39,7 +39,7 @@ BUGS = (
         "agentforge.adapters.providers.claude",
         "the first of several results of an agent is used",
         "ClaudeStream.read",
-        "text_at(results[-1], 'result')",
+        "text_at(last, 'result')",
         "text_at(results[0], 'result')",
         ("tests/adapters/test_agent_usage.py", "tests/adapters/test_agent_streams.py"),
     ),
