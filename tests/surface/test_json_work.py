@@ -18,6 +18,7 @@ QUESTIONS = [
 ]
 AGAIN = {"name": "twice", "run": "[ $(wc -l < count) -ge 2 ]"}
 STYLE = {"name": "style", "run": "false"}
+ARTIFACT = 'echo \'{"a": 1}\' > "$AGENTFORGE_ARTIFACT"'
 HOOKS = {"stage_end": [{"id": "note", "stage": "build", "action": "script", "script": "echo ok"}]}
 OTHER = "other.yaml"
 EXAMPLES: Examples = {
@@ -46,7 +47,7 @@ def test_keys_of_what_a_run_did_are_those_of_the_page(project: Project) -> None:
     describe_provider(project, "mine", f"{WRITE_RESULT}; echo '{{\"stop\": true}}'")
     sandbox = {"sandbox": "bwrap"} if has_bwrap() else {}
     nodes = [
-        stage("build", f"echo x >> count; echo hello; {leaves(verdict='pass')}", **routes()),
+        stage("build", f"echo x >> count; echo hello; {ARTIFACT}; {leaves(verdict='pass')}", **routes()),
         stage("refine", termination={"type": "judgment", "max": 1}),
         block("both", "mine"),
         stage("ask", "git init -q sub; " + leaves(decision="ask", questions=QUESTIONS), **sandbox),
@@ -73,8 +74,13 @@ def has_bwrap() -> bool:
 
 
 def routes() -> dict[str, Any]:
-    """The stage is visited twice."""
-    return {"checks": [AGAIN, STYLE], "on": {"fail": "build"}}
+    """The stage is visited twice, and leaves artifacts."""
+    return {
+        "checks": [AGAIN, STYLE],
+        "on": {"fail": "build"},
+        "artifact": {"schema": {"type": "object"}, "version": "1.2"},
+        "context_strategy": "summary",
+    }
 
 
 def leaves(**result: Any) -> str:
