@@ -1,10 +1,12 @@
 """Descriptions of courses."""
 
+from typing import get_args
+
 import pytest
 
 from agentforge.engine.rehearsal.rehearse import Difference, Rehearsal
 from agentforge.model.course import CourseStep, CourseStepKind
-from agentforge.views.lines.course import _PHRASES, course_lines, describe_difference
+from agentforge.views.lines.course import course_lines, describe_difference
 
 
 def words(was: CourseStep, now: CourseStep | None, *unrecorded: CourseStep) -> str:
@@ -48,7 +50,7 @@ def test_a_difference_is_one_sentence(was: CourseStep, now: CourseStep | None, s
     assert words(was, now, CourseStep("attempt", "review", iteration=4, attempt=1)) == sentence
 
 
-@pytest.mark.parametrize("what", list(_PHRASES))
+@pytest.mark.parametrize("what", get_args(CourseStepKind))
 def test_every_step_has_phrases_for_both_sides(what: CourseStepKind) -> None:
     turn = CourseStep(what, "plan", "claude", 1, 2, 3, "because")
     assert "{" not in words(turn, turn)

@@ -28,6 +28,8 @@ _PHRASES: dict[CourseStepKind, tuple[str, str]] = {
     ),
     "judge_lost": ("lost the judge of iteration {n}", "wait for the judge of iteration {n}"),
     "queue": ("checked the queue after iteration {n}", "check the queue after iteration {n}"),
+    "items": ("planned its items ({detail})", "plan its items ({detail})"),
+    "item_over": ("ended item {detail}", "end item {detail}"),
     "hook": ("called hook {detail}", "call hook {detail}"),
     "hook_answer": ("received the answer of a hook ({detail})", "wait for the answer of a hook"),
     "check": ("ran check {detail}", "run check {detail}"),

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar
 from msgspec import Struct
 
 from agentforge.model.event import Event
-from agentforge.model.facts import Fact, TaskEnding, TaskFact, TaskLost, TaskStarted
+from agentforge.model.facts import Fact, TaskEnding, TaskFact, TaskLost, TaskOutcome, TaskStarted
 from agentforge.model.request import Request
 from agentforge.views.stage_progress import StageProgress
 from agentforge.views.text import one_line, reason_text, span
@@ -73,7 +73,7 @@ def row(
 
 
 def task_row(fact: type[TaskFact]) -> Row | None:
-    """Of the start, the end on request or the loss of a task, if nothing else is to be said of its kind."""
+    """Of the start, the end on request, the outcome or the loss of a task, if its kind says nothing else."""
     if issubclass(fact, TaskStarted):
         return row(
             fact, "iteration", details=_task, line=lambda x, _: RunLine(f"running {_name(x)}", "begin")
@@ -94,11 +94,27 @@ def task_row(fact: type[TaskFact]) -> Row | None:
             details=_task,
             line=lambda x, _: RunLine(f"lost {_name(x)} (try {x.attempt})", "wait", "warn"),
         )
+    if issubclass(fact, TaskOutcome):
+        return row(fact, "iteration", details=_outcome, line=lambda x, _: _ended(x))
     return None
 
 
 def _task(fact: TaskFact) -> Details:
     return {fact.KIND: one_line(fact.label), "attempt": fact.attempt}
+
+
+def _outcome(fact: TaskOutcome) -> Details:
+    return {
+        **_task(fact),
+        "status": fact.leads_to,
+        "error": quoted(fact.failure.message if fact.failure else ""),
+    }
+
+
+def _ended(fact: TaskOutcome) -> RunLine:
+    if fact.failure is None:
+        return RunLine(f"completed {_name(fact)}", "done")
+    return RunLine(f"{_name(fact)} failed: {message(fact.failure.message)}", "failed", "error")
 
 
 def _name(fact: TaskFact) -> str:
