@@ -130,7 +130,7 @@ class _Supplying:
                 case ResolvedStage():
                     left = self._stage(node, here, needed)
                     given.add(left)
-                case None:
+                case None:  # exhaustive
                     left = ""
             if spec.id:
                 nodes[spec.id.value] = left

@@ -162,12 +162,13 @@ class Schemas:
             message = f"the schema has {len(encoded):,} bytes; the maximum is {MAX_SCHEMA_BYTES:,}"
             self._report.error("too-large", read.place(()), message, "describe less of the artifact")
             return False
-        if REFERENCE in encoded.decode():
+        if read.text and REFERENCE in read.text.text:
             self._report.refuse_reference(REFERENCE, read.place(()))
             return False
         if (types := types_of(schema, schema)) is not None and "object" not in types:
             at = read.place(("type",))
-            message = f"an artifact is a JSON object; the schema says {' or '.join(sorted(types))}"
+            said = " or ".join(sorted(types)) or "no type"
+            message = f"an artifact is a JSON object; the schema says {said}"
             hint = "write `type: object`, and the rest below `properties`"
             self._report.error("not-an-object", at, message, hint)
             return False
@@ -245,7 +246,8 @@ def _parts(schema: Any, root: JSONObject, *, alternatives: bool = True) -> Itera
 
 def _target(reference: Any, root: JSONObject) -> Any:
     """What a reference such as `#/$defs/name` leads to, or None."""
-    at: Any = root if isinstance(reference, str) and reference.startswith("#") else None
-    for step in reference.split("/")[1:] if at is not None else ():
+    parts = reference.split("/") if isinstance(reference, str) else [""]
+    at: Any = root if parts[0] == "#" else None
+    for step in parts[1:]:
         at = at.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(at, dict) else None
     return at
