@@ -201,3 +201,23 @@ def test_warning_names_the_file_that_changed(tmp_path: Path, caplog: pytest.LogC
     with sdk(tmp_path) as engine, caplog.at_level(logging.WARNING, "agentforge"):
         assert engine.resume("s").completed
     assert "p.yaml changed since session 's' was compiled" in caplog.text
+
+
+@pytest.mark.parametrize(("version", "is_refused"), [("1.7", False), ("2.0", True)])
+def test_artifacts_of_another_major_version_refuse_the_new_plan(
+    tmp_path: Path, version: str, is_refused: bool
+) -> None:
+    def plan(number: str) -> dict[str, object]:
+        return node("plan", artifact={"schema": {"type": "object"}, "version": number})
+
+    script = [says("planned", artifact={"a": 1}), crashes()]
+    with sdk(tmp_path, ScriptedProvider(script)) as engine:
+        file = write(tmp_path, plan("1.2"), node("do", retry=ONCE))
+        assert not engine.run(file, session="s").completed
+    write(tmp_path, plan(version), node("do", retry=ONCE))
+    with sdk(tmp_path) as engine:
+        if not is_refused:
+            assert engine.resume("s", recompile=True).completed
+            return
+        with pytest.raises(IllegalMove, match=r"version 1\.2, .* version 2\.0"):
+            engine.resume("s", recompile=True)

@@ -23,6 +23,11 @@ def is_of_engine(field: str) -> bool:
     return field in ENGINE_KEYS or field.startswith("_")
 
 
+def other_major(version: str, other: str) -> bool:
+    """Whether what reads one version can't read the other."""
+    return int(version.partition(".")[0]) != int(other.partition(".")[0])
+
+
 META = "_artifact_meta"
 """In the file of an artifact that is given to another run: its stage and version."""
 

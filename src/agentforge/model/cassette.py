@@ -14,6 +14,7 @@ from agentforge.model.failure import FailureKind
 from agentforge.model.names import protected_step
 from agentforge.model.plan import Plan
 from agentforge.model.plan_limits import plan_problem
+from agentforge.model.result import JSONObject
 from agentforge.model.state import Waiver
 from agentforge.model.task import RecordedKind
 
@@ -45,6 +46,9 @@ class Header(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
     plateau_test: bool = False
     waivers: tuple[Waiver, ...] = ()
     """The checks that were skipped from the start."""
+    user_request: str = ""
+    artifact: JSONObject | None = None
+    """The one that the run was started with."""
 
 
 class ExchangeStep(

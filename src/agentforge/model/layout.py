@@ -76,6 +76,9 @@ class RunLayout(Struct, frozen=True):
     root: str
     session: str
 
+    artifact = InFolder("artifact.json")
+    """The one that the run was started with."""
+
     @classmethod
     def of(cls, project: str, session: str) -> "RunLayout":
         return cls(join(runs_dir(project), session), session)

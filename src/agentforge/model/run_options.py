@@ -46,6 +46,11 @@ class StartOptions(DriveOptions, total=False):
         str | None,
         Argument(None, "What you want, for pipelines that take a request; - reads it from stdin.", "TEXT"),
     ]
+    artifact: Annotated[
+        str | Mapping[str, Any] | None,
+        Argument(None, "JSON file with the artifact that the first stages need.", "FILE"),
+    ]
+    """The file, or the object itself."""
     force: Annotated[bool, Argument(False, "Stop and archive any run with this name, then start over.")]
 
 

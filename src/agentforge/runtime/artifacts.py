@@ -11,7 +11,6 @@ from hashlib import sha256
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.engine.items import Element, elements_of
@@ -25,7 +24,7 @@ from agentforge.model.errors import NOT_JSON, UnusableFile
 from agentforge.model.facts import ErrorOccurred
 from agentforge.model.failure import Failure, FailureKind, short_message
 from agentforge.model.layout import RunLayout
-from agentforge.model.plan import Items, Plan, StageNode
+from agentforge.model.plan import ArtifactSource, Items, Plan, StageNode
 from agentforge.model.result import JSONObject
 from agentforge.model.task import AgentTask, PrepareTask
 from agentforge.runtime.attempt_folder import sync_names
@@ -40,34 +39,19 @@ _NOT_RUN = "the stage that makes it was passed over, or left none"
 BOM = b"\xef\xbb\xbf"
 
 
-class Taker(Struct, frozen=True):
-    """A stage that takes its items from a field of the artifact."""
-
-    stage: str
-    termination: Items
-
-
 class ArtifactRules:
     """What the artifacts of a run must be like. Schemas are compiled once."""
 
     def __init__(self, plan: Plan, layout: RunLayout, keys: RunKeys) -> None:
+        self._plan = plan
         self._layout = layout
         self.keys = keys
         self._schemas: dict[tuple[str, str | None], JsonSchema] = {}
-        self._takers: dict[tuple[str, str | None], list[Taker]] = {}
-        for stage in plan.placed.values():
-            source = stage.sources.items if stage.sources else None
-            if source is not None and isinstance(stage.termination, Items):
-                taker = Taker(stage.id, stage.termination)
-                self._takers.setdefault((source.path, source.provider), []).append(taker)
 
     def _problems(self, task: AgentTask, value: JSONObject) -> list[str]:
         """What is wrong with an artifact; empty: it is accepted."""
         assert task.node.artifact is not None
-        if depth_of(value) > MAX_ARTIFACT_DEPTH:
-            return [f"$: it is nested deeper than {MAX_ARTIFACT_DEPTH} levels"]
-        foreign = self.keys.foreign(value)
-        found = [f"$.{key}: the engine sets this key; leave it out" for key in foreign[:SHOWN_KEYS]]
+        found = foreign_keys(self.keys, value)
         at = (task.place.path, task.place.branch)
         if at not in self._schemas:
             try:
@@ -76,17 +60,7 @@ class ArtifactRules:
                 return [f"the schema can't be used: {error}"]
         own = {name: one for name, one in value.items() if name not in self.keys.values}
         found += [mismatch.text for mismatch in self._schemas[at].mismatches(own)]
-        if found:
-            return found
-        return self.item_problems(value, *at)
-
-    def item_problems(self, value: JSONObject, path: str, branch: str | None = None) -> list[str]:
-        """What prevents the stages that take items from the artifact of a stage from doing so."""
-        for taker in self._takers.get((path, branch), ()):
-            elements = elements_of(value, taker.termination.field, taker.termination.max)
-            if elements and isinstance(elements[0], str):
-                return [f"{problem} (the items of stage {taker.stage!r})" for problem in elements]
-        return []
+        return found or item_problems(self._plan, value, ArtifactSource(*at))
 
     def accept(self, task: AgentTask, returned: JSONObject | None, *, light: bool) -> Artifact | Failure:
         """The artifact of an attempt, in its final form; or why there is none. Safe to repeat: a rejected
@@ -100,7 +74,7 @@ class ArtifactRules:
         if found is None:
             return _invalid(f"the agent left no artifact: it must write a JSON object to {here.artifact}")
         content, place = found
-        value = _decoded(content)
+        value = decoded(content)
         problems = [value] if isinstance(value, str) else self._problems(task, value)
         if not problems and not isinstance(value, str):
             return self._kept(task, content, value, is_file=place == here.artifact, light=light)
@@ -135,6 +109,22 @@ class ArtifactRules:
         )
 
 
+def foreign_keys(keys: RunKeys, value: JSONObject) -> list[str]:
+    """What is wrong with the keys of the engine in an artifact."""
+    return [f"$.{key}: the engine sets this key; leave it out" for key in keys.foreign(value)[:SHOWN_KEYS]]
+
+
+def item_problems(plan: Plan, value: JSONObject, source: ArtifactSource) -> list[str]:
+    """What prevents the stages that take items from an artifact from doing so."""
+    for stage in plan.placed.values():
+        termination = stage.termination
+        if stage.sources and stage.sources.items == source and isinstance(termination, Items):
+            elements = elements_of(value, termination.field, termination.max)
+            if elements and isinstance(elements[0], str):
+                return [f"{problem} (the items of stage {stage.id!r})" for problem in elements]
+    return []
+
+
 def _left(places: Iterable[str], returned: JSONObject | None) -> tuple[bytes, str] | None:
     """What an attempt left, and in which file; empty: the provider returned it."""
     for place in places:
@@ -148,15 +138,18 @@ def _invalid(problem: str) -> Failure:
     return Failure(FailureKind.ARTIFACT_INVALID, f"the artifact is not accepted: {problem}")
 
 
-def _decoded(content: bytes) -> JSONObject | str:
-    """The object, or why it is none."""
+def decoded(content: bytes) -> JSONObject | str:
+    """The object, or why it is none that can be accepted."""
     if not content.strip():
         return "$: the file is empty"
     try:
         value = msgspec.json.decode(content.removeprefix(BOM))
     except NOT_JSON as error:
         return f"$: it is not JSON: {error}"
-    return value if isinstance(value, dict) else "$: it must be a JSON object"
+    if not isinstance(value, dict):
+        return "$: it must be a JSON object"
+    too_deep = depth_of(value) > MAX_ARTIFACT_DEPTH
+    return f"$: it is nested deeper than {MAX_ARTIFACT_DEPTH} levels" if too_deep else value
 
 
 def read_artifact(layout: RunLayout, artifact: Artifact) -> JSONObject:
@@ -209,12 +202,11 @@ class StoredArtifacts:
         assert isinstance(termination, Items)
         if source.path:
             known = self._history.artifacts_of(source.path, source.provider).latest
-            value, digest = self._value(known) if known else None, known.sha256 if known else ""
         else:
-            value = self._history.initial
-            digest = sha256(files.compact(value)).hexdigest()
-        if value is None:
+            known = self._history.initial
+        if known is None:
             raise UnusableFile(f"there is no artifact for the items {termination.source!r}: {_NOT_RUN}")
+        value, digest = self._value(known), known.sha256
         if termination.source not in self._elements or self._elements[termination.source][0] != digest:
             found = elements_of(value, termination.field, termination.max)
             elements = {one.id: one for one in found if not isinstance(one, str)}

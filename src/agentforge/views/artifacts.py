@@ -88,7 +88,7 @@ def artifact_input(
     read: ReadArtifact,
 ) -> IterationInput:
     place, item = task.place, task.item
-    merged = dict(history.initial or {})
+    merged = dict(read(history.initial)) if history.initial else {}
     for path, branch, stage in earlier_stages(plan, place.path, place.branch):
         known = history.artifacts_of(path, branch)
         if known.by_item:

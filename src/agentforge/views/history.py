@@ -16,7 +16,7 @@ from agentforge.model.artifact import Artifact
 from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
 from agentforge.model.layout import RunLayout
-from agentforge.model.result import Decision, JSONObject, Result, Signals
+from agentforge.model.result import Decision, Result, Signals
 
 KEPT = 1000
 SLACK = 100
@@ -104,7 +104,7 @@ class History(Struct):
     """The latest manifest of each block."""
     light: dict[str, list[f.IterationCompleted]] = field(default_factory=dict)
     """The latest light iterations of each stage, across its visits."""
-    initial: JSONObject | None = None
+    initial: Artifact | None = None
     """The artifact that the run was started with."""
     artifacts: dict[str, StageArtifacts] = field(default_factory=dict)
 

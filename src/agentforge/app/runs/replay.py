@@ -23,6 +23,7 @@ from agentforge.model.layout import RunLayout
 from agentforge.model.plan import Plan
 from agentforge.model.state import RunSettings
 from agentforge.ports.provider import Provider
+from agentforge.runtime.artifacts import read_artifact
 from agentforge.runtime.driver import PlayedAnswers
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.recorder import Recorder
@@ -39,8 +40,9 @@ def recorder_of(journal: Journal, layout: RunLayout, runs: Runs) -> Recorder | N
     journal.wait_for_disk()
     redactor = environment_redactor(environ)
     facts = (event.fact for event in runs.events(plan.session.name))
-    # The checks that were skipped from the start.
-    skipped = next((fact.waivers for fact in facts if isinstance(fact, SessionStarted)), ())
+    started = next((fact for fact in facts if isinstance(fact, SessionStarted)), None)
+    skipped = started.waivers if started else ()
+    first = started.artifact if started else None
     header = Header(
         FORMAT,
         VERSION,
@@ -50,6 +52,8 @@ def recorder_of(journal: Journal, layout: RunLayout, runs: Runs) -> Recorder | N
         pipeline=redactor.text(files.read_text(f"{layout.root}/pipeline.yaml") or ""),
         plateau_test=settings.plateau_test,
         waivers=tuple(replace(each, reason=redactor.text(each.reason)) for each in skipped),
+        user_request=redactor.text(started.user_request) if started else "",
+        artifact=read_artifact(layout, first) if first else None,
     )
     workspace = WorkspaceFiles(project, environ)
     recorder = Recorder(project, layout, plan, workspace, redactor=redactor, header=header)

@@ -22,6 +22,7 @@ from agentforge.definition.report import SourceText
 from agentforge.engine.legal import refuse_restart, refuse_resume
 from agentforge.engine.replan import plan_change
 from agentforge.model import facts as f
+from agentforge.model.artifact import other_major
 from agentforge.model.errors import IllegalMove, InvalidRequest, RunActive
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import NestedNode, Plan
@@ -35,7 +36,9 @@ from agentforge.runtime.controls import drop_pauses
 from agentforge.runtime.journal import Journal
 from agentforge.system import files
 from agentforge.views.answers import answer_command
+from agentforge.views.history import History
 from agentforge.views.results import RunResult
+from agentforge.views.run_model import fold_events
 from agentforge.views.text import one_line
 
 log = logging.getLogger("agentforge.run")
@@ -137,7 +140,8 @@ def validate_resume(
     if how["restart_stage"]:
         refuse_restart(info.state, how["provider"])
     if (compiled := recompile()) is not None:
-        _warn_if_skipped(_plan_changed(compiled.plan, info.plan, info.state))
+        history = fold_events(context.runs.events(session)).history
+        _warn_if_skipped(_plan_changed(compiled.plan, info.plan, info.state, history))
         waivers(context, compiled.plan, how["skip_checks"])
         return
     waivers(context, info.plan, how["skip_checks"])
@@ -276,14 +280,25 @@ def _changed_pipelines(plan: Plan, sources: Sources) -> Iterator[str]:
             yield from _changed_pipelines(node.plan, sources)
 
 
-def _plan_changed(plan: Plan, before: Plan, state: RunState) -> f.PlanChanged:
-    """The change to the new plan. Raises if the run's current node doesn't exist in it."""
+def _plan_changed(plan: Plan, before: Plan, state: RunState, history: History) -> f.PlanChanged:
+    """The change to the new plan. Raises if the run's current node doesn't exist in it, or if its stages
+    can't read the artifacts of the run."""
     if plan.mode != before.mode:
         raise InvalidRequest(
             f"session {before.session.name!r} is a {before.mode} and can't continue as a {plan.mode}",
             hint="start over with --force",
         )
-    return plan_change(plan, before, state)
+    change = plan_change(plan, before, state)
+    for (path, branch), stage in before.placed.items():
+        left = history.artifacts_of(path, branch).latest
+        now = plan.stage(change.paths.get(path) or "", branch)
+        if left and now and now.artifact and other_major(left.version, now.artifact.version):
+            raise IllegalMove(
+                f"stage {stage.id!r} has left an artifact of version {left.version}, which stages that expect"
+                f" version {now.artifact.version} can't read",
+                hint="keep the major version, resume without --recompile, or start over with --force",
+            )
+    return change
 
 
 def _warn_if_skipped(change: f.PlanChanged) -> None:
@@ -304,7 +319,7 @@ def _warn_if_skipped(change: f.PlanChanged) -> None:
 def _change_plan(journal: Journal, layout: RunLayout, compiled: Compiled) -> None:
     """Switch the run to another plan, as the same session."""
     plan = replace(compiled.plan, session=replace(journal.plan.session, inputs=compiled.plan.session.inputs))
-    changed = _plan_changed(plan, journal.plan, journal.state)
+    changed = _plan_changed(plan, journal.plan, journal.state, journal.model.history)
     # Files first: after a crash they are restored from the log when the run is reopened.
     write_definition(layout, replace(compiled, plan=plan))
     journal.record(changed, journal.state.cursor)

@@ -15,6 +15,7 @@ from agentforge.adapters.providers.mock import is_mock_mode, mock_delay
 from agentforge.app.recording import Replay
 from agentforge.app.redaction import environment_redactor, stored, stored_text
 from agentforge.app.runs.context import RunContext
+from agentforge.app.runs.first_artifact import FirstArtifact, first_artifact, stored_artifact
 from agentforge.app.runs.leases import stop_owner
 from agentforge.app.runs.replay import refuse_unsafe_replay
 from agentforge.app.runs.runner import drive, make_ready, reopen
@@ -22,6 +23,7 @@ from agentforge.definition.compiler import Compiled
 from agentforge.definition.report import SourceText
 from agentforge.legacy.shell_run import is_shell_run
 from agentforge.model import facts as f
+from agentforge.model.artifact import Artifact
 from agentforge.model.cursor import Cursor
 from agentforge.model.diagnostic import choice
 from agentforge.model.errors import InvalidRequest, LogCorrupt, RunActive
@@ -52,7 +54,7 @@ async def start_run(
     environ = context.environ
     compiled = without_secrets(compiled, environ)
     settings = run_settings(environ, how, replay)
-    wanted = _user_request(compiled.plan, how["request"], environ) if replay is None else None
+    wanted, artifact = _given(compiled.plan, how, environ, replay)
     if replay is not None:
         refuse_unsafe_replay(replay, compiled.plan, context.project, environ)
     if environ.get("AGENT_PIPELINES_LEGACY") == "1":
@@ -77,7 +79,8 @@ async def start_run(
         write_definition(layout, compiled)
         if replay is not None:
             files.replace(layout.replayed, replay.recording.content)
-        started = _session_started(compiled, settings, waived, wanted)
+        initial = stored_artifact(artifact, layout) if artifact else None
+        started = _session_started(compiled, settings, waived, wanted, initial)
         context.trust.started(session, started.run_id)
         journal.record(started, Cursor("0", 0, 0))
         for note in how["notes"]:
@@ -106,8 +109,7 @@ async def validate_start(
     session = compiled.plan.session.name
     if replay is not None:
         refuse_unsafe_replay(replay, compiled.plan, context.project, context.environ)
-    else:
-        _user_request(compiled.plan, how["request"], context.environ)
+    _given(compiled.plan, how, context.environ, replay)
     settings = run_settings(context.environ, how, replay)
     await make_ready(context, compiled.plan, settings, is_new=True)
     waivers(context, compiled.plan, how["skip_checks"])
@@ -243,7 +245,11 @@ async def _cancel_interrupted(context: RunContext, session: str) -> None:
 
 
 def _session_started(
-    compiled: Compiled, settings: RunSettings, waived: tuple[Waiver, ...], wanted: StoredText | None
+    compiled: Compiled,
+    settings: RunSettings,
+    waived: tuple[Waiver, ...],
+    wanted: StoredText | None,
+    initial: Artifact | None,
 ) -> f.SessionStarted:
     plan = compiled.plan
     only = plan.only_stage if plan.mode == "loop" else None
@@ -261,7 +267,19 @@ def _session_started(
         waivers=waived,
         user_request=wanted.text if wanted else "",
         secrets=wanted.secrets if wanted else (),
+        artifact=initial,
     )
+
+
+def _given(
+    plan: Plan, how: StartOptions, environ: Mapping[str, str], replay: Replay | None
+) -> tuple[StoredText | None, FirstArtifact | None]:
+    """What the run is about: the user request and the first artifact. A replay has those of the recording."""
+    if replay is None:
+        return _user_request(plan, how["request"], environ), first_artifact(how["artifact"], plan, environ)
+    header = replay.recording.cassette.header
+    wanted = StoredText(header.user_request) if header.user_request else None
+    return wanted, first_artifact(header.artifact, plan, environ)
 
 
 def _user_request(plan: Plan, given: str | None, environ: Mapping[str, str]) -> StoredText | None:

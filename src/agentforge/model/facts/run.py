@@ -5,6 +5,7 @@ from typing import Literal
 
 from msgspec import field
 
+from agentforge.model.artifact import Artifact
 from agentforge.model.course import CourseStep
 from agentforge.model.cursor import Destination
 from agentforge.model.facts.fact import Fact
@@ -12,7 +13,6 @@ from agentforge.model.failure import FailureKind
 from agentforge.model.names import session_problem
 from agentforge.model.plan import Mode, Plan
 from agentforge.model.plan_limits import plan_defect
-from agentforge.model.result import JSONObject
 from agentforge.model.state import RunSettings, Waiver
 from agentforge.model.status import RunStatus
 
@@ -39,7 +39,7 @@ class SessionStarted(Fact, frozen=True):
     """What the user wants; empty: the pipeline takes none."""
     secrets: tuple[str, ...] = ()
     """The variables whose values were in the user request."""
-    artifact: JSONObject | None = None
+    artifact: Artifact | None = None
     """The first artifact, which was given to the run."""
 
     def defect(self, session: str) -> str:

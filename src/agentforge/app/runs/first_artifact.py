@@ -1,0 +1,132 @@
+"""The artifact that a run is started with: read, checked against what its stages need, and stored."""
+
+import os
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from agentforge.app.redaction import environment_redactor
+from agentforge.model.artifact import (
+    DEFAULT_VERSION,
+    ENGINE_KEYS,
+    INLINE_BYTES,
+    MAX_ARTIFACT_BYTES,
+    META,
+    Artifact,
+    other_major,
+)
+from agentforge.model.errors import InvalidRequest, StorageFailed
+from agentforge.model.layout import RunLayout
+from agentforge.model.plan import ArtifactSource, Items, Plan
+from agentforge.model.plan_limits import VERSION_PATTERN
+from agentforge.model.result import JSONObject
+from agentforge.runtime.artifacts import decoded, foreign_keys, item_problems
+from agentforge.system import files
+from agentforge.views.artifacts import RunKeys, earlier_stages
+
+GivenArtifact = str | Mapping[str, Any] | None
+"""A file, or the object."""
+HINT = "give one with --artifact FILE (in Python: artifact=…)"
+
+
+class ArtifactMeta(Struct, frozen=True):
+    """Which stage of another run left it."""
+
+    stage: str = ""
+    version: Annotated[str, Meta(pattern=f"^{VERSION_PATTERN}$")] = DEFAULT_VERSION
+
+
+class FirstArtifact(Struct, frozen=True):
+    value: JSONObject
+    version: str
+
+
+def first_artifact(given: GivenArtifact, plan: Plan, environ: Mapping[str, str]) -> FirstArtifact | None:
+    """Raises why a run of the plan can't be started with it, or without one."""
+    if given is None:
+        if missing := _missing({}, plan):
+            raise InvalidRequest(f"{_name(plan)} needs an artifact with {missing}", hint=HINT)
+        return None
+    where = f"the artifact {given}" if isinstance(given, str) else "the artifact"
+    value = decoded(_content(given))
+    if isinstance(value, str):
+        raise InvalidRequest(f"{where} can't be used: {value}", hint="it must be a JSON object")
+    meta = _meta(value.pop(META, None), where)
+    rule = next((one.artifact for one in plan.stages if one.artifact and one.id == meta.stage), None)
+    if rule is not None and other_major(rule.version, meta.version):
+        raise InvalidRequest(
+            f"{where} has version {meta.version}, and stage {meta.stage!r} has version {rule.version}",
+            hint="give one of the same major version",
+        )
+    problems = foreign_keys(RunKeys(""), value)
+    if missing := _missing(value, plan):
+        problems.append(f"{_name(plan)} needs {missing}")
+    else:
+        problems += item_problems(plan, value, ArtifactSource(""))
+    if problems:
+        raise InvalidRequest(
+            f"{where} can't be used: {'; '.join(problems)}",
+            hint="correct it, or give none",
+        )
+    return FirstArtifact(environment_redactor(environ).data(value), meta.version)
+
+
+def stored_artifact(found: FirstArtifact, layout: RunLayout) -> Artifact:
+    """Write it to the run's folder, durably if the log is to have only its hash."""
+    content = files.compact(found.value)
+    is_large = len(content) > INLINE_BYTES
+    files.replace(layout.artifact, content, durable=is_large)
+    return Artifact(
+        os.path.basename(layout.artifact),
+        len(content),
+        sha256(content).hexdigest(),
+        found.version,
+        None if is_large else found.value,
+    )
+
+
+def _content(given: str | Mapping[str, Any]) -> bytes:
+    if isinstance(given, str):
+        try:
+            content = files.read_named(os.path.abspath(given), MAX_ARTIFACT_BYTES)
+        except StorageFailed as error:
+            raise InvalidRequest(error.message, hint=HINT) from None
+        if content is None:
+            raise InvalidRequest(f"there is no file {given}", hint=HINT)
+        return content
+    try:
+        content = msgspec.json.encode(given)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidRequest(
+            f"the artifact is not JSON: {error}", hint="give a mapping of JSON values"
+        ) from None
+    if len(content) > MAX_ARTIFACT_BYTES:
+        raise InvalidRequest("the artifact is larger than 16 MB", hint="put the details into files")
+    return content
+
+
+def _meta(given: Any, where: str) -> ArtifactMeta:
+    try:
+        return msgspec.convert({} if given is None else given, ArtifactMeta)
+    except ValueError as error:
+        raise InvalidRequest(f"{where}: {META} can't be used: {error}", hint=f"remove {META}") from None
+
+
+def _missing(value: JSONObject, plan: Plan) -> str:
+    """The fields that only this artifact can supply, and doesn't."""
+    needed = dict[str, None]()
+    for (path, branch), stage in plan.placed.items():
+        sources = stage.sources
+        if sources and sources.artifact and next(earlier_stages(plan, path, branch), None) is None:
+            needed |= dict.fromkeys(sources.artifact)
+        if sources and sources.items == ArtifactSource("") and isinstance(stage.termination, Items):
+            needed[stage.termination.field] = None
+    names = [repr(name) for name in needed if name not in ENGINE_KEYS and value.get(name) is None]
+    return f"the field{'s'[: len(names) > 1]} {', '.join(names)}" if names else ""
+
+
+def _name(plan: Plan) -> str:
+    return f"the pipeline {plan.pipeline.name!r}"
