@@ -8,7 +8,7 @@ from time import perf_counter
 
 from msgspec import Struct
 
-from bench import hooks, iteration, log, long_runs, sessions, startup, trees
+from bench import hooks, iteration, log, long_runs, sessions, startup, structured, trees
 from bench.machine import machine
 from bench.report import Report, text, write_json
 
@@ -21,6 +21,11 @@ class Sizes(Struct, frozen=True):
     command_iterations: int = 11
     hook_rounds: int = 4
     hook_iterations: int = 201
+    artifact_rounds: int = 4
+    artifact_iterations: int = 201
+    item_rounds: int = 2
+    items: int = 300
+    context_rounds: int = 20
     lengths: tuple[int, ...] = (10_000, 100_000)
     append_rounds: int = 300
     replay_rounds: int = 7
@@ -39,6 +44,11 @@ QUICK = Sizes(
     command_iterations=4,
     hook_rounds=1,
     hook_iterations=4,
+    artifact_rounds=1,
+    artifact_iterations=4,
+    item_rounds=1,
+    items=30,
+    context_rounds=2,
     lengths=(300, 3000),
     append_rounds=20,
     replay_rounds=2,
@@ -72,6 +82,9 @@ def measure_all(root: Path, sizes: Sizes, *, quick: bool) -> Report:
     measures = asyncio.run(iteration.in_process(root, sizes.iterations))
     measures += asyncio.run(iteration.log_only(root, sizes.iterations))
     measures += asyncio.run(hooks.hooks(root, sizes.hook_rounds, sizes.hook_iterations))
+    measures += asyncio.run(structured.artifacts(root, sizes.artifact_rounds, sizes.artifact_iterations))
+    measures += asyncio.run(structured.items(root, sizes.item_rounds, sizes.items))
+    measures += asyncio.run(structured.preparations(root, sizes.context_rounds, sizes.items))
     measures += asyncio.run(iteration.command(root, sizes.command_rounds, sizes.command_iterations))
     measures += log.replays(root, sizes.lengths, sizes.replay_rounds)
     measures += startup.status(root, sizes.lengths[-1], sizes.status_rounds)

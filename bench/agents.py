@@ -7,6 +7,9 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import msgspec
+
+from agentforge.model.result import JSONObject
 from agentforge.ports.provider import Capabilities, ExecuteRequest, ExecuteResult
 from agentforge.sdk.engine import Engine
 
@@ -29,8 +32,11 @@ class InProcess:
         *,
         is_timed: bool = True,
         uses_files: bool = False,
+        artifact: Callable[[ExecuteRequest], JSONObject | None] | None = None,
     ) -> None:
-        """`uses_files`: it writes its status as a file, as an agent does, instead of returning a result."""
+        """`uses_files`: it writes its status and its artifact as files, as an agent does, instead of
+        returning them."""
+        self._artifact = artifact
         self._between = between
         self._uses_files = uses_files
         self._is_timed = is_timed
@@ -53,13 +59,22 @@ class InProcess:
         called = perf_counter()
         if self._is_timed and self._left is not None:
             self.engine_seconds.append(called - self._left)
+        artifact = self._artifact(request) if self._artifact else None
         if self._uses_files:
-            with open(request.status_path, "wb") as file:  # noqa: ASYNC230 - the agent's own time isn't counted.
-                file.write(STATUS)
+            _write(request.status_path, STATUS)
+            if artifact is not None:
+                _write(request.artifact_path, msgspec.json.encode(artifact))
         if self._between is not None:
             self._between(request)
         self._left = perf_counter()
-        return ExecuteResult(output=SAYS, result=None if self._uses_files else RESULT)
+        if self._uses_files:
+            return ExecuteResult(output=SAYS)
+        return ExecuteResult(output=SAYS, result=RESULT, artifact=artifact)
+
+
+def _write(path: str, content: bytes) -> None:
+    with open(path, "wb") as file:
+        file.write(content)
 
 
 def engine_in(root: Path, agent: InProcess | None = None) -> Engine:

@@ -34,11 +34,14 @@ def beside(
     floor_seconds: Sequence[float],
     *,
     maximum: float | None = None,
+    ceiling: float | None = None,
 ) -> Measure:
-    """A cost beside its floor; the aim, if any, is a multiple of that floor."""
+    """A cost beside its floor; the aim, if any, is a multiple of that floor, and a number of units."""
     value, least = median(seconds) * UNITS[unit], median(floor_seconds) * UNITS[unit]
     # Of neighbours in time, not of the medians: the noise of a shared machine then meets both.
     ratio = median(one / floor for one, floor in zip(seconds, floor_seconds, strict=True))
     aim = None if maximum is None else f"≤ {maximum:g} × floor"
     met = None if maximum is None else ratio <= maximum
+    if ceiling is not None:
+        aim, met = f"{aim}, ≤ {ceiling:g} {unit}", met and value <= ceiling
     return Measure(name, unit, value, floor, least, ratio, aim, met)

@@ -48,18 +48,25 @@ def elements_of(artifact: JSONObject, field: str, most: int) -> list[Element] | 
     return ordered if len(ordered) == len(elements) else [f"$.{field}: {_cycle(elements, ordered)}"]
 
 
-def _element(value: Any, path: str, problems: list[str]) -> Element:
-    encoded = msgspec.json.encode(value, order="deterministic")
-    digest = sha256(encoded).hexdigest()
-    given, after = (value.get("id"), value.get("after")) if isinstance(value, dict) else (None, None)
+def id_of(value: Any) -> str:
+    """Its own, else one derived from its content. Empty: its own is not a name."""
+    given = value.get("id") if isinstance(value, dict) else None
     # Models number their steps: a whole number is a name, too.
-    id = f"item-{digest[:8]}" if given is None else _name(given)
+    return f"item-{_hash(value)[:8]}" if given is None else _name(given)
+
+
+def _hash(value: Any) -> str:
+    return sha256(msgspec.json.encode(value, order="deterministic")).hexdigest()
+
+
+def _element(value: Any, path: str, problems: list[str]) -> Element:
+    id, after = id_of(value), value.get("after") if isinstance(value, dict) else None
     if not id or not is_directory_name(id):
-        problems.append(f"{path}.id: use letters, digits, `-`, `_` and `.`; got {_shown(given)}")
+        problems.append(f"{path}.id: use letters, digits, `-`, `_` and `.`; got {_shown(value['id'])}")
     names = [_name(one) for one in after] if isinstance(after, list) else []
     if after is not None and (not isinstance(after, list) or not all(names)):
         problems.append(f"{path}.after: it must be a list of ids; got {_shown(after)}")
-    return Element(id, value, digest, tuple(dict.fromkeys(names)))
+    return Element(id, value, _hash(value), tuple(dict.fromkeys(names)))
 
 
 def _name(value: Any) -> str:

@@ -206,9 +206,9 @@ class StoredArtifacts:
             known = self._history.initial
         if known is None:
             raise UnusableFile(f"there is no artifact for the items {termination.source!r}: {_NOT_RUN}")
-        value, digest = self._value(known), known.sha256
+        digest = known.sha256
         if termination.source not in self._elements or self._elements[termination.source][0] != digest:
-            found = elements_of(value, termination.field, termination.max)
+            found = elements_of(self._value(known), termination.field, termination.max)
             elements = {one.id: one for one in found if not isinstance(one, str)}
             if len(elements) < len(found):
                 raise UnusableFile(

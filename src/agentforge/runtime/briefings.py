@@ -47,6 +47,8 @@ class Told(Struct, frozen=True):
     notes: tuple[Note, ...] = ()
     briefing: str = ""
     use: ContextUse | None = None
+    prompt: str = ""
+    """With all of this, if it is known."""
 
 
 class Briefings:
@@ -77,8 +79,8 @@ class Briefings:
         parts = self._parts(task, given)
         if budget.limit is None:
             told = replace(said, briefing=briefing_text(parts))
-            tokens = tokens_of_bytes(size(filled(told)) + sent)
-            return replace(told, use=ContextUse(strategy, tokens))
+            text = filled(told)
+            return replace(told, prompt=text, use=ContextUse(strategy, tokens_of_bytes(size(text) + sent)))
         parts += tuple(part for part in _said_parts(said) if f"${{{part.variable}}}" in template)
         most = budget.limit * BYTES_PER_TOKEN - sent
         bare = replace(said.feedback, text="") if said.feedback else None
@@ -93,9 +95,8 @@ class Briefings:
             room -= size(text) - most
         if fit.excess:
             return _too_large(node, budget, tokens_of_bytes(most + fit.excess + sent))
-        return replace(
-            told, use=ContextUse(strategy, tokens_of_bytes(size(text) + sent), budget.limit, fit.omitted)
-        )
+        use = ContextUse(strategy, tokens_of_bytes(size(text) + sent), budget.limit, fit.omitted)
+        return replace(told, prompt=text, use=use)
 
     def _parts(self, task: PrepareTask | AgentTask, given: IterationInput) -> tuple[Part, ...]:
         if task.node.context_strategy is None:

@@ -42,6 +42,9 @@ _BY_NAME = frozenset({"properties", "patternProperties", "dependentSchemas", "de
 """Those that contain schemas by names."""
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
+_LEAVES = (str, int, float, type(None))
+"""Most values; that something is no mapping takes longer to find out."""
+
 Path = tuple[str | int, ...]
 
 
@@ -113,6 +116,8 @@ def _kind(value: Any) -> str:
 
 
 def _children(value: Any) -> Iterable[Any]:
+    if isinstance(value, _LEAVES):
+        return ()
     if isinstance(value, Mapping):
         return value.values()
     return value if isinstance(value, list | tuple) else ()

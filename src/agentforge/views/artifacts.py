@@ -33,9 +33,13 @@ class IterationInput(Struct, frozen=True, dict=True):
     """By id: what those items say that it depends on."""
 
     @cached_property
+    def encoded(self) -> bytes:
+        return msgspec.json.encode(self.merged)
+
+    @property
     def is_large(self) -> bool:
         """Whether agents get the merge as a file."""
-        return bool(self.merged) and len(msgspec.json.encode(self.merged)) > INLINE_BYTES
+        return len(self.encoded) > INLINE_BYTES
 
 
 NO_INPUT = IterationInput()

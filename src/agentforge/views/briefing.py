@@ -9,12 +9,14 @@ The record of the run has nearly all of it. What is only in files, the caller re
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from operator import itemgetter
 from typing import Any, Final
 
 import msgspec
 from msgspec import Struct, field
 
-from agentforge.engine.items import elements_of
+from agentforge.engine.items import id_of
 from agentforge.model.artifact import ItemAt, Strategy
 from agentforge.model.place import visits_key
 from agentforge.model.plan import Items
@@ -137,27 +139,39 @@ def briefing_parts(
 
 def _works(strategy: Strategy, record: RunRecord, at: BriefingAt) -> list[IterationWork]:
     """The latest first."""
-    here = (at.path, at.branch)
-    done = [
-        work
-        for work in reversed(record.iterations)
-        if work.status == "completed" and _is_known(work.branch, at) and _is_present(work, record)
-    ]
-    own = [work for work in done if (work.path, work.branch) == here]
-    others = _latest_of_each(work for work in done if (work.path, work.branch) != here)
     match strategy:
         case "full":
-            shown = {id(work) for work in (*own[:RECENT], *others)}
-            return [work for work in done if id(work) in shown]
+            recent = islice(_done(record, at, is_own=True), RECENT)
+            others = _latest_of_each(_done(record, at, is_own=False))
+            return [work for _, work in sorted([*recent, *others], key=itemgetter(0))]
         case "focused":
-            return [work for work in own if at.item is None or work.item == at.item.id][:RECENT]
+            item = at.item.id if at.item else ""
+            return [work for _, work in islice(_done(record, at, is_own=True, item=item), RECENT)]
         case "minimal":
+            latest = [work for _, work in _latest_of_each(_done(record, at, is_own=False))]
             before = [
-                work for work in others if (work.path, work.branch) == (others[0].path, others[0].branch)
+                work for work in latest if (work.path, work.branch) == (latest[0].path, latest[0].branch)
             ]
             return [work for work in before if at.item and work.item == at.item.id] or before
         case "summary":  # exhaustive
             return []
+
+
+_Aged = tuple[int, IterationWork]
+
+
+def _done(record: RunRecord, at: BriefingAt, *, is_own: bool, item: str = "") -> Iterator[_Aged]:
+    """What the stage completed, or what others did; of an item, if one is given. The latest first."""
+    # Of many iterations, few are: what tells most of them apart comes first.
+    for age, work in enumerate(reversed(record.iterations)):
+        if (
+            (work.path == at.path and work.branch == at.branch) is is_own
+            and item in ("", work.item)
+            and work.status == "completed"
+            and _is_known(work.branch, at)
+            and _is_present(work, record)
+        ):
+            yield age, work
 
 
 def _is_known(branch: str | None, at: BriefingAt) -> bool:
@@ -171,11 +185,11 @@ def _is_present(work: IterationWork, record: RunRecord) -> bool:
     return not work.item or state is None or work.item in state.items.get(_key(work), {})
 
 
-def _latest_of_each(works: Iterable[IterationWork]) -> list[IterationWork]:
+def _latest_of_each(works: Iterable[_Aged]) -> list[_Aged]:
     """Of each stage, or of each item of a stage over items."""
-    found: dict[tuple[str, str | None, str], IterationWork] = {}
-    for work in works:
-        found.setdefault((work.path, work.branch, work.item), work)
+    found: dict[tuple[str, str | None, str], _Aged] = {}
+    for age, work in works:
+        found.setdefault((work.path, work.branch, work.item), (age, work))
     return list(found.values())
 
 
@@ -302,8 +316,8 @@ def _elements(record: RunRecord, at: BriefingAt, path: str, branch: str | None) 
     node = record.model.plan.stage(path, branch) if record.model.plan else None
     if node is None or not isinstance(node.termination, Items) or at.input is None:
         return {}
-    found = elements_of(at.input, node.termination.field, node.termination.max)
-    return {one.id: one.value for one in found if not isinstance(one, str)}
+    listed = at.input.get(node.termination.field)
+    return {id_of(one): one for one in listed} if isinstance(listed, list) else {}
 
 
 # -- the history of a run

@@ -43,7 +43,7 @@ def shortened(text: str, limit: int) -> str:
 
 def width(text: str) -> int:
     """The number of terminal columns."""
-    return sum(_columns(char) for char in text)
+    return len(text) if text.isascii() else sum(map(_columns, text))
 
 
 def padded(text: str, columns: int) -> str:

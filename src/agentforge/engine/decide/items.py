@@ -55,14 +55,14 @@ def item_over(here: StageAt) -> Ruling | None:
 def next_item(here: StageAt) -> ItemAt | None:
     """The one that is under way, else the first whose dependencies are done."""
     items = here.items
-    id = here.at.item or next((item.id for item in items.values() if _is_ready(item, items)), "")
+    pending = (item for item in items.values() if item.status == "pending")
+    id = here.at.item or next((item.id for item in pending if _is_ready(item, items)), "")
     return here.item_at(id)
 
 
 def _is_ready(item: PlannedItem, items: dict[str, PlannedItem]) -> bool:
     # A dependency that a damaged log lacks doesn't block.
-    needed = (items[name] for name in item.after if name in items)
-    return item.status == "pending" and all(other.status == "done" for other in needed)
+    return all(items[name].status == "done" for name in item.after if name in items)
 
 
 def end_of_items(here: StageAt) -> str:

@@ -193,7 +193,7 @@ class Preparer:
             if isinstance(fitting, ErrorOccurred):
                 return fitting
             told = fitting
-        return Rendered(filled(told), from_marks(told.briefing, mark), told.use)
+        return Rendered(told.prompt or filled(told), from_marks(told.briefing, mark), told.use)
 
     def _write_files(
         self, task: Preparing, given: IterationInput, rendered: Rendered, progress: str, max_outputs: int
