@@ -12,13 +12,14 @@ CHECKS = [
     {"name": "style", "run": "false"},
 ]
 HOOKS = {"stage_end": [{"id": "publish", "stage": "a", "action": "confirm", "message": "Publish it?"}]}
+LEAVE_STEPS = 'echo \'{"steps": [{"id": "s1"}]}\' > "$AGENTFORGE_ARTIFACT"'
 RETRY = {"max_attempts": 3, "initial_delay": 600}
 EXAMPLES: Examples = {
     ("status", "status"): ["status", "checking"],
     ("list", "listed run"): ["list"],
     ("top", "top row"): ["top"],
 }
-SHOWN = ("status", "listed run", "top row", "wait", "running check", "hook call")
+SHOWN = ("status", "listed run", "top row", "step", "wait", "running check", "hook call")
 
 
 def test_keys_of_states_are_those_of_the_page(project: Project) -> None:
@@ -26,7 +27,7 @@ def test_keys_of_states_are_those_of_the_page(project: Project) -> None:
     calls = Calls(project)
     with checking(project), waiting(project):
         calls.call_all(EXAMPLES)
-        for session in ("waiting", "hooked", "branches", "failed"):
+        for session in ("waiting", "hooked", "branches", "failed", "steps", "votes"):
             calls.call("status", "status", ["status", session])
     assert calls.problems(SHOWN) == []
 
@@ -41,6 +42,16 @@ def stop_some(project: Project) -> None:
     failing = write_pipeline(project, "failed", stage("a", "exit 3", retry={"max_attempts": 1}))
     assert project.call("run", "-p", failing, "-s", "failed").code == 1
     assert project.call("run", "-p", failing, "-s", "failed", "--background=failed").code != 0
+    plan = stage("plan", f"{LEAVE_STEPS}; {WRITE_RESULT}", artifact={"type": "object"})
+    over = {"termination": {"type": "items", "from": "plan.steps"}, "retry": {"max_attempts": 1}}
+    do = {**stage("do", "exit 3"), **over}
+    vote = {"id": "vote", "prompt": "x", "delay": 0, **over}
+    describe_provider(project, "lost", "exit 3")
+    del do["runs"]
+    votes = {"id": "votes", "parallel": {"providers": ["lost"], "stages": [vote]}}
+    for name, node in {"steps": do, "votes": votes}.items():
+        file = write_pipeline(project, name, plan, node, request="required")
+        assert project.call("run", "-p", file, "-s", name, "Add a slugify function.").code == 1
 
 
 @contextmanager

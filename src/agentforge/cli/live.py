@@ -20,7 +20,7 @@ from agentforge.views.hook_calls import hook_calls
 from agentforge.views.lines.events import header_lines, run_line
 from agentforge.views.lines.hooks import hook_call_text
 from agentforge.views.lines.requests import QUESTION_CHARS, waits_text
-from agentforge.views.lines.status import branch_text, running_check_text, stage_text
+from agentforge.views.lines.status import branch_text, running_check_text, stage_text, step_text
 from agentforge.views.results import duration
 from agentforge.views.run_model import RunModel, Summary
 from agentforge.views.stage_progress import BranchProgress, StageMark, StageProgress, stage_progress
@@ -169,7 +169,8 @@ class LivePainter:
         if at is None or iteration is None:
             is_delayed = at is not None and at.delay_due is not None
             return append(text, "  waiting before the next iteration", "dim") if is_delayed else text
-        append(text, f"  iteration {iteration.number - at.asked}", "cyan")
+        what = f"step {step_text(row.item)}: {one_line(row.item.id)}" if row.item else ""
+        append(text, f"  {what or f'iteration {iteration.number - at.asked}'}", "cyan")
         if attempt is not None and attempt.number > 1:
             append(text, f"  attempt {attempt.number}", "yellow")
         return text

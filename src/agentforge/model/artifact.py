@@ -88,7 +88,7 @@ class PlannedItem(Struct, frozen=True, omit_defaults=True):
     """Whether the list lacks it: it is about the feedback that the visit began with."""
 
 
-class ItemAt(Struct, frozen=True):
+class ItemAt(Struct, frozen=True, omit_defaults=True):
     """The item of an iteration, and its position."""
 
     id: str

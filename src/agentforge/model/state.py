@@ -7,7 +7,7 @@ from typing import Self
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from agentforge.model.artifact import PlannedItem
+from agentforge.model.artifact import ItemAt, PlannedItem
 from agentforge.model.changes import LeftInGit
 from agentforge.model.check import CheckCounts, CheckStatus, FilesBefore
 from agentforge.model.cursor import Cursor, Destination
@@ -412,6 +412,11 @@ class StageState(Struct, frozen=True, tag="stage"):
         return self.completed - self.asked
 
     @property
+    def item_id(self) -> str:
+        """The item that it works on; empty before the next one, and if it has no items."""
+        return self.iteration.item if self.iteration else self.item
+
+    @property
     def asked_before(self) -> int:
         """How many asked before the current iteration or, between two, before the latest one."""
         is_asking = self.iteration is None and self.last_decision is Decision.ASK
@@ -735,6 +740,11 @@ class RunState(Struct, frozen=True):
             return None
         times = (r.due_at for r in self.open_requests if r.due_at and r.default is not None)
         return min(times, default=None)
+
+    def item_at(self, key: str, id: str) -> ItemAt | None:
+        """An item of the stage with that key in `items`, with its position; None if there is none."""
+        ids = list(self.items.get(key, ()))
+        return ItemAt(id, ids.index(id) + 1, len(ids)) if id in ids else None
 
     def hook_progress(self, host: HookHost) -> HookProgress | None:
         return next((progress for progress in self.hooks if progress.host == host), None)

@@ -6,8 +6,10 @@ from typing import Literal
 from msgspec import Struct
 
 from agentforge.engine.nodes import is_of_round
+from agentforge.model.artifact import ItemAt
 from agentforge.model.cursor import Destination
-from agentforge.model.plan import ParallelNode, Plan, StageNode, Step
+from agentforge.model.place import visits_key
+from agentforge.model.plan import Items, ParallelNode, Plan, StageNode, Step
 from agentforge.model.state import (
     Between,
     BlockState,
@@ -38,18 +40,23 @@ class BranchProgress(Struct, frozen=True):
     """The current or last stage."""
     completed: int
     total: int
+    """Over all its stages, as of a stage."""
     error: str = ""
     skipped: tuple[str, ...] = ()
     """Stages that a route passed over."""
+    item: ItemAt | None = None
+    """The one that the current stage works on."""
 
 
 class StageProgress(Struct, frozen=True):
     id: str
     mark: StageMark
     completed: int
-    """Completed iterations that count against the maximum: not those in which the agent asked."""
+    """Completed iterations that count against the maximum: not those in which the agent asked. Of a stage
+    over items: those that are over."""
     total: int
-    """Maximum iterations; the stage may end earlier."""
+    """Maximum iterations; the stage may end earlier. Of a stage over items: how many it has, 0 before they
+    are known."""
     reason: str = ""
     """Why it ended."""
     verdict: str = ""
@@ -57,6 +64,8 @@ class StageProgress(Struct, frozen=True):
     accepted_by: str = ""
     """Who accepted the result despite its verdict."""
     branches: tuple[BranchProgress, ...] = ()
+    item: ItemAt | None = None
+    """The one that it works on."""
 
 
 def stage_progress(plan: Plan, state: RunState) -> tuple[StageProgress, ...]:
@@ -67,26 +76,56 @@ def stage_progress(plan: Plan, state: RunState) -> tuple[StageProgress, ...]:
 
 def _step_progress(state: RunState, step: Step, record: StageRecord | None) -> StageProgress:
     """`record`: of its last visit."""
-    name, total = step.node.id, sum(stage.termination.max for stage in step.stages)
-    if state.node and state.node.path == step.path:
-        return StageProgress(name, _current_mark(state.status), state.node.counted, total)
+    name, at = step.node.id, state.node
+    if at and at.path == step.path and isinstance(step.node, StageNode):
+        done, total = _counts(state, step.node, step.path, at.counted)
+        item = state.item_at(step.path, at.item_id)
+        return StageProgress(name, _current_mark(state.status), done, total, item=item)
     if state.block and state.block.path == step.path and isinstance(step.node, ParallelNode):
-        return _block_progress(state, state.block, step.node, total)
+        return _block_progress(state, state.block, step, step.node)
     if is_skipped(step.path, state):
-        return StageProgress(name, "skipped", 0, total)
+        return StageProgress(name, "skipped", 0, _total(state, step))
     if record is None or _is_ahead(step.path, state):
-        return StageProgress(name, "waiting", 0, total)
-    mark: StageMark = verdict_mark(record.verdict, record.accepted_by)
+        return StageProgress(name, "waiting", 0, _total(state, step))
+    done, total = record.counted, _total(state, step)
+    if isinstance(step.node, StageNode):
+        done, total = _counts(state, step.node, step.path, record.counted)
     return StageProgress(
         name,
-        mark,
-        record.counted,
+        verdict_mark(record.verdict, record.accepted_by),
+        done,
         # A recompilation may have lowered the maximum since.
-        max(total, record.counted),
+        max(total, done),
         shown_reason(record.reason),
         record.verdict,
         record.accepted_by,
     )
+
+
+def _counts(state: RunState, stage: StageNode, key: str, counted: int) -> tuple[int, int]:
+    """How much is done, and of how much: iterations, or items. `key`: of the stage in `RunState.items`."""
+    if not isinstance(stage.termination, Items):
+        return counted, stage.termination.max
+    items = state.items.get(key, {}).values()
+    return sum(item.status != "pending" for item in items), len(items)
+
+
+def _total(state: RunState, step: Step) -> int:
+    match step.node:
+        case StageNode() as stage:
+            return _counts(state, stage, step.path, 0)[1]
+        case ParallelNode(branches=branches):  # exhaustive
+            return sum(_branch_counts(state, step, BranchState(each.provider))[1] for each in branches)
+
+
+def _branch_counts(state: RunState, step: Step, branch: BranchState) -> tuple[int, int]:
+    under_way = (branch.stage,) if branch.stage else ()
+    counts = []
+    for stage in step.branch(branch.provider):
+        path = step.inner_path(stage)
+        counted = sum(one.counted for one in (*branch.stages, *under_way) if one.path == path)
+        counts.append(_counts(state, stage, visits_key(path, branch.provider), counted))
+    return sum(done for done, _ in counts), sum(total for _, total in counts)
 
 
 def completion_text(reason: str, stages: Sequence[StageProgress]) -> str:
@@ -119,18 +158,20 @@ def order(path: str) -> tuple[int, ...]:
     return tuple(map(position_of, path.split(".")))
 
 
-def _block_progress(state: RunState, block: BlockState, node: ParallelNode, total: int) -> StageProgress:
+def _block_progress(state: RunState, block: BlockState, step: Step, node: ParallelNode) -> StageProgress:
     rows = tuple(
         _branch_progress(
-            state, block.branch(planned.provider) or BranchState(planned.provider), planned.stages
+            state, step, block.branch(planned.provider) or BranchState(planned.provider), planned.stages
         )
         for planned in node.branches
     )
-    completed = sum(row.completed for row in rows)
+    completed, total = sum(row.completed for row in rows), sum(row.total for row in rows)
     return StageProgress(node.id, _current_mark(state.status), completed, total, branches=rows)
 
 
-def _branch_progress(state: RunState, branch: BranchState, stages: tuple[StageNode, ...]) -> BranchProgress:
+def _branch_progress(
+    state: RunState, step: Step, branch: BranchState, stages: tuple[StageNode, ...]
+) -> BranchProgress:
     marks: dict[NodeStatus, StageMark] = {
         NodeStatus.PENDING: "waiting",
         NodeStatus.RUNNING: _current_mark(state.status),
@@ -140,12 +181,15 @@ def _branch_progress(state: RunState, branch: BranchState, stages: tuple[StageNo
     # A branch that is over still shows its last stage.
     place = min(branch.next_stage, len(stages) - 1)
     passed = stages if branch.status is NodeStatus.COMPLETED else stages[:place]
+    completed, total = _branch_counts(state, step, branch)
+    at = branch.stage
     return BranchProgress(
         provider=branch.provider,
         mark=marks[branch.status],
         stage=stages[place].id,
-        completed=branch.counted,
-        total=sum(stage.termination.max for stage in stages),
+        completed=completed,
+        total=total,
+        item=state.item_at(visits_key(at.path, branch.provider), at.item_id) if at else None,
         error=branch.failure.message if branch.failure else "",
         skipped=tuple(stage.id for stage in passed if stage.id in branch.skipped),
     )

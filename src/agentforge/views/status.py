@@ -6,9 +6,10 @@ from datetime import datetime
 from msgspec import Struct
 
 from agentforge.engine.nodes import siblings
+from agentforge.model.artifact import ItemAt
 from agentforge.model.failure import StopReason
 from agentforge.model.names import session_argument
-from agentforge.model.plan import Mode, Plan, ProviderChoice, StageNode, Step
+from agentforge.model.plan import Items, Mode, Plan, ProviderChoice, StageNode, Step
 from agentforge.model.request import Request
 from agentforge.model.state import RefusedFile, RunState, StageState, Waiver, position_of
 from agentforge.model.status import RunStatus, TaskStatus
@@ -110,9 +111,12 @@ class StatusView(Struct, frozen=True):
     iteration: int
     iteration_completed: int
     iterations_max: int
+    """0 of a stage over items."""
     iterations_asked: int
     """How many before `iteration` asked something: they don't count against the maximum."""
     attempt: int
+    item: ItemAt | None
+    """The item that the current stage works on."""
     started_at: datetime
     completed_at: datetime | None
     last_event: str
@@ -135,6 +139,8 @@ class StatusView(Struct, frozen=True):
     driver_pid: int | None
     run_dir: str
     log: LogStatus
+    user_request: str | None = None
+    """What its user wants, if anything."""
     completion_reason: str | None = None
     failure: FailureStatus | None = None
     pause: PauseStatus | None = None
@@ -196,8 +202,9 @@ def status_view(info: RunInfo, now: datetime, program: str = "agentforge") -> St
         iteration=state.iteration.number if state.iteration else done,
         iteration_completed=done,
         iterations_asked=at.asked_before if at else 0,
-        iterations_max=here.total if here else 0,
+        iterations_max=here.total if here and not _is_over_items(step) else 0,
         attempt=state.attempt.number if state.attempt else 0,
+        item=here.item if here else None,
         started_at=state.started_at,
         completed_at=state.completed_at,
         last_event=summary.last_type,
@@ -220,6 +227,7 @@ def status_view(info: RunInfo, now: datetime, program: str = "agentforge") -> St
             info.buffer,
             tuple(f"line {damage.line}: {damage.reason}" for damage in info.damage),
         ),
+        user_request=state.user_request.text if state.user_request else None,
         completion_reason=state.completion_reason and shown_reason(state.completion_reason),
         failure=FailureStatus(failed.kind.value, failed.message, done) if failed else None,
         pause=PauseStatus(state.pause_reason or "", state.paused_at, state.open_requests)
@@ -252,6 +260,11 @@ def status_view(info: RunInfo, now: datetime, program: str = "agentforge") -> St
         answered=info.answered,
         unanswered=info.unanswered,
     )
+
+
+def _is_over_items(step: Step | None) -> bool:
+    stage = step.node if step and isinstance(step.node, StageNode) else None
+    return stage is not None and isinstance(stage.termination, Items)
 
 
 def _cycles(plan: Plan, state: RunState) -> Iterator[CycleStatus]:

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from agentforge.model.artifact import ItemAt
 from agentforge.model.request import Request
 from agentforge.model.status import status_text
 from agentforge.views.lines.requests import answerers_text
@@ -36,6 +37,8 @@ class TopRow(Struct, frozen=True):
     waits_for: str = ""
     requests: tuple[Request, ...] = ()
     """The open ones."""
+    item: ItemAt | None = None
+    """The one that the stage works on."""
 
     @property
     def status_text(self) -> str:
@@ -48,11 +51,18 @@ class TopRow(Struct, frozen=True):
             self.session,
             self.status_text,
             self.stage,
-            f"{self.iteration - self.iterations_asked}/{self.iterations_max}" if self.iterations_max else "",
+            self._progress,
             span(self.duration_seconds - self.waited_seconds),
             cost(self.cost_usd or 0.0, self.unpriced_models),
             self.waits_for,
         )
+
+    @property
+    def _progress(self) -> str:
+        if self.item is not None:
+            return f"{self.item.number}/{self.item.of}"
+        number = self.iteration - self.iterations_asked
+        return f"{number}/{self.iterations_max}" if self.iterations_max else ""
 
 
 def top_row(view: StatusView, now: datetime) -> TopRow:
@@ -70,6 +80,7 @@ def top_row(view: StatusView, now: datetime) -> TopRow:
         view.unpriced_models,
         waits_for(view, now),
         view.requests,
+        view.item,
     )
 
 

@@ -87,7 +87,7 @@ def status_of(info: "RunInfo", now: datetime, program: str) -> StatusView:
 
 def stage_line(stage: StageProgress, columns: int) -> str:
     done, gap, reason = stage_text(stage).partition("  ")
-    return f"  {marked(stage.mark)} {padded(stage.id, columns)}  {done}{gap}{styled(reason, 'dim')}"
+    return f"  {marked(stage.mark)} {padded(stage.id, columns)}  {done}{gap}{styled(reason, 'dim')}".rstrip()
 
 
 def branch_line(branch: BranchProgress, columns: int) -> str:

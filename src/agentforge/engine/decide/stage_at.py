@@ -3,6 +3,7 @@
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from agentforge.engine.checks.feedback import failing_text
 from agentforge.engine.decide.requests import Question, Ruling
@@ -52,10 +53,9 @@ class StageAt(Struct, frozen=True):
 
     def item_at(self, id: str) -> ItemAt | None:
         """With its position; None if there is no such item."""
-        if id not in self.items:
-            return None
-        ids, repair = list(self.items), self.at.feedback if self.items[id].repair else None
-        return ItemAt(id, ids.index(id) + 1, len(ids), repair)
+        found = self.state.item_at(visits_key(self.place.path, self.place.branch), id)
+        is_repair = found is not None and self.items[id].repair
+        return replace(found, repair=self.at.feedback) if found and is_repair else found
 
     def outcome_of(self, check: Check) -> CheckRecord | None:
         """The outcome of a check after the completed iterations, or None. One that the runtime limit of the

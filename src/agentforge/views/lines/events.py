@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
 from agentforge.model.facts import FACTS, AnyFact, Fact, TaskFact
-from agentforge.model.plan import Plan, StageNode
+from agentforge.model.place import visits_key
+from agentforge.model.plan import Items, Plan, StageNode
 from agentforge.model.request import Request
 from agentforge.model.state import RunState
 from agentforge.views.lines import checks, hooks, items, iterations, requests, runs
@@ -47,7 +48,8 @@ def demo_line(event: Event) -> DemoLine | None:
 
 
 def _subject(row: Row, event: Event, plan: Plan, state: RunState | None) -> str:
-    """`build 2/3` or `build`; inside a parallel block `claude: build 2/3`."""
+    """`build 2/3` or `build`; inside a parallel block `claude: build 2/3`. Over items, it is the item that is
+    counted: it may take several iterations."""
     cursor = event.cursor
     node = plan.by_path.get(cursor.node_path) if cursor else None
     if cursor is None or node is None or row.subject == "run":
@@ -56,6 +58,10 @@ def _subject(row: Row, event: Event, plan: Plan, state: RunState | None) -> str:
     if row.subject == "stage" or not cursor.iteration or not isinstance(node, StageNode):
         return stage
     at = state.stage(cursor.provider) if state else None
+    if isinstance(node.termination, Items):
+        key = visits_key(cursor.node_path, cursor.provider)
+        item = state.item_at(key, at.item_id) if state and at else None
+        return f"{stage} {item.number}/{item.of}" if item else stage
     # Iterations that asked something don't count against the maximum.
     number = cursor.iteration - (at.asked_before if at else 0)
     return f"{stage} {number}/{max(node.termination.max, number)}"

@@ -6,6 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from agentforge.model.artifact import ItemAt
 from agentforge.model.plan import PASS
 from agentforge.model.status import status_text
 from agentforge.views.lines.checks import tree_text, waived_text, waiver_text
@@ -33,6 +34,7 @@ STATUS_TONES: dict[str, Tone] = {
 VERDICT_TONES: dict[VerdictMark, Tone] = {"done": "good", "failed": "bad", "warning": "warn"}
 UNFINISHED = frozenset({"pending", "running", "paused", "awaiting_approval"})
 MAX_SHOWN_REFUSED = 3
+REQUEST_CHARS = 160
 
 
 class StatusRow(Struct, frozen=True):
@@ -89,13 +91,19 @@ def stage_text(stage: StageProgress) -> str:
     """The progress of a stage: `2/4`, and its verdict, or why it ended early."""
     if stage.mark == "skipped":
         return "skipped"
-    done, verdict = f"{stage.completed}/{stage.total}", one_line(stage.verdict)
+    # The items of a stage that is yet to come are not known.
+    done = f"{stage.completed}/{stage.total}" if stage.total or stage.completed else ""
+    verdict = one_line(stage.verdict)
     if stage.accepted_by:
         return f"{done}  {verdict}, accepted by {one_line(stage.accepted_by)}"
     if verdict not in ("", PASS):
         return f"{done}  {verdict}"
-    is_early = stage.reason and stage.completed < stage.total
+    is_early = stage.reason and (stage.completed < stage.total or not done)
     return f"{done}  {reason_text(stage.reason)}" if is_early else done
+
+
+def step_text(item: ItemAt) -> str:
+    return f"{item.number} of {item.of}"
 
 
 def branch_text(branch: BranchProgress) -> str:
@@ -104,8 +112,9 @@ def branch_text(branch: BranchProgress) -> str:
     if branch.mark == "done":
         skipped = f", skipped {', '.join(branch.skipped)}" if branch.skipped else ""
         return f"{place}  done{skipped}"
+    step = f", step {step_text(branch.item)}" if branch.item else ""
     error = f"  {one_line(branch.error)}" if branch.error else ""
-    return f"{place}  {branch.stage}{error}"
+    return f"{place}  {branch.stage}{step}{error}"
 
 
 def _status(view: StatusView) -> str:
@@ -122,11 +131,18 @@ def _where(view: StatusView) -> list[StatusRow]:
     node = view.node
     name = node.id if node.ref in (node.id, "") else f"{node.id}/{node.ref}"
     rows = [StatusRow("Pipeline", view.pipeline)] if view.mode == "pipeline" else []
+    if view.user_request:
+        rows.append(StatusRow("User request", one_line(view.user_request, REQUEST_CHARS)))
     rows.append(StatusRow("Node", f"{node.path} ({name})"))
     if node.visit > 1:
         rows.append(StatusRow("Visit", str(node.visit)))
+    if view.item is not None:
+        rows.append(StatusRow("Step", f"{step_text(view.item)}: {view.item.id}"))
+    number = view.iteration - view.iterations_asked
     if view.iterations_max:
-        rows.append(StatusRow("Iteration", f"{view.iteration - view.iterations_asked}/{view.iterations_max}"))
+        rows.append(StatusRow("Iteration", f"{number}/{view.iterations_max}"))
+    elif view.item is not None:
+        rows.append(StatusRow("Iteration", str(number)))
     if view.attempt:
         rows.append(StatusRow("Attempt", str(view.attempt), "warn" if view.attempt > 1 else "plain"))
         rows.append(StatusRow("Provider", f"{node.provider} ({node.model})" if node.model else node.provider))
