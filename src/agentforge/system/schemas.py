@@ -43,7 +43,7 @@ _BY_NAME = frozenset({"properties", "patternProperties", "dependentSchemas", "de
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
 _LEAVES = (str, int, float, type(None))
-"""Most values; that something is no mapping takes longer to find out."""
+"""Most values. A check for a mapping takes longer."""
 
 Path = tuple[str | int, ...]
 
