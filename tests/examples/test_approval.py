@@ -1,36 +1,23 @@
 """The example of an approval: the commands of its README, with a crash of the engine in between."""
 
-import os
-import shutil
 import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.adapters.fake_clis import put_cli
-from tests.code_blocks import ROOT, code_blocks
+from tests.code_blocks import code_blocks
 from tests.surface.terminal import Done, Project, wait_for
 
-EXAMPLE = ROOT / "examples/approval"
+EXAMPLE = "approval"
 
 
-@pytest.fixture
-def repository(tmp_path: Path) -> Iterator[Project]:
-    """A new repository with the files of the example. The agent sleeps until the test lets it continue."""
-    project = Project(tmp_path)
-    for name in ("pipeline.yaml", "write-notes.sh"):
-        shutil.copy(EXAMPLE / name, project.root)
-    code = f"import sys; sys.path[:0] = {sys.path!r}; sys.argv[0] = 'agentforge'"
-    put_cli(tmp_path / "bin", "agentforge", f"{code}\nfrom agentforge.cli.main import main\nmain()")
+@pytest.fixture(autouse=True)
+def setting(repository: Project, tmp_path: Path) -> None:
+    """The agent sleeps until the test lets it continue."""
     waits = f"import os, time\nwhile not os.path.exists({str(tmp_path / 'go')!r}): time.sleep(0.02)"
     put_cli(tmp_path / "bin", "sleep", waits)
-    project.env |= {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}
-    project.env |= dict.fromkeys(("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME"), "me")
-    project.env |= dict.fromkeys(("GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"), "me@example.com")
-    subprocess.run(["git", "init", "-q"], cwd=project.root, env=project.env, check=True)
-    yield project
-    project.end_agents()
+    repository.env |= dict.fromkeys(("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME"), "me")
+    repository.env |= dict.fromkeys(("GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"), "me@example.com")
 
 
 def shell(project: Project, command: str) -> Done:

@@ -1,35 +1,19 @@
 """The example of checks: the commands of its README, with real pytest."""
 
-import os
 import re
-import shutil
 import subprocess
-import sys
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from tests.adapters.fake_clis import put_cli
-from tests.code_blocks import ROOT, code_blocks
+from tests.code_blocks import code_blocks
 from tests.surface.terminal import Project
 
-EXAMPLE = ROOT / "examples/checked"
+EXAMPLE = "checked"
 START, READ, LIMITED, RETRY = (block.text for block in code_blocks("examples/checked/README.md", "sh"))
 
 
-@pytest.fixture
-def repository(tmp_path: Path) -> Iterator[Project]:
-    project = Project(tmp_path)
-    for path in EXAMPLE.iterdir():
-        if path.is_file():
-            shutil.copy(path, project.root)
-    code = f"import sys; sys.path[:0] = {sys.path!r}; sys.argv[0] = 'agentforge'"
-    put_cli(tmp_path / "bin", "agentforge", f"{code}\nfrom agentforge.cli.main import main\nmain()")
-    path = f"{tmp_path / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}"
-    project.env |= {"PATH": path, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    subprocess.run(["git", "init", "-q"], cwd=project.root, env=project.env, check=True)
-    yield project
-    project.end_agents()
+@pytest.fixture(autouse=True)
+def no_plugins(repository: Project) -> None:
+    repository.env["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
 
 
 def test_agent_that_lies_twice_is_sent_back_twice(repository: Project) -> None:

@@ -1,35 +1,23 @@
 """The example of hooks: the commands of its README, with a crash of the engine in the middle of a webhook."""
 
-import os
 import re
-import shutil
-import sys
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from tests.adapters.fake_clis import put_cli
-from tests.code_blocks import ROOT, code_blocks
+from tests.code_blocks import code_blocks
 from tests.free_port import free_port
 from tests.surface.terminal import Project, wait_for
 
-EXAMPLE = ROOT / "examples/hooks"
+EXAMPLE = "hooks"
 SERVE, START, KILL, LIST, CONFIRM = (block.text for block in code_blocks("examples/hooks/README.md", "sh"))
 
 
-@pytest.fixture
-def repository(tmp_path: Path) -> Iterator[Project]:
-    """The files of the example, with a port of their own."""
-    project = Project(tmp_path)
+@pytest.fixture(autouse=True)
+def port(repository: Project) -> None:
+    """One that is free."""
     port = str(free_port())
-    for path in EXAMPLE.iterdir():
-        copy = Path(shutil.copy(path, project.root))
-        copy.write_text(path.read_text().replace("8765", port))
-    code = f"import sys; sys.path[:0] = {sys.path!r}; sys.argv[0] = 'agentforge'"
-    put_cli(tmp_path / "bin", "agentforge", f"{code}\nfrom agentforge.cli.main import main\nmain()")
-    project.env |= {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}
-    yield project
-    project.end_agents()
+    for path in repository.root.iterdir():
+        if path.is_file():
+            path.write_text(path.read_text().replace("8765", port))
 
 
 def test_call_that_the_engine_died_in_is_one_delivery_with_two_tries_and_one_key(repository: Project) -> None:
