@@ -4,6 +4,7 @@ through."""
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
+from heapq import heappop, heappush
 from typing import Any
 
 import msgspec
@@ -97,14 +98,12 @@ def _ordered(elements: Sequence[Element]) -> list[Element]:
     ordered: list[Element] = []
     ready = [index for index, left in enumerate(waiting) if not left]
     while ready:
-        ready.sort(reverse=True)
-        # Those that became ready are behind earlier ones that are: the list's own order is kept.
-        index = ready.pop()
+        index = heappop(ready)
         ordered.append(elements[index])
         for other in followers.get(elements[index].id, ()):
             waiting[other] -= 1
             if not waiting[other]:
-                ready.append(other)
+                heappush(ready, other)
     return ordered
 
 
