@@ -21,7 +21,7 @@ from agentforge.adapters.providers.cli import CliAgent
 from agentforge.adapters.providers.codex import CODEX
 from agentforge.adapters.providers.gemini import GEMINI
 from agentforge.adapters.providers.opencode import OPENCODE
-from agentforge.app.providers.offers import described_provider
+from agentforge.app.providers.described import described_provider
 from agentforge.app.recording import read_recording
 from agentforge.app.runs.lock_folder import read_lock
 from agentforge.app.runs.lookup import Runs

@@ -70,6 +70,7 @@ class HookEngine:
             run_id=self.run_id,
             environment={"CLAUDE_PIPELINE_AGENT": "1"},
             redactor=Redactor(("s3cr3t-value",)),
+            environ=environ,
         )
         self.performer = HookPerformer(
             context,
@@ -78,8 +79,6 @@ class HookEngine:
             scripts=scripts,
             webhooks=HttpxWebhooks(),
             calls=calls or {},
-            played=None,
-            environ=environ,
         )
 
     async def perform(self, task: HookTask, *, fresh: bool = True) -> f.AnyFact:

@@ -15,6 +15,7 @@ from agentforge.model.place import Place
 from agentforge.model.plan import Route
 from agentforge.model.request import AnsweredQuestion, Feedback
 from agentforge.model.task import AgentTask, PrepareTask
+from agentforge.runtime.tasks.call import TaskContext
 from agentforge.runtime.tasks.prepare import Prepared, Preparer
 from agentforge.views.history import History
 
@@ -29,7 +30,7 @@ def layout(tmp_path: Path) -> RunLayout:
 
 
 def preparer(tmp_path: Path, layout: RunLayout) -> Preparer:
-    return Preparer(str(tmp_path), layout, PLAN, History())
+    return Preparer(TaskContext(str(tmp_path), layout, PLAN, "r", {}), History())
 
 
 def prepare(made: Preparer, number: int = 1) -> IterationStarted:
@@ -136,7 +137,9 @@ def test_prompt_and_context_without_feedback_and_answers(tmp_path: Path, layout:
 
 
 def test_result_instructions_come_after_what_people_said(tmp_path: Path, layout: RunLayout) -> None:
-    made = Preparer(str(tmp_path), layout, PLAN, History(), writes_result=lambda _node: True)
+    made = Preparer(
+        TaskContext(str(tmp_path), layout, PLAN, "r", {}), History(), writes_result=lambda _node: True
+    )
     made.do(PrepareTask(PLACE, "plan", 1, node=NODE, feedback=FEEDBACK))
     prompt = Path(layout.iteration(PLACE.folder, 1).prompt).read_text()
     assert prompt.index("----- end of feedback") < prompt.index("When you have finished, write your result")
@@ -146,7 +149,9 @@ def test_result_instructions_name_the_verdicts_of_a_stage_with_routes(
     tmp_path: Path, layout: RunLayout
 ) -> None:
     node = replace(NODE, verdicts=("blocking",), routes=(Route("blocking", "ask"),))
-    made = Preparer(str(tmp_path), layout, PLAN, History(), writes_result=lambda _node: True)
+    made = Preparer(
+        TaskContext(str(tmp_path), layout, PLAN, "r", {}), History(), writes_result=lambda _node: True
+    )
     made.do(PrepareTask(PLACE, "plan", 1, node=node))
     prompt = Path(layout.iteration(PLACE.folder, 1).prompt).read_text()
     assert '"pass", "fail", "reject", "blocking"' in prompt

@@ -6,7 +6,8 @@ import pytest
 from tests.adapters.fake_clis import put_cli, shown
 from tests.sdk.projects import ENVIRON, engine, iteration_dir, node, pipeline, run
 
-from agentforge.app.providers.offers import described_provider, find_described, read_description
+from agentforge.app.providers.described import described_provider, read_description
+from agentforge.app.providers.offers import find_described
 from agentforge.definition.report import Report
 from agentforge.model.errors import ProviderUnusable
 from agentforge.views.results import RunResult

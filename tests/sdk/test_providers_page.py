@@ -19,7 +19,8 @@ from agentforge.adapters.providers.cli import CliAgent
 from agentforge.adapters.providers.codex import CODEX
 from agentforge.adapters.providers.gemini import GEMINI
 from agentforge.adapters.providers.opencode import OPENCODE
-from agentforge.app.providers.offers import described_provider, find_described
+from agentforge.app.providers.described import described_provider
+from agentforge.app.providers.offers import find_described
 from agentforge.engine.decide.failure import ATTEMPTS_PER_KIND
 from agentforge.model.failure import LIMITS
 from agentforge.model.failure import FailureKind as K

@@ -98,7 +98,7 @@ class Definitions:
         return LintResult(self._described[name], "provider", self._lint_described(name))
 
     def _lint_described(self, name: str) -> tuple[Diagnostic, ...]:
-        from agentforge.app.providers.offers import read_description
+        from agentforge.app.providers.described import read_description
 
         report = Report()
         if name in self._described:

@@ -15,8 +15,9 @@ from agentforge.adapters.log.lease import why_not_local
 from agentforge.adapters.providers.mock import is_mock_mode
 from agentforge.app.hook_needs import hook_needs
 from agentforge.app.probes import GROUPS, Probe, variable_probes
+from agentforge.app.providers.described import BASES
 from agentforge.app.providers.logins import agent_login
-from agentforge.app.providers.offers import BASES, BUILTIN, Offer, find_offers
+from agentforge.app.providers.offers import BUILTIN, Offer, find_offers
 from agentforge.app.wiring import known_providers, sandboxes, sources_of
 from agentforge.definition.compiler import compile_pipeline
 from agentforge.definition.resolve import available_pipelines

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from agentforge.adapters.httpx_webhooks import HttpxWebhooks
 from agentforge.definition.compiler import INLINE
-from agentforge.model.cassette import Cassette
 from agentforge.model.cursor import Cursor
 from agentforge.model.errors import HookMissing, InvalidRequest
 from agentforge.model.hook import CALL_POINTS, POINTS, Hook, HookPoint, HookResult, OnFailure, OnLost
@@ -26,7 +25,6 @@ from agentforge.model.result import Result
 from agentforge.model.state import RunSettings, RunState
 from agentforge.model.task import HookTask
 from agentforge.ports.host import Clock
-from agentforge.runtime.hook_answer import PlayedHooks
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.tasks.call import Calls, TaskContext
 from agentforge.runtime.tasks.hook import HookCalls, HookPerformer
@@ -163,15 +161,9 @@ class HookRegistry:
             )
 
     def performer(
-        self,
-        context: TaskContext,
-        journal: Journal,
-        clock: Clock,
-        *,
-        scripts: Calls,
-        load: Callable[[], Cassette],
+        self, context: TaskContext, journal: Journal, clock: Clock, scripts: Calls
     ) -> HookPerformer:
-        """Calls the hooks of a run. `load`: the cassette of a replay."""
+        """Calls the hooks of a run."""
         calls: HookCalls = {}
         if self._functions and journal.plan.program_hooks:
             layout = context.layout
@@ -183,8 +175,6 @@ class HookRegistry:
             scripts=scripts,
             webhooks=HttpxWebhooks(),
             calls=calls,
-            played=PlayedHooks(journal.plan, load) if context.is_replay else None,
-            environ=context.environ,
         )
 
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from agentforge.app.project_language import find_language
 from agentforge.app.providers.logins import AgentLogin, agent_logins
-from agentforge.app.providers.offers import BASES
+from agentforge.app.providers.offers import AGENTS
 from agentforge.model.errors import InvalidRequest, StorageFailed
 from agentforge.model.layout import LOCKS, OUTBOX, RUNS
 from agentforge.model.names import control_character
@@ -164,10 +164,10 @@ def init_project(
     empty `test` means that the project has no tests."""
     root = os.path.realpath(project)
     survey = examine_project(root, environ)
-    agent = agent or next(iter(survey.usable), next(iter(BASES)))
+    agent = agent or next(iter(survey.usable), AGENTS[0])
     test = survey.test if test is None else test.strip()
-    if agent not in BASES:
-        raise InvalidRequest(f"no agent named {agent!r}", hint=f"use one of {', '.join(BASES)}")
+    if agent not in AGENTS:
+        raise InvalidRequest(f"no agent named {agent!r}", hint=f"use one of {', '.join(AGENTS)}")
     # The command becomes part of a YAML file and of a prompt.
     if control_character(test) or len(test) > MAX_TEST:
         raise InvalidRequest("the test command must be one short line", hint="put a longer one into a script")

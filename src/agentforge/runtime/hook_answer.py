@@ -4,7 +4,7 @@ It is untrusted text, which is cut to what the log and the context can hold.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import msgspec
 from msgspec import Struct
@@ -12,15 +12,16 @@ from msgspec.structs import replace
 
 from agentforge.engine.nodes import recorded_key
 from agentforge.engine.normalise import without_escapes
-from agentforge.engine.rehearsal.rehearsed_run import outcome_of
 from agentforge.model import facts as f
-from agentforge.model.cassette import Cassette, Exchange
 from agentforge.model.errors import NOT_JSON
 from agentforge.model.failure import short_message
 from agentforge.model.hook import CALL_POINTS, MAX_CONTEXT, HookOutcome, HookResult
 from agentforge.model.plan import Plan
 from agentforge.model.secrets import Redactor
 from agentforge.model.task import HookTask
+
+if TYPE_CHECKING:
+    from agentforge.model.cassette import Cassette, Exchange
 
 TRUNCATED = "\n(truncated)"
 MAX_ANSWER = 64 * 1024
@@ -103,7 +104,7 @@ _Site = tuple[str, str, str, str, int]
 class PlayedHooks:
     """The recorded answers of hooks: a replay calls no service, runs no script and calls no function."""
 
-    def __init__(self, plan: Plan, load: Callable[[], Cassette]) -> None:
+    def __init__(self, plan: Plan, load: "Callable[[], Cassette]") -> None:
         self._plan = plan
         self._load = load
         self._recorded: dict[_Site, dict[str, list[Exchange]]] | None = None
@@ -122,6 +123,8 @@ class PlayedHooks:
         return f.HookFailed(**task.names, message=f"the cassette has no answer of this hook at {where}")
 
     def _find(self, task: HookTask) -> PlayedOutcome | None:
+        from agentforge.engine.rehearsal.rehearsed_run import outcome_of  # Few runs are replays.
+
         node, branch = recorded_key(self._plan, task.place.path, task.place.run), task.place.branch or ""
         site = (task.hook.id, node, branch, task.name if branch else "", task.iteration)
         calls = self._calls.setdefault(site, [])
@@ -141,7 +144,7 @@ class PlayedHooks:
         return None
 
 
-def _by_site(exchanges: Iterable[Exchange]) -> dict[_Site, dict[str, list[Exchange]]]:
+def _by_site(exchanges: "Iterable[Exchange]") -> "dict[_Site, dict[str, list[Exchange]]]":
     found: dict[_Site, dict[str, list[Exchange]]] = {}
     for exchange in exchanges:
         if (hook := exchange.hook) is not None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -29,6 +29,9 @@ from agentforge.ports.provider import (
 )
 from agentforge.system.programs import Program, run_async
 from agentforge.system.work_limit import WorkLimit
+
+if TYPE_CHECKING:
+    from agentforge.adapters.cli_agents.description import AgentCli
 
 # Linux accepts no single argument longer than this, whatever the total may be.
 MAX_ARGUMENT_BYTES = 128 * 1024 - 1
@@ -163,6 +166,9 @@ def _text(file: IO[bytes]) -> str:
 
 class ProgramProvider(ABC):
     """A process provider; subclasses define the program and its capabilities."""
+
+    cli: "AgentCli | None" = None
+    """The agent CLI that it runs, if it is one."""
 
     def __init__(self, name: str, environ: Mapping[str, str] | None = None) -> None:
         self.name = name

@@ -75,7 +75,7 @@ class CliAgent(ProgramProvider):
     ) -> None:
         super().__init__(cli.name, environ)
         validate_cli(cli, FORMATS)
-        self.cli = cli
+        self.cli: AgentCli = cli
         self._reader = reader_of(cli)
         self._config = ConfigReader(cli.name, CliConfig, config)
 

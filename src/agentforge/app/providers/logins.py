@@ -4,12 +4,14 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from agentforge.adapters.cli_agents.description import AgentCli
-from agentforge.app.providers.offers import BASES
 from agentforge.system.tools import tool_environment
+
+if TYPE_CHECKING:
+    from agentforge.adapters.cli_agents.description import AgentCli
 
 
 class AgentLogin(Struct, frozen=True):
@@ -32,11 +34,13 @@ class AgentLogin(Struct, frozen=True):
 
 def agent_logins(project: str, environ: Mapping[str, str]) -> list[AgentLogin]:
     """Each agent CLI that is built in. Runs nothing, and ignores programs in the project."""
+    from agentforge.app.providers.described import BASES
+
     path = tool_environment(environ, project)["PATH"]
     return [agent_login(cli, shutil.which(cli.program_name, path=path), environ) for cli in BASES.values()]
 
 
-def agent_login(cli: AgentCli, path: str | None, environ: Mapping[str, str]) -> AgentLogin:
+def agent_login(cli: "AgentCli", path: str | None, environ: Mapping[str, str]) -> AgentLogin:
     if path is None:
         return AgentLogin(cli.name, fix=cli.install)
     if credentials := _credentials(cli, environ):
@@ -45,7 +49,7 @@ def agent_login(cli: AgentCli, path: str | None, environ: Mapping[str, str]) -> 
     return AgentLogin(cli.name, path, fix=f"{cli.log_in}, or set {cli.keys[0]}{keychain}")
 
 
-def _credentials(cli: AgentCli, environ: Mapping[str, str]) -> str:
+def _credentials(cli: "AgentCli", environ: Mapping[str, str]) -> str:
     for variable in cli.keys:
         if environ.get(variable):
             return f"{variable} is set"

@@ -1,7 +1,4 @@
-"""The providers available to a project, and where each comes from; created on first use.
-
-A project describes its own in `.agentforge/providers/NAME.yaml`: one agent CLI per file.
-"""
+"""The providers available to a project, and where each comes from; created on first use."""
 
 import inspect
 import logging
@@ -10,33 +7,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Literal
+from typing import Literal
 
-import msgspec
 from msgspec import Struct
 
-from agentforge.adapters.cli_agents.command_line import problems
-from agentforge.adapters.cli_agents.description import AgentCli, Words
-from agentforge.adapters.cli_agents.settings import describe_error
-from agentforge.adapters.providers.api import ApiProvider
-from agentforge.adapters.providers.claude import CLAUDE
-from agentforge.adapters.providers.cli import FORMATS, CliAgent, InlineCli
-from agentforge.adapters.providers.codex import CODEX
-from agentforge.adapters.providers.command import CommandProvider
-from agentforge.adapters.providers.gemini import GEMINI
-from agentforge.adapters.providers.mock import MockProvider
-from agentforge.adapters.providers.opencode import OPENCODE
-from agentforge.adapters.providers.replay import ReplayProvider
-from agentforge.definition.read.values import as_data, as_text
-from agentforge.definition.report import Report, SourceText
-from agentforge.definition.yaml_tree import Entry, Keyed, Listed, Tree, parse_mapping
-from agentforge.model.diagnostic import SourcePlace, choice
-from agentforge.model.errors import AgentForgeError, InvalidSettings, ProviderUnusable, StorageFailed
+from agentforge.model.errors import AgentForgeError, ProviderUnusable, StorageFailed
 from agentforge.model.layout import PROVIDERS
 from agentforge.ports.provider import Provider
-from agentforge.ports.sources import MAX_SOURCE_BYTES
 from agentforge.system import files
-from agentforge.system.named_files import read_project_file
 from agentforge.version import __version__
 
 log = logging.getLogger("agentforge.providers")
@@ -46,21 +24,45 @@ GROUP = "agentforge.providers"
 METHODS = ("init", "execute", "shutdown", "capabilities", "validate")
 """What a provider must have besides its name."""
 Origin = Literal["registered", "project", "entry point", "built in"]
-LIKE = "like"
-"""The key that names the CLI whose description this one extends."""
-BASES = {cli.name: cli for cli in (CLAUDE, CODEX, OPENCODE, GEMINI)}
+AGENTS = ("claude", "codex", "opencode", "gemini")
+"""The agent CLIs that are built in. The first is proposed to people who have none."""
+
+
+def _built_in(name: str, environ: Mapping[str, str]) -> Provider:
+    # A run uses one or two of them, and the code of all would take a good part of the time of a start.
+    match name:
+        case "cli":
+            from agentforge.adapters.providers.cli import InlineCli
+
+            return InlineCli(environ)
+        case "api":
+            from agentforge.adapters.providers.api import ApiProvider
+
+            return ApiProvider(environ)
+        case "command":
+            from agentforge.adapters.providers.command import CommandProvider
+
+            return CommandProvider(environ)
+        case "mock":
+            from agentforge.adapters.providers.mock import MockProvider
+
+            return MockProvider(environ)
+        case "replay":
+            from agentforge.adapters.providers.replay import ReplayProvider
+
+            return ReplayProvider(environ)
+        case _:
+            from agentforge.adapters.providers.cli import CliAgent
+            from agentforge.app.providers.described import BASES
+
+            return CliAgent(BASES[name], environ)
+
+
 BUILTIN: dict[str, Callable[[Mapping[str, str]], Provider]] = {
-    **{name: partial(CliAgent, cli) for name, cli in BASES.items()},
-    "cli": InlineCli,
-    "api": ApiProvider,
-    "command": CommandProvider,
-    "mock": MockProvider,
-    "replay": ReplayProvider,
+    name: partial(_built_in, name) for name in (*AGENTS, "cli", "api", "command", "mock", "replay")
 }
 """By name; each takes the environment that its agents inherit. Only those that a run uses are created."""
-_TYPES = {field.encode_name: field.type for field in msgspec.structs.fields(AgentCli)}
 _NAME = re.compile(r"\w[\w.-]*")
-_STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
 
 
 class Offer(Struct, frozen=True):
@@ -120,104 +122,9 @@ def find_described(project: str) -> dict[str, str]:
 def _trusted_provider(project: str, name: str, file: str, environ: Mapping[str, str]) -> Provider:
     if name in BUILTIN and not is_trusted(project, environ):
         raise untrusted(name, file)
+    from agentforge.app.providers.described import described_provider
+
     return described_provider(project, name, file, environ)
-
-
-def described_provider(project: str, name: str, file: str, environ: Mapping[str, str]) -> Provider:
-    """Create a described provider. Raises InvalidSettings with the position of the first error."""
-    report = Report()
-    return _created(read_description(project, name, file, report), report, file, environ)
-
-
-def provider_from(source: SourceText, name: str, environ: Mapping[str, str]) -> CliAgent:
-    """Create the provider that a text describes. Raises InvalidSettings with the position of the first
-    error."""
-    report = Report()
-    return _created(_description(source, name, report), report, source.file, environ)
-
-
-def _created(cli: AgentCli | None, report: Report, file: str, environ: Mapping[str, str]) -> CliAgent:
-    if cli is None or report.has_errors:
-        first = next(found for found in report.diagnostics if found.is_error)
-        raise InvalidSettings(f"{first.place.text}: {first.message}", hint=first.hint or f"correct {file}")
-    return CliAgent(cli, environ)
-
-
-def read_description(project: str, name: str, file: str, report: Report) -> AgentCli | None:
-    """The description, or None; errors are added to the report."""
-    try:
-        content = read_project_file(project, file, MAX_SOURCE_BYTES)
-        problem = "it is missing"
-    except StorageFailed as error:
-        content, problem = None, error.message
-    if content is None:
-        report.error("unreadable", SourcePlace(file, 1, 1), f"cannot read the file: {problem}")
-        return None
-    return _description(SourceText(file, content.decode("utf-8", "surrogateescape")), name, report)
-
-
-def _description(source: SourceText, name: str, report: Report) -> AgentCli | None:
-    keyed = parse_mapping(source, report)
-    if keyed is None:
-        return None
-    entries = {entry.key.text: entry for entry in keyed.entries}
-    given = _values(entries, name, report)
-    like = entries.pop(LIKE, None)
-    named = as_text(like.value, f"`{LIKE}`", report) if like else None
-    if named and named.value not in BASES:
-        hint = choice(named.value, "described CLIs", sorted(BASES))
-        report.error("bad-value", named.at, f"`{LIKE}`: unknown CLI {named.value!r}", hint)
-    if report.has_errors:
-        return None
-    base = BASES[named.value] if named else None
-    if base:
-        given.setdefault("program", base.program_name)
-    cli = msgspec.structs.replace(base or AgentCli(name=name), **{**given, "name": name})
-    for problem in problems(cli, FORMATS):
-        at = entries[problem.key].key.at if problem.key in entries else keyed.at
-        report.error("bad-value", at, problem.message, problem.hint)
-    return cli
-
-
-def _values(entries: Mapping[str, Entry], name: str, report: Report) -> dict[str, Any]:
-    found = {}
-    for key, entry in entries.items():
-        if key == LIKE:
-            continue
-        if key not in _TYPES:
-            hint = choice(key, "known keys", [*_TYPES, LIKE])
-            report.error("unknown-key", entry.key.at, f"unknown key `{key}`", hint)
-            continue
-        found[key] = _value(key, entry.value, report)
-    if found.get("name", name) != name:
-        at = entries["name"].value.at
-        message = f"`name` must match the file name: expected `{name}`, got `{found['name']}`"
-        report.error("bad-value", at, message, "rename the file, or remove `name`")
-    return found
-
-
-def _value(key: str, tree: Tree, report: Report) -> Any:
-    if isinstance(tree, Listed) and _TYPES[key] in (Words, Words | None):
-        texts = [as_text(item, f"`{key}`", report) for item in tree.items]
-        return tuple(text.value for text in texts if text)
-    data = as_data(tree, f"`{key}`", report)
-    try:
-        return msgspec.convert(data, _TYPES[key])
-    except msgspec.ValidationError as error:
-        path = str(error).partition(" - at `$")[2]
-        report.error("bad-type", _place(tree, path.rstrip("`")), describe_error(error, key))
-        return None
-
-
-def _place(tree: Tree, path: str) -> SourcePlace:
-    """The position in the file of a path within the value, such as `.text[0]`."""
-    for key, index in _STEP.findall(path):
-        match tree:
-            case Listed() if index:
-                tree = tree.items[int(index)]
-            case Keyed():
-                tree = next((entry.value for entry in tree.entries if entry.key.text == key), tree)
-    return tree.at
 
 
 # -- packages

@@ -3,14 +3,14 @@ one run, which are the same apart from those that its plan describes."""
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from inspect import isawaitable
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
-from agentforge.adapters.providers.cli import CliAgent
+from agentforge.adapters.cli_agents.program import ProgramProvider
 from agentforge.app.providers.logins import agent_login
-from agentforge.app.providers.offers import METHODS, Offer, provider_from
+from agentforge.app.providers.offers import METHODS, Offer
 from agentforge.definition.report import SourceText
 from agentforge.model.diagnostic import choice
 from agentforge.model.errors import AgentForgeError, InvalidRequest, ProviderUnusable, UnknownProvider
@@ -26,6 +26,9 @@ from agentforge.ports.provider import (
 )
 from agentforge.runtime.tasks.call import is_program
 from agentforge.system.work_limit import WorkLimit
+
+if TYPE_CHECKING:
+    from agentforge.adapters.cli_agents.description import AgentCli
 
 log = logging.getLogger("agentforge.providers")
 INIT_SECONDS = 60.0
@@ -208,11 +211,13 @@ class RunProviders:
     def __init__(self, registry: Registry, plan: Plan, environ: Mapping[str, str]) -> None:
         self._registry = registry
         self._environ = environ
-        self._pinned: dict[str, CliAgent] = {}
+        self._pinned: dict[str, Provider] = {}
         self._broken: dict[str, AgentForgeError] = {}
         for name, text in plan.descriptions.items():
             if registry.is_registered(name):
                 continue
+            from agentforge.app.providers.described import provider_from
+
             try:
                 self._pinned[name] = provider_from(SourceText(f"{name}.yaml", text), name, environ)
             except AgentForgeError as error:
@@ -236,22 +241,22 @@ class RunProviders:
 
     def permissions(self, names: Iterable[str]) -> dict[str, tuple[str, ...]]:
         """The arguments that let CLI agents work without asking, by provider."""
-        known = {name: self.known(name) for name in names}
-        return {
-            name: found.cli.permission_arguments
-            for name, found in known.items()
-            if isinstance(found, CliAgent)
-        }
+        return {name: cli.permission_arguments for name, cli in self._agents(names)}
 
     def without_login(self, names: Iterable[str]) -> dict[str, str]:
         """The CLI agents for which neither an API key nor a login is found, each with the fix."""
-        known = {name: self.known(name) for name in names}
         logins = {
-            name: agent_login(found.cli, found.cli.program_name, self._environ)
-            for name, found in known.items()
-            if isinstance(found, CliAgent) and found.cli.keys
+            name: agent_login(cli, cli.program_name, self._environ)
+            for name, cli in self._agents(names)
+            if cli.keys
         }
         return {name: login.fix for name, login in logins.items() if not login.credentials}
+
+    def _agents(self, names: Iterable[str]) -> "Iterator[tuple[str, AgentCli]]":
+        for name in names:
+            found = self.known(name)
+            if isinstance(found, ProgramProvider) and found.cli is not None:
+                yield name, found.cli
 
     async def try_ready(self, names: Iterable[str]) -> dict[str, AgentForgeError]:
         """Initialize the providers; returns the errors by provider."""

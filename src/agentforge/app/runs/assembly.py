@@ -2,7 +2,7 @@
 machine. Nothing else names them all."""
 
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING
 
 from agentforge.adapters.beads import Beads
@@ -10,11 +10,9 @@ from agentforge.adapters.environment import secrets_in
 from agentforge.adapters.host.git_trees import GitTrees
 from agentforge.adapters.host.tree_scan import FolderTrees
 from agentforge.adapters.providers.command import ScriptProvider
-from agentforge.adapters.providers.replay import load_cassette
 from agentforge.app.providers.registry import RunProviders
 from agentforge.app.redaction import environment_redactor, references_of_answers
 from agentforge.app.runs.context import RunContext
-from agentforge.app.runs.replay import played_answers, played_provider, recorder_of
 from agentforge.model.layout import RunLayout
 from agentforge.ports.host import Trees
 from agentforge.ports.provider import Provider
@@ -38,6 +36,7 @@ from agentforge.views.artifacts import run_keys
 from agentforge.views.record import RunRecord, record_of
 
 if TYPE_CHECKING:
+    from agentforge.app.runs.replay import PlayedRun
     from agentforge.runtime.escalations import EscalationWriter
 
 
@@ -58,32 +57,36 @@ def driver_of(context: RunContext, journal: Journal) -> Driver:
         secrets=secrets_in(environ),
         before_start=keep_head,
     )
+    played = None
+    if journal.state.settings.replay is not None:
+        from agentforge.app.runs.replay import played_run
+
+        played = played_run(journal, layout, environ)
     return Driver(
         journal,
         layout,
-        _performers(context, journal, layout, supervised),
+        _performers(context, journal, supervised, played),
         keeper=keeper,
         secrets=references_of_answers(environ),
-        played=played_answers(journal, layout),
+        played=played.answers if played else None,
         view=_escalations(context, journal, layout) if journal.plan.pipeline.has_escalations else None,
     )
 
 
-# A replay has the same performers; only what they call is played (`played_provider`, `load`), so that it goes
-# through the same code as the recorded run.
+# A replay has the same performers; only what they call is played, so that it goes through the same code as
+# the recorded run.
 def _performers(
-    context: RunContext, journal: Journal, layout: RunLayout, supervised: Supervised
+    context: RunContext, journal: Journal, supervised: Supervised, played: "PlayedRun | None"
 ) -> Performers:
     """By kind of task."""
     plan, settings, project, clock = journal.plan, journal.state.settings, context.project, context.clock
     environ, history = context.environ, journal.model.history
-    shared = _shared_by_tasks(context, journal, layout)
-    redactor = shared.redactor
-    played = played_provider(settings, layout, environ)
+    shared = _shared_by_tasks(context, journal, played)
+    layout, redactor = shared.layout, shared.redactor
     providers = RunProviders(context.registry, plan, environ)
 
     def provider_of(name: str) -> Provider:
-        return played or providers["mock" if settings.mock else name]
+        return played.provider if played else providers["mock" if settings.mock else name]
 
     confiner = Confiner(context.sandboxes, project, layout, plan, context.placeholders, environ=environ)
     refuse = refuse_here(journal, layout)
@@ -101,12 +104,9 @@ def _performers(
     trees: Trees = GitTrees(project, layout.trees, environ, redactor, without=reports, known=known)
     # Checks need trees also where git has none: what they say counts for the files that they saw.
     checked = trees if trees.is_possible() else FolderTrees(project, layout.trees, redactor, without=reports)
-    load = partial(load_cassette, layout.replayed)
     briefings = Briefings(layout, _record_of(context, journal), checked, sent_by(provider_of))
     preparer = Preparer(
-        project,
-        layout,
-        plan,
+        shared,
         history,
         is_light=light,
         writes_result=writers,
@@ -130,9 +130,9 @@ def _performers(
                 artifacts=ArtifactRules(plan, layout, keys),
             ),
             "judge": JudgePerformer(shared, calls, history),
-            "queue": QueuePerformer(shared, queue, load, clock),
+            "queue": QueuePerformer(shared, queue, clock),
             "check": CheckPerformer(shared, scripts, checked),
-            "hook": context.hooks.performer(shared, journal, clock, scripts=scripts, load=load),
+            "hook": context.hooks.performer(shared, journal, clock, scripts),
         },
     )
 
@@ -150,8 +150,13 @@ def _record_of(context: RunContext, journal: Journal) -> Callable[[], RunRecord]
     return record
 
 
-def _shared_by_tasks(context: RunContext, journal: Journal, layout: RunLayout) -> TaskContext:
-    plan = journal.plan
+def _shared_by_tasks(context: RunContext, journal: Journal, played: "PlayedRun | None") -> TaskContext:
+    plan, layout = journal.plan, context.runs.layout(journal.session)
+    recorder = None
+    if journal.state.settings.record:
+        from agentforge.app.runs.replay import recorder_of
+
+        recorder = recorder_of(journal, layout, context.runs)
     # What describes the run to agents and to the tools that they start.
     variables = {"CLAUDE_PIPELINE_AGENT": "1"}
     if plan.mode == "loop":
@@ -166,8 +171,8 @@ def _shared_by_tasks(context: RunContext, journal: Journal, layout: RunLayout) -
         redactor=environment_redactor(context.environ),
         environ=context.environ,
         copies=OutputCopies(context.project, layout.root, context.environ),
-        recorder=recorder_of(journal, layout, context.runs),
-        is_replay=journal.state.settings.replay is not None,
+        recorder=recorder,
+        cassette=played.cassette if played else None,
     )
 
 

@@ -20,7 +20,6 @@ from agentforge.definition.compiler import (
 from agentforge.definition.read.provider_settings import merge_settings
 from agentforge.definition.report import SourceText
 from agentforge.engine.legal import refuse_shell_run
-from agentforge.engine.rehearsal.rehearsed_run import enact
 from agentforge.model.errors import InvalidRequest
 from agentforge.model.event import Event
 from agentforge.model.names import session_name
@@ -153,6 +152,8 @@ def compare_course(
 
 
 def _enacted(recording: Recording) -> tuple[Plan, Sequence[Event]]:
+    from agentforge.engine.rehearsal.rehearsed_run import enact
+
     """The plan of a cassette, and the events of a run that would have made it."""
     cassette = recording.cassette
     header, plan = cassette.header, cassette.header.plan

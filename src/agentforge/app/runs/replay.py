@@ -4,8 +4,10 @@ import hashlib
 import os
 import shlex
 from base64 import b64decode
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
+from functools import partial
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.adapters.host.project_files import WorkspaceFiles, committed_files
@@ -21,7 +23,6 @@ from agentforge.model.errors import InvalidRequest
 from agentforge.model.facts import SessionStarted
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import Plan
-from agentforge.model.state import RunSettings
 from agentforge.ports.provider import Provider
 from agentforge.runtime.artifacts import read_artifact
 from agentforge.runtime.driver import PlayedAnswers
@@ -31,11 +32,9 @@ from agentforge.system import files
 from agentforge.version import __version__
 
 
-def recorder_of(journal: Journal, layout: RunLayout, runs: Runs) -> Recorder | None:
-    """The recorder of a run, which starts or continues its cassette, or None if the run isn't recorded."""
+def recorder_of(journal: Journal, layout: RunLayout, runs: Runs) -> Recorder:
+    """The recorder of a run, which starts or continues its cassette."""
     settings, plan, project, environ = journal.state.settings, journal.plan, runs.project, runs.environ
-    if not settings.record:
-        return None
     # Also what was recorded since the log was opened, such as the answers of a resume.
     journal.wait_for_disk()
     redactor = environment_redactor(environ)
@@ -64,27 +63,31 @@ def recorder_of(journal: Journal, layout: RunLayout, runs: Runs) -> Recorder | N
     return recorder
 
 
-def played_provider(settings: RunSettings, layout: RunLayout, environ: Mapping[str, str]) -> Provider | None:
-    """The provider that replaces all providers and the judge in a replay, or None."""
-    if settings.replay is None:
-        return None
+class PlayedRun(Struct, frozen=True):
+    """What a replay has instead of the world."""
+
+    provider: Provider
+    """Replaces all providers and the judge."""
+    answers: PlayedAnswers
+    cassette: Callable[[], Cassette]
+
+
+def played_run(journal: Journal, layout: RunLayout, environ: Mapping[str, str]) -> PlayedRun:
+    settings = journal.state.settings
     config = {
         "cassette": layout.replayed,
         "speed": settings.replay,
         "allow_commands": settings.replay_commands,
     }
-    return ReplayProvider(environ, config=config, for_all=True)
-
-
-def played_answers(journal: Journal, layout: RunLayout) -> PlayedAnswers | None:
-    """What a replay answers to its requests, or None for another run."""
-    if journal.state.settings.replay is None:
-        return None
     keys, answers = NodeKeys(journal.plan), Answers()
     for exchange in load_cassette(layout.replayed).exchanges:
         if exchange.answer is not None:
             answers.add_reply(*reply_of(exchange, exchange.answer))
-    return lambda request: answers.reply(request, keys.at(request.at))
+    return PlayedRun(
+        ReplayProvider(environ, config=config, for_all=True),
+        lambda request: answers.reply(request, keys.at(request.at)),
+        partial(load_cassette, layout.replayed),
+    )
 
 
 MAX_FILE = 64 * 1024 * 1024

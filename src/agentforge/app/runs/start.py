@@ -17,7 +17,6 @@ from agentforge.app.redaction import environment_redactor, stored, stored_text
 from agentforge.app.runs.context import RunContext
 from agentforge.app.runs.first_artifact import FirstArtifact, first_artifact, stored_artifact
 from agentforge.app.runs.leases import stop_owner
-from agentforge.app.runs.replay import refuse_unsafe_replay
 from agentforge.app.runs.runner import drive, make_ready, reopen
 from agentforge.definition.compiler import Compiled
 from agentforge.definition.report import SourceText
@@ -55,8 +54,7 @@ async def start_run(
     compiled = without_secrets(compiled, environ)
     settings = run_settings(environ, how, replay)
     wanted, artifact = _given(compiled.plan, how, environ, replay)
-    if replay is not None:
-        refuse_unsafe_replay(replay, compiled.plan, context.project, environ)
+    _refuse_unsafe(replay, compiled.plan, context)
     if environ.get("AGENT_PIPELINES_LEGACY") == "1":
         log.warning("AGENT_PIPELINES_LEGACY has no effect: every run has a log")
     plan = await make_ready(context, compiled.plan, settings, is_new=True)
@@ -107,8 +105,7 @@ async def validate_start(
     """Raise the errors of `start` without starting anything."""
     _refuse_agent(context, how, replay)
     session = compiled.plan.session.name
-    if replay is not None:
-        refuse_unsafe_replay(replay, compiled.plan, context.project, context.environ)
+    _refuse_unsafe(replay, compiled.plan, context)
     _given(compiled.plan, how, context.environ, replay)
     settings = run_settings(context.environ, how, replay)
     await make_ready(context, compiled.plan, settings, is_new=True)
@@ -120,6 +117,13 @@ async def validate_start(
         context.leases.refuse_taken(session)
     elif context.leases.is_taken(session):
         _refuse_untrusted(context, session)
+
+
+def _refuse_unsafe(replay: Replay | None, plan: Plan, context: RunContext) -> None:
+    if replay is not None:
+        from agentforge.app.runs.replay import refuse_unsafe_replay
+
+        refuse_unsafe_replay(replay, plan, context.project, context.environ)
 
 
 def waivers(context: RunContext, plan: Plan, skipped: Mapping[str, str]) -> tuple[Waiver, ...]:

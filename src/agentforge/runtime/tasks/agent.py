@@ -141,7 +141,7 @@ class AgentPerformer(CallPerformer[AgentTask]):
         self._variables: dict[tuple[str, str | None], StageVariables] = {}
 
     async def perform(self, task: AgentTask, *, fresh: bool, report: TaskReport) -> f.AnyFact:
-        if not self._context.is_replay and not self._calls.runs_program(task.by.type):
+        if self._context.cassette is None and not self._calls.runs_program(task.by.type):
             # What an in-process provider does is quick; a tree would cost more than its iteration.
             self._trees.forget()
             return await super().perform(task, fresh=fresh, report=report)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from inspect import isawaitable
 from time import monotonic
-from typing import TypeGuard
+from typing import TYPE_CHECKING, TypeGuard
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -36,10 +36,13 @@ from agentforge.runtime.attempt_folder import (
 from agentforge.runtime.confinement import Confiner
 from agentforge.runtime.left_files import Refuse, ensure_folder
 from agentforge.runtime.provider_result import checked, mistaken
-from agentforge.runtime.recorder import Recorder
 from agentforge.runtime.state_folder import OutputCopies
 from agentforge.runtime.supervision import AttemptLimits, Cleanup, Supervised, SupervisedExit
 from agentforge.system.work_limit import WorkLimit, call_within
+
+if TYPE_CHECKING:
+    from agentforge.model.cassette import Cassette
+    from agentforge.runtime.recorder import Recorder
 
 log = logging.getLogger("agentforge.run")
 
@@ -66,10 +69,10 @@ class TaskContext(Struct, frozen=True):
     """The engine's environment, which has the values of secrets."""
     copies: OutputCopies | None = None
     """Which files at output paths the engine wrote."""
-    recorder: Recorder | None = None
+    recorder: "Recorder | None" = None
     """None if the run is not recorded."""
-    is_replay: bool = False
-    """Whether a cassette is played: then it also answers for the queue."""
+    cassette: "Callable[[], Cassette] | None" = None
+    """Of a replay: it answers for hooks and the queue, and its player for the agents."""
 
 
 class ProviderCall(Struct, frozen=True):

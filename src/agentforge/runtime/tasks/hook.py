@@ -59,18 +59,15 @@ class HookPerformer(ScriptPerformer[HookTask]):
         scripts: Calls,
         webhooks: Webhooks,
         calls: HookCalls,
-        played: PlayedHooks | None,
-        environ: Mapping[str, str],
     ) -> None:
-        """`scripts` calls the provider of scripts. `played`: what a replay answers instead of calling
-        anything. `environ` has the secrets of webhooks."""
+        """`scripts` calls the provider of scripts."""
         super().__init__(context, scripts)
         self._webhooks = webhooks
         self._functions = calls
-        self._played = played
+        self._played = PlayedHooks(context.plan, context.cassette) if context.cassette else None
+        """What a replay answers instead of calling anything."""
         self._history = history
         self._clock = clock
-        self._environ = environ
 
     async def perform(self, task: HookTask, *, fresh: bool, report: TaskReport) -> f.AnyFact:
         if self._played is not None:
@@ -91,7 +88,7 @@ class HookPerformer(ScriptPerformer[HookTask]):
 
     async def _webhook(self, task: HookTask) -> PlayedOutcome:
         name = task.hook.secret
-        secret = self._environ.get(name, "") if name else ""
+        secret = self._context.environ.get(name, "") if name else ""
         if name and not secret:
             return self._failed(task, f"{name}, which holds the signing secret, is not set")
         payload = {

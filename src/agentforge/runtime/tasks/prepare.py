@@ -16,7 +16,7 @@ from agentforge.model.artifact import ContextUse
 from agentforge.model.errors import NOT_JSON, AgentForgeError, UnusableFile
 from agentforge.model.facts import AnyFact, ErrorOccurred, IterationStarted
 from agentforge.model.failure import FailureKind
-from agentforge.model.layout import IterationLayout, RunLayout
+from agentforge.model.layout import IterationLayout
 from agentforge.model.place import Place
 from agentforge.model.plan import Judgment, Plan, StageNode
 from agentforge.model.request import Feedback
@@ -26,7 +26,7 @@ from agentforge.ports.provider import Provider
 from agentforge.runtime.artifacts import StoredArtifacts, unusable
 from agentforge.runtime.briefings import Briefings, Told
 from agentforge.runtime.left_files import Refuse, ensure_folder, leave
-from agentforge.runtime.tasks.call import is_program
+from agentforge.runtime.tasks.call import TaskContext, is_program
 from agentforge.system import files
 from agentforge.views.artifacts import NO_INPUT, IterationInput
 from agentforge.views.briefing import COVERED
@@ -89,9 +89,7 @@ class _WrittenContext(Struct, frozen=True):
 class Preparer:
     def __init__(
         self,
-        project: str,
-        layout: RunLayout,
-        plan: Plan,
+        context: TaskContext,
         history: History,
         *,
         is_light: Callable[[Place, StageNode], bool] = lambda _place, _node: False,
@@ -102,9 +100,9 @@ class Preparer:
     ) -> None:
         """`is_light`: whether a stage's iterations need no files. `writes_result`: whether its prompt must
         ask for the result. `refuse`: moves aside what is in the place of a folder."""
-        self._project = project
-        self._layout = layout
-        self._plan = plan
+        self._project = context.project
+        self._layout = context.layout
+        self._plan = context.plan
         self._history = history
         self.is_light = is_light
         self._writes_result = writes_result

@@ -1,10 +1,9 @@
 """Checks the task queue: queries it, or reads the recorded count in a replay."""
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from agentforge.engine.nodes import recorded_key
 from agentforge.model import facts as f
-from agentforge.model.cassette import Cassette, ExchangeQuery
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.task import QueueTask
 from agentforge.ports.host import Clock
@@ -12,20 +11,21 @@ from agentforge.ports.task_queue import TaskQueue
 from agentforge.runtime.tasks.call import TaskContext, TaskReport
 from agentforge.system import files
 
+if TYPE_CHECKING:
+    from agentforge.model.cassette import Cassette
+
 
 class QueuePerformer:
     """A query has no side effects, so it can be repeated after a crash."""
 
-    def __init__(
-        self, context: TaskContext, queue: TaskQueue, load: Callable[[], Cassette], clock: Clock
-    ) -> None:
+    def __init__(self, context: TaskContext, queue: TaskQueue, clock: Clock) -> None:
         self._context = context
         self._queue = queue
-        self._load = load
         self._clock = clock
 
     async def perform(self, task: QueueTask, *, fresh: bool, report: TaskReport) -> f.AnyFact:  # noqa: ARG002
-        fact = self._played(task) if self._context.is_replay else await self._checked(task)
+        cassette = self._context.cassette
+        fact = self._played(task, cassette()) if cassette else await self._checked(task)
         # Before the first iteration, its folder is used.
         here = self._context.layout.iteration(task.place.folder, max(task.iteration, 1))
         if isinstance(fact, f.ErrorOccurred):
@@ -55,10 +55,12 @@ class QueuePerformer:
             self._context.recorder.queue(task, found)
         return f.QueueChecked(found)
 
-    def _played(self, task: QueueTask) -> f.QueueChecked | f.ErrorOccurred:
+    def _played(self, task: QueueTask, cassette: "Cassette") -> f.QueueChecked | f.ErrorOccurred:
+        from agentforge.model.cassette import ExchangeQuery  # Few runs are replays.
+
         node = recorded_key(self._context.plan, task.place.path, task.place.run)
         asked = ExchangeQuery(task.name, task.iteration, 1, "queue", node, task.place.branch or "")
-        found = self._load().find(asked)
+        found = cassette.find(asked)
         if found is None or found.remaining is None:
             where = f"after iteration {task.iteration} of stage {task.name!r}"
             message = f"the cassette has no queue check {where}"
