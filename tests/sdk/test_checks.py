@@ -25,7 +25,9 @@ def found(project: Path, *kinds: str) -> list[dict[str, Any]]:
     return [event["data"] for event in events if event["type"] in kinds]
 
 
-def ran(project: Path, definition: dict[str, Any], *says_in_turn: Any, **options: Any) -> RunResult:
+def ran(
+    project: Path, definition: dict[str, Any], *says_in_turn: Any, artifact: Any = None, **options: Any
+) -> RunResult:
     """Run a pipeline in a new git repository."""
     subprocess.run(["git", "init", "-q"], cwd=project, check=True)
 
@@ -33,7 +35,7 @@ def ran(project: Path, definition: dict[str, Any], *says_in_turn: Any, **options
         async with engine(
             project, ScriptedProvider(says_in_turn or [says("done", "stop")]), **options
         ) as sdk:
-            return await sdk.run(definition, session="s")
+            return await sdk.run(definition, session="s", artifact=artifact)
 
     return run(main())
 
@@ -289,3 +291,25 @@ def test_failed_stage_is_retried_with_further_attempts(tmp_path: Path) -> None:
         (2, 2, "agent_error"),
     ]
     assert [each["attempt"] for each in found(tmp_path, "attempt_start")] == [1, 2, 3]
+
+
+def test_each_resume_of_a_stage_over_items_gives_a_failed_item_another_visit(tmp_path: Path) -> None:
+    """Also if the check of that item was the last thing that happened."""
+    passes = "test -e .git/mended"
+    over = {"type": "items", "from": "initial.steps"}
+    plan = pipeline(node(termination=over, checks=[{"name": "test", "run": passes, "at": "iteration"}]))
+    steps = {"steps": [{"id": "b", "after": ["a"]}, {"id": "a"}]}
+    result = ran(tmp_path, plan, artifact=steps)
+    assert result.status is RunStatus.FAILED
+
+    async def resumed() -> RunResult:
+        async with engine(tmp_path) as sdk:
+            return await sdk.resume("s")
+
+    assert run(resumed()).status is RunStatus.FAILED
+    (tmp_path / ".git/mended").touch()
+    assert run(resumed()).status is RunStatus.COMPLETED
+    begun = [start["item"] for start in found(tmp_path, "iteration_start")]
+    assert begun == ["a", "a", "a", "a", "a", "b"]
+    reasons = {fact["message"] for fact in found(tmp_path, "session_failed")}
+    assert reasons == {"failed items: a; not done, because they depend on these: b"}

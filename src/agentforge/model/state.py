@@ -190,7 +190,7 @@ class Verdict(Struct, frozen=True):
     """Who accepted the result despite it."""
     accept_reason: str = ""
     is_checked: bool = False
-    """Whether failing checks led to it, not the agent's own conclusion."""
+    """Whether failing checks led to it, not the agent's own conclusion or failed items."""
     resumed: bool = False
     """Whether a person resumed the run since."""
     items: tuple[str, ...] = ()

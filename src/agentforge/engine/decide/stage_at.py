@@ -68,16 +68,16 @@ class StageAt(Struct, frozen=True):
 
     @property
     def failing(self) -> list[CheckRecord]:
-        """The checks that fail on the work as it is."""
-        known = (self.outcome_of(check) for check in self.node.checks)
+        """The checks that fail on the work as it is; not those of an item that is over."""
+        is_between = isinstance(self.node.termination, Items) and not self.at.item
+        checks = (check for check in self.node.checks if not (is_between and check.at == "iteration"))
+        known = map(self.outcome_of, checks)
         return [each for each in known if each and each.fails and not self.is_waived(each.check)]
 
     @property
     def feedback(self) -> Feedback | None:
-        """What the next iteration is told: which checks fail, else what was said about the visit before. The
-        checks of an item that is over say nothing about the next one."""
-        is_next_item = isinstance(self.node.termination, Items) and not self.at.item
-        failed = [] if is_next_item else self.failing
+        """What the next iteration is told: which checks fail, else what was said about the visit before."""
+        failed = self.failing
         return Feedback(failing_text(failed), BY_CHECKS) if failed else self.at.feedback
 
     @property

@@ -40,7 +40,11 @@ def evolve_checks(at: StageState, event: Event, fact: f.CheckedStageFact) -> Sta
             return without_call(replace(at, checks=(*others, _record(at, fact))), fact.KIND)
         case f.StageVerdictReached():
             verdict = Verdict(
-                fact.verdict, fact.reason, fact.ended, is_checked=bool(fact.failing), items=fact.items
+                fact.verdict,
+                fact.reason,
+                fact.ended,
+                is_checked=bool(fact.failing) and not fact.items,
+                items=fact.items,
             )
             return replace(at, verdict=verdict)
         case f.StageTransitioned():
