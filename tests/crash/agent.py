@@ -20,6 +20,8 @@ MAX_WAIT = 60.0
 REATTACHED = b'"type":"attempt_reattached"'
 UNSAID = 3.0
 """Seconds that a new engine has to find a running agent, where it doesn't say so: a judge or a script."""
+LARGE = 70_000
+"""Bytes that an artifact needs to be too large for the log."""
 LIMITS = 2
 """So often a limit is met at a place: by each of two providers."""
 
@@ -123,11 +125,28 @@ def write_result() -> None:
     if wanted("AGENT_ASKS"):
         asked = {"id": "color", "question": "Which color?", "options": ["red", "blue"]}
         result |= {"decision": "ask", "questions": [asked]}
+    if wanted("AGENT_REJECTS"):
+        result |= {"verdict": "fail", "reason": f"{PLACE} is not as wanted"}
     place = os.environ["AGENTFORGE_STATUS" if wanted("AGENT_OLD_STATUS") else "AGENTFORGE_RESULT"]
     if wanted("AGENT_OLD_STATUS"):
         result = {"decision": "continue", "reason": "more to do", "summary": summary}
     with open(place, "w", encoding="utf-8") as file:
         file.write(json.dumps(result))
+
+
+def write_artifact() -> None:
+    """As the scenario says for this place. `AGENT_INVALID`: the first agent there leaves half of it."""
+    given = json.loads(os.environ.get("AGENT_ARTIFACTS", "{}"))
+    if "AGENTFORGE_ARTIFACT" not in os.environ:
+        return
+    content = json.dumps(given.get(PLACE, {"done": PLACE}))
+    if wanted("AGENT_LARGE"):
+        content = content.replace("{", '{"notes": "' + "x" * LARGE + '", ', 1)
+    if wanted("AGENT_INVALID") and not times_before("invalid"):
+        content = content[: len(content) // 2]
+        note("invalid")
+    with open(os.environ["AGENTFORGE_ARTIFACT"], "w", encoding="utf-8") as file:
+        file.write(content)
 
 
 def change_files(stage: str) -> None:
@@ -164,6 +183,7 @@ def work() -> None:
         os._exit(EXIT_OF_THE_CRASH)
     if wanted("AGENT_FILES"):
         change_files("done")
+    write_artifact()
     write_result()
     note("end")
     fill_the_disk()

@@ -4,6 +4,7 @@ ledger, the files and the process table."""
 import fcntl
 import json
 import os
+import re
 import subprocess
 import time
 from collections import Counter
@@ -34,7 +35,11 @@ ONCE_IN_A_NODE = (
 OUTCOMES = ("iteration_complete", "error", "attempt_lost", "attempt_cancelled")
 OF_CHECKS = ("check_complete", "check_lost")
 OF_THE_JUDGE = ("judge_complete", "judge_lost")
-FILES = ("output.md", "result.json", "status.json", "context.json", "prompt.md", "judge.json")
+FILES = (
+    *("output.md", "result.json", "status.json", "context.json", "prompt.md", "judge.json"),
+    *("artifact.json", "input.json", "briefing.md"),
+)
+REQUEST_ID = re.compile(r"REQ-\d{8}T\d{6}Z-[0-9a-f]{8}")
 DEATH_SECONDS = 20.0
 EVER = "1970-01-01T00:00:00Z"
 
@@ -219,7 +224,7 @@ def _ledger(story: Story) -> Iterator[str]:
             yield f"attempt {attempt} counts as never started and ran"
         if kind == "attempt_lost" and ran and attempt not in disturbed:
             yield f"attempt {attempt} survived and counts as lost: {event['data']['reason']}"
-        failed = notes[attempt, "crash"] or notes[attempt, "limit"]
+        failed = any(notes[attempt, why] for why in ("crash", "limit", "invalid"))
         if kind == "error" and attempt not in disturbed and not failed:
             yield f"attempt {attempt} was left alone and counts as failed: {event['data']['message']}"
         if kind == "attempt_cancelled" and story.scenario.control is None:
@@ -440,6 +445,11 @@ def final_state(story: Story) -> dict:
         for e in events
         if e["type"] in ("stage_verdict", "stage_transition")
     ]
+    found["items"] = [
+        (e["type"], _node(e["cursor"]), e["data"])
+        for e in events
+        if e["type"] in ("items_planned", "item_ended")
+    ]
     found["hooks"] = course(events)
     found["visits"] = [
         (event["type"], _node(event["cursor"]), event["data"].get("cause"), event["data"].get("feedback"))
@@ -490,4 +500,4 @@ def _asked(events: list[dict]) -> list[list[object]]:
 
 
 def _text(path: Path, story: Story) -> str:
-    return path.read_text().replace(str(story.project), "PROJECT")
+    return REQUEST_ID.sub("REQUEST_ID", path.read_text().replace(str(story.project), "PROJECT"))

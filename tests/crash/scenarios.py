@@ -1,5 +1,6 @@
 """What the crash runs run: small pipelines that touch every command of the engine."""
 
+import json
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,6 +64,20 @@ CHECKED = """\
   - {id: build, prompt: 'do ${ITERATION}', runs: 1}
   - {id: verify, prompt: 'see ${ITERATION}', runs: 1, checks: [{name: test, run: verify}], on: {fail: build}}
 """
+# The plan of the second visit has s1 as it was, a changed s2, no s3, and s4.
+ITEMS = f"""\
+  - id: plan
+    prompt: 'plan ${{ITERATION}}'
+    runs: 1
+    artifact: {{schema: {{required: [steps]}}, heal: 1}}
+    provider: {{{CLI}}}
+  - {{id: do, prompt: 'do ${{ITEM}}', termination: {{type: items, from: plan.steps}},
+     artifact: {{type: object}}, context_strategy: focused}}
+  - {{id: verify, prompt: see, runs: 1, on: {{fail: plan}}, context_strategy: summary,
+     tokens: {{total: 20000}}}}
+"""
+FIRST_PLAN = {"steps": [{"id": "s1"}, {"id": "s2", "after": ["s1"]}, {"id": "s3"}]}
+SECOND_PLAN = {"steps": [{"id": "s1"}, {"id": "s2", "title": "again", "after": ["s1"]}, {"id": "s4"}]}
 # Notes its occasion and its key.
 NOTIFY = 'echo "$AGENTFORGE_EVENT $AGENTFORGE_NOTIFICATION" >> ../notices'
 HOOKED = "  - {id: work, prompt: 'do ${ITERATION} ${CONTEXT}', runs: 2}\n"
@@ -313,6 +328,17 @@ SCENARIOS = {
                 "AGENT_TOOL": "1~2/1/check/test",
             },
             programs={"verify": CLAUDE},
+        ),
+        Scenario(
+            "items",
+            ITEMS,
+            {
+                "AGENT_ARTIFACTS": json.dumps({"0/1": FIRST_PLAN, "0~2/1": SECOND_PLAN}),
+                "AGENT_LARGE": "0/1 1/2",
+                "AGENT_INVALID": "0/1 1/1",
+                "AGENT_REJECTS": "2/1",
+                "AGENT_WAITS": "0/1 1/2",
+            },
         ),
         Scenario("program", HOOKED, hooks=f"  iteration_end: {WEBHOOK}\n", program=True),
         Scenario(

@@ -370,19 +370,26 @@ class Judge:
             return
         if call["call"] == "write":
             self.writers.add(call["pid"])
-            for event in self.events:
-                payload = f"{self.run}/payloads/{event.payload}.json"
-                if not event.payload or event.end > call["size"]:
-                    continue
-                if not self._is_kept(payload):
-                    yield f"its payload {event.payload[:12]} isn't synced"
-                elif folder := self.disk.unsynced_folder(payload):
-                    yield f"the folder {os.path.basename(folder)} of its payload isn't synced"
+            named = (self.file_of(event) for event in self.events if event.end <= call["size"])
+            for what, name, path in filter(None, named):
+                if not self._is_kept(path):
+                    yield f"its {what} {name} isn't synced"
+                elif folder := self.disk.unsynced_folder(path):
+                    yield f"the folder {os.path.basename(folder)} of its {what} isn't synced"
         # A writer truncates its own incomplete line; other processes find one.
         if call["call"] == "truncate" and call["pid"] not in self.writers:
             kept = f"{self.run}/events.jsonl.torn-{call['size']}"
             if not any(path.startswith(kept) and self._is_kept(path) for path in self.disk.files):
                 yield "the torn line isn't kept"
+
+    def file_of(self, event: Event) -> tuple[str, str, str] | None:
+        """The file that has data of an event which is too large for the log: what it is, name and path."""
+        if event.payload:
+            return "payload", event.payload[:12], f"{self.run}/payloads/{event.payload}.json"
+        artifact = event.data.get("artifact") or {}
+        if event.type == "iteration_complete" and artifact and "value" not in artifact:
+            return "artifact", artifact["file"][-40:], f"{self.run}/{artifact['file']}"
+        return None
 
     def wal(self, call: Call) -> Iterator[str]:
         """The write-ahead file is overwritten from its beginning, or removed, only when the log itself holds

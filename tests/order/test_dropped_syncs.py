@@ -44,6 +44,8 @@ NOTICED = {
     "the files of a block are ahead of the log when it ends": ("block", "more than are synced"),
     "requests are shown before they are durable": ("shown", "more requests than are synced"),
     "a payload isn't synced before the line that names it": ("large", "its payload"),
+    "a large artifact isn't synced before the event that names it": ("items", "its artifact"),
+    "the name of a large artifact isn't durable": ("items", "its artifact"),
     "the name of a new log isn't synced": ("stage", "the log's own name isn't synced"),
 }
 

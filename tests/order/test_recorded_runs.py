@@ -39,6 +39,7 @@ CASES = {
     "a check that is reattached to": "checked agent:note:5:after:engine",
     "trees of the workspace": "tracked",
     "a payload": "large",
+    "a large artifact": "items",
     "requests in files": "shown",
     "a script that is reattached to": "script agent:note:3:after:engine",
 }

@@ -315,6 +315,32 @@ def test_write_ahead_file_leaves_out_nothing() -> None:
     assert "leaves out a part" in told([*trace, record(201, 50, at=116)])
 
 
+ITERATION = str(Path(ATTEMPT).parent)
+LARGE = f"{ITERATION}/artifact.json"
+ACCEPTED = [
+    engine("mkdir", ITERATION, is_new=True),
+    engine("sync", f"{LARGE}.tmp", size=70_000),
+    engine("rename", LARGE, source=f"{LARGE}.tmp", text=""),
+    engine("sync", ITERATION, size=0),
+    engine("sync", str(Path(ITERATION).parent), size=0),
+]
+
+
+@pytest.mark.parametrize(
+    ("dropped", "words"),
+    [(1, "its artifact"), (3, "its artifact"), (4, "the folder 001 of its artifact"), (None, "")],
+)
+def test_large_artifact_is_synced_before_the_event_that_names_it(dropped: int | None, words: str) -> None:
+    artifact = {"file": str(Path(LARGE).relative_to(RUN)), "size": 70_000, "sha256": "0" * 64}
+    done = Event("iteration_complete", AT, {"artifact": artifact}, "", 300)
+    written = engine("write", LOG, size=300)
+    kept = [call for number, call in enumerate(ACCEPTED) if number != dropped]
+    found = "\n".join(complaints([*NEW_LOG, *STARTED, *kept, written], LOG, [*EVENTS[:2], done]))
+    assert (words in found) if words else found == ""
+    in_log = Event(done.type, AT, {"artifact": {**artifact, "value": {}}}, "", 300)
+    assert complaints([*NEW_LOG, *STARTED, written], LOG, [*EVENTS[:2], in_log]) == []
+
+
 MOVED = engine("rename", f"{RUN}.old", source=str(RUN), text="")
 
 

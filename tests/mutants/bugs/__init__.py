@@ -1,6 +1,7 @@
 """The list of mutations. One that no test can catch says why; a new one comes with the test that catches it."""
 
 from tests.mutants.bugs import (
+    artifacts,
     checks,
     confinement,
     engine,
@@ -35,6 +36,7 @@ ALL = (
     *hook_calls.BUGS,
     *hooks.BUGS,
     *second_time.BUGS,
+    *artifacts.BUGS,
 )
 
 
