@@ -22,6 +22,24 @@ MAX_PROBLEMS = 10
 _BLANK = re.compile(r"\s+")
 
 
+# Theory of operation
+#
+# An item is its id and the hash of its content, both recorded when a visit begins (`planned`). So a later
+# visit can tell what is done from what was changed since, without an earlier version of the artifact:
+# what is done stays done when the same list comes again, after feedback or under another plan, and what
+# says something else now is done again. An id that an agent doesn't give is derived from the content for
+# the same reason: derived from the position, one step that is inserted at the top would make each item
+# another one.
+#
+# The list is an agent's, and the order follows from it alone: dependencies first, then the place in the
+# list. A wrong element is a problem of the artifact, which its agent may correct. Found only when the
+# stage over the items starts, it would need a person.
+#
+# Feedback that names no item of the list couldn't reopen one, and a visit in which all items are done
+# would end at once, with the same result. So it is an item of its own, `repair`, whose content is the
+# feedback.
+
+
 class Element(Struct, frozen=True):
     """An element of the list, as it is in the artifact."""
 

@@ -19,6 +19,14 @@ from agentforge.model.plan import ProviderChoice, SandboxChoice, StageNode
 from agentforge.model.request import AnsweredQuestion, Feedback, Note, Request, UserRequest
 from agentforge.model.result import Usage
 
+# Tasks are compared by their ids: the driver starts what should be running and isn't, and cancels what is
+# running and shouldn't be. So an id says what the task is about and its number, and nothing that can
+# change while it runs. If it had the time limit, more time for an agent would end it and start another
+# one.
+#
+# All else is given along. A performer that looked at the state would see it as it is when it looks, which
+# may be after a resume, a new plan or another decision.
+
 MARK = "AGENTFORGE_ATTEMPT"
 """The variable in which an agent and its tools carry the mark of their attempt."""
 

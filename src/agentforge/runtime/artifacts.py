@@ -33,6 +33,11 @@ from agentforge.system.schemas import InvalidSchema, JsonSchema, depth_of
 from agentforge.views.artifacts import IterationInput, RunKeys, artifact_input
 from agentforge.views.history import History
 
+# Agents work in the project, and the run's folder is below it. A stage that silently got another plan
+# than the one that was accepted and approved would make every gate before it worthless. So a changed
+# artifact isn't used, and the stage fails with both hashes: a person restores the file, or restarts the
+# stage that made it.
+
 SHOWN_KEYS = 5
 REPAIR_TITLE = "Repair what was sent back"
 _NOT_RUN = "the stage that makes it was passed over, or left none"

@@ -20,6 +20,12 @@ from agentforge.ports.provider import ExecuteRequest, Exit
 from agentforge.runtime.left_files import Refuse
 from agentforge.system import files
 
+# These records are in a folder that an agent may be able to write to, and that people copy, move and
+# restore with the project. So one counts only if it has the mark of the attempt, and a claim only if it
+# was made in this folder: it has the same path after it was restored from a backup, and the same inode
+# after it was moved. A copy has neither. An engine that trusted its claim would end the agent that works
+# in the original.
+
 T = TypeVar("T")
 MAX_OUTPUT = 256 * 1024 * 1024
 MAX_RECORD = 1024 * 1024

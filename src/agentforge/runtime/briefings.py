@@ -39,6 +39,13 @@ MAX_CHANGED = 200
 FEEDBACK_RANK, ANSWER_RANK, NOTE_RANK = 1, 2, 3
 
 
+# The prompt is measured by filling it in, instead of adding up what its parts should need: a variable may
+# occur twice, and a quotation has an introduction. If it is too long, the room shrinks by what it is
+# over, and the parts are fitted again. This ends, as there is less room each time: without any, only what
+# is never left out remains, which fits or fails the iteration. That is before an agent starts. Cut by a
+# model, a prompt would lose its end, silently.
+
+
 class Told(Struct, frozen=True):
     """What a prompt says of the run, beside what never changes in it."""
 

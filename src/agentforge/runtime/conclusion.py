@@ -46,6 +46,18 @@ LEFTOVERS = frozenset({"result.json", "status.json", "artifact.json", OUTPUT, "e
 PROMISE = "<promise>COMPLETE</promise>"
 
 
+# Theory of operation
+#
+# `conclude` may run twice for one attempt: an engine that dies before the outcome is in the log leaves it
+# to the next one. So it depends on nothing but what the attempt left, and each step can be repeated.
+# Files are replaced, never appended to, in a final form that reads the same again; what was moved is
+# found at its new place; a copy of the output is recognized.
+#
+# The order matters. Secrets are removed first, so that neither a file that is written later nor a fact
+# can have one. The copy at the output path comes last: it is the only effect outside of the run's folder,
+# and a failed attempt must leave the user's file as it was.
+
+
 class Attempted(Struct, frozen=True):
     """The attempt that an outcome is about."""
 

@@ -53,6 +53,28 @@ from agentforge.system.nested_repositories import (
 )
 from agentforge.system.repository import GIT, GitFiles, bare_files, git_files, redirections
 
+# Theory of operation
+#
+# Git executes what lies in a repository: hooks, filters, pagers, what `core.fsmonitor` names. An agent
+# that may write to the project could leave such a thing there, and the next `git status` of the user
+# would run it outside of the sandbox. Git can't be kept from agents instead: they commit their work.
+#
+# Mounts protect what exists, and nothing can be mounted over what doesn't. So there are two halves:
+# `protect` before an attempt, and `found` after it, which compares. What there was before is recorded
+# before the program starts: an engine that looks only after a crash couldn't tell a repository of the
+# agent from one of the user.
+#
+# Triggers are compared (`git_triggers`), not bytes. Settings change for many reasons, also by the user
+# meanwhile, and renaming a `config` for each of them would break the repository.
+#
+# What is found is reported, then renamed. A crash in between repeats the report; the other order could
+# leave renamed files that the user never hears of. Nothing is deleted, as it may be what the user asked
+# for.
+#
+# Attempts overlap. What one agent creates would be "there before" for the next one, and would be trusted
+# from then on. So what is known is cut down to what every running attempt had found (`_known_to`). They
+# are looked up before and after the search: one that starts or ends meanwhile is seen at least once.
+
 MAX_REPOSITORIES = 200
 """Inside a project: each has several files to protect."""
 _MAX_RECORD = 64 * 1024 * 1024

@@ -71,6 +71,20 @@ from agentforge.system import files
 
 log = logging.getLogger("agentforge.run")
 
+# Theory of operation
+#
+# A cassette has an exchange for each outcome that the log has, and no other. The two are different files,
+# and a crash can come between them. So the exchange is written first, under a key that the repeated work
+# has again: one whose outcome didn't reach the log is replaced when it is heard again, or dropped if its
+# attempt turns out to be lost.
+#
+# The files of an attempt are compared before the engine changes any of them (`draft`), and the exchange
+# is stored beside the cassette until its outcome is known (`_stash`). Compared again by the next engine,
+# the copies that this one had made of the output would be recorded as work of the agent.
+#
+# Attempts are numbered as in a replay, in which none is lost: the recording of a run that was killed many
+# times plays like that of one that never was.
+
 FILE_BYTES = 1024 * 1024
 """The largest file that is stored; a larger one is only noted."""
 EXCHANGE_BYTES = 8 * 1024 * 1024

@@ -24,6 +24,11 @@ from agentforge.system.folders import (
     write_all,
 )
 
+# The root is opened once, and every path is walked from its descriptor. If an agent moves or replaces the
+# folder meanwhile, calls still end in the one that was opened, while the same path could lead to another.
+# Files are replaced by a draft beside them and a rename in the same open folder: no name is resolved
+# twice, and a reader sees the old content or the new one.
+
 
 class FolderEntry(Struct, frozen=True):
     name: str

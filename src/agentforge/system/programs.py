@@ -21,6 +21,13 @@ from msgspec.structs import replace
 
 from agentforge.system.work_clock import WorkClock
 
+# A helper must neither hold up nor outlive the engine, whatever it does. It may leave processes behind
+# that keep its pipes open: its own end is awaited, not that of its output, and what is in the pipes by
+# then is taken. It may print without an end: both streams are read all the time, and their beginnings and
+# ends are kept. It may ignore SIGTERM: SIGKILL goes to its whole group. Its input is a file and not a
+# pipe, which would have to be written while the output is read: else both sides could wait for each
+# other.
+
 SHELL = "/bin/sh"
 MAX_OUTPUT = 1 << 20
 _CHUNK = 1 << 16

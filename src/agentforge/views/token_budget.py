@@ -32,6 +32,16 @@ FRAME_BYTES: Final = size(_INTRODUCTION) + size(_OMITTED.format(number=10**9))
 """What a briefing has beside its parts, at most."""
 
 
+# What is left out must not depend on chance: a later engine writes the same prompt again, and its hash is
+# recorded. So parts are taken by rank, age and place, and each is kept, cut or left out once. One that
+# doesn't fit ends its rank: to fill the room with older ones that happen to be small would leave a gap
+# that the agent can't see.
+#
+# Sizes are bytes, not tokens: models count differently, and no tokenizer is right for all of them. The
+# estimator is named wherever its numbers are shown. A part is counted as it is sent, with its marked
+# lines: of many small parts, these are the most.
+
+
 class Part(Struct, frozen=True):
     name: str
     """On its marked lines, and in the log."""

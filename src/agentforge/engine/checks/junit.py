@@ -11,6 +11,11 @@ from agentforge.engine.checks.output import CheckReading, FailureList, Hide
 from agentforge.engine.checks.signature import MAX_MESSAGE_CHARS
 from agentforge.model.check import CheckCounts
 
+# What writes the report was written by an agent, so the parser is fed in pieces, and looked at between
+# them. A tree of the document would take many times its size before anything could be refused. expat
+# keeps a tag until it is complete and has no limit of its own for that: `read` compares how much it was
+# given with how much it has parsed.
+
 MAX_REPORT_BYTES: Final = 16 * 1024 * 1024
 TOO_LARGE: Final = f"it is larger than {MAX_REPORT_BYTES // (1024 * 1024)} MB"
 MAX_DEPTH: Final = 64

@@ -33,6 +33,13 @@ from agentforge.model.check import (
     CheckProblem,
 )
 
+# Whatever is not certainly about the work is an error, not a failure. A failure is sent back to an agent,
+# which believes it: told that a test fails because its runner is missing or its output was cut, it would
+# change code that is right, again and again. With an error the run stops, and a person looks. A run of no
+# tests is one, too: to delete them would be the quickest way to pass.
+#
+# `expect: fail` is applied last. A program that couldn't run is not the failure that was expected.
+
 _SHELL_CANNOT_RUN = frozenset({126, 127})
 """Exit statuses of a shell that can't execute the command, or doesn't find it."""
 _SHELL_SAW_IT_KILLED = frozenset({137, 143})

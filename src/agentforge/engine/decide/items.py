@@ -13,6 +13,13 @@ from agentforge.model.result import Decision
 from agentforge.model.state import Verdict
 from agentforge.model.task import ItemsTask
 
+# The next item is not recorded as a position: it follows from the statuses, and each iteration names its
+# item when it starts. So nothing can point to an item that a new list has moved or dropped.
+#
+# A failed item doesn't end the stage. What doesn't depend on it is done, and the verdict, which names all
+# that failed, comes when nothing is left that can be worked on: one visit of another stage then repairs
+# them all.
+
 MAX_TRIES = 2
 """How many iterations an item has whose checks fail."""
 MAX_NAMED = 20

@@ -19,6 +19,22 @@ from agentforge.model.state import (
 )
 from agentforge.model.status import TaskStatus
 
+# Theory of operation
+#
+# A host (a stage or block in a visit, a branch, a request, a resume) is at one hook point at a time, and
+# the hooks of a point are called one after the other. So one `HookProgress` for each host says all: which
+# of its hooks are done with, and the call of the one that isn't. It is replaced when its host comes to
+# another point, and forgotten when the run leaves the place, which bounds the state. What a hook said
+# earlier is in the log.
+#
+# A call is found by its delivery, not by its place. The outcome of one that is no longer awaited, because
+# its stage was restarted or its request was withdrawn, then changes nothing; by place, it would count for
+# the call that has taken its turn.
+#
+# An answer that has consequences doesn't settle its call (`is_settled`). The gate records them one after
+# the other, and a crash in between finds the call as it was: settled, the pause would be forgotten, and
+# called again, a service would hear of the same thing twice.
+
 TIMER = "hook:"
 """Prefix of the name of a hook's timer, before its delivery id."""
 

@@ -20,6 +20,14 @@ from agentforge.model.state import (
     is_within,
 )
 
+# Whatever names a node in the state does so by its path, and paths are positions: a stage that is
+# inserted at the top moves all others. So every collection that is keyed by a path, or holds one, is
+# listed here. One that is forgotten isn't lost, which would be noticed: it counts for the node that has
+# the path now.
+#
+# The visits of a node that the new plan lacks are kept under its name, as a later plan may have it again.
+# Their numbers are parts of folders, and another visit 1 would write into the files of the first one.
+
 
 def apply_plan_change(state: RunState, event: Event, fact: f.PlanChanged) -> RunState:
     """The state after a plan change."""
