@@ -17,6 +17,7 @@ from tests.engine.plans import NOON, RUN_ID, SESSION, block, nested, plan_of, st
 from agentforge.engine.decide.run import Directive as Decided
 from agentforge.engine.decide.run import decide
 from agentforge.engine.evolve.run import evolve
+from agentforge.engine.items import Element, elements_of, planned
 from agentforge.engine.legal import refuse_illegal
 from agentforge.engine.replan import plan_change
 from agentforge.model import facts as f
@@ -29,8 +30,11 @@ from agentforge.model.failure import FailureKind
 from agentforge.model.hook import POINTS, Hook, HookOutcome
 from agentforge.model.plan import (
     Approval,
+    ArtifactSource,
     CycleLimits,
     Fixed,
+    InputSources,
+    Items,
     Judgment,
     LimitPolicy,
     Node,
@@ -49,6 +53,7 @@ from agentforge.model.task import (
     AgentTask,
     CheckTask,
     HookTask,
+    ItemsTask,
     JudgeTask,
     ManifestTask,
     PrepareTask,
@@ -70,6 +75,7 @@ PLANS = (
     plan_of(nested("polish", stage("refine"), block("claude codex", stage("vote")), runs=2), stage("last")),
 )
 STEPS = 40
+MAX_ITEMS = 3
 LUCK = {
     "mixed": ["fine", "fine", "fine", "stop", "error", "lost"],
     "good": ["fine", "fine", "fine", "fine", "stop"],
@@ -293,7 +299,14 @@ class _World:
     def _fact(self, work: Work) -> f.AnyFact:
         match work:
             case PrepareTask():
-                return f.IterationStarted("x", "x", "claude", "opus", "0" * 64)
+                item = work.item.id if work.item else ""
+                return f.IterationStarted("x", "x", "claude", "opus", "0" * 64, item=item)
+            case ItemsTask():
+                if self.rarely(8):
+                    return f.ErrorOccurred(FailureKind.ARTIFACT_UNUSABLE, "it is missing", "x", 0)
+                found = elements_of({"steps": self.draw(_lists)}, "steps", MAX_ITEMS)
+                elements = [one for one in found if isinstance(one, Element)]
+                return planned(elements, work.known, work.feedback, work.place.run, "0" * 64)
             case Wait(timer=timer, due_at=due_at):
                 self.now = max(self.now, due_at)
                 return f.TimerFired(timer)
@@ -365,6 +378,7 @@ class _World:
             result = replace(result, questions=self.draw(_questions))
         elif self.draw(st.booleans()):
             result = replace(result, verdict=self.draw(st.sampled_from(["pass", "fail", "reject"])))
+            result = replace(result, items=self.draw(st.sampled_from([(), ("a",), ("b", "x")])))
         return f.IterationCompleted("x", attempt, decision, "", "result.json", result, 10)
 
 
@@ -402,6 +416,8 @@ def any_plan(draw: st.DrawFn) -> Plan:
             on_limit=draw(st.none() | st.builds(LimitPolicy, st.sampled_from(["wait", "next", "fail"]))),
             approve=draw(st.none() | _approvals),
         )
+        if isinstance(node.termination, Items):
+            node = replace(node, sources=InputSources(items=ArtifactSource("")))
         return replace(node, **changes)
 
     def routed(node: Node, others: list[str]) -> Node:
@@ -482,6 +498,15 @@ _terminations = st.one_of(
     st.builds(Fixed, st.integers(1, 3)),
     st.builds(Judgment, st.integers(1, 3), st.integers(0, 2), st.integers(1, 2)),
     st.builds(Queue, st.integers(1, 3), st.booleans()),
+    st.just(Items(MAX_ITEMS, "initial.steps")),
+)
+_lists = st.sampled_from(
+    [
+        [],
+        [{"id": "a"}],
+        [{"id": "b", "after": ["a"]}, {"id": "a"}],
+        [{"id": "b", "after": ["a", "c"]}, {"id": "c"}, {"id": "a", "title": "changed"}],
+    ]
 )
 
 

@@ -24,6 +24,7 @@ from tests.engine.plans import NOON, RUN_ID, SESSION, started
 from agentforge.engine.decide.run import decide
 from agentforge.engine.decide.task_kinds import KINDS
 from agentforge.engine.evolve.run import evolve
+from agentforge.engine.items import Element, elements_of, planned
 from agentforge.engine.legal import refuse_illegal
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor, Destination
@@ -32,7 +33,7 @@ from agentforge.model.failure import FailureKind
 from agentforge.model.plan import Plan
 from agentforge.model.result import AgentQuestion, Decision, Result, Signals, Usage
 from agentforge.model.state import RunSettings, RunState, StageState
-from agentforge.model.task import CheckTask, HookTask, ManifestTask, PrepareTask, Wait, Work
+from agentforge.model.task import CheckTask, HookTask, ItemsTask, ManifestTask, PrepareTask, Wait, Work
 
 TOO_MANY = 50
 
@@ -218,7 +219,9 @@ class Play:
             case f.CheckStarted() | f.CheckEnding():
                 details = f"{fact.check} {fact.attempt}"
             case f.StageVerdictReached():
-                details = f"{fact.verdict} {','.join(fact.failing)}"
+                details = f"{fact.verdict} {','.join((*fact.failing, *fact.items))}"
+            case f.ItemEnded():
+                details = f"{fact.item} {fact.status}"
             case f.StageTransitioned():
                 cycle = f" cycle {fact.cycle}/{fact.of}" if fact.cycle else ""
                 skipped = f" skipping {','.join(fact.skipped)}" if fact.skipped else ""
@@ -243,6 +246,8 @@ class Play:
                 return f"manifest {work.name}"
         verb = f"end {work.KIND}" if work.ending else work.KIND
         here = f"{_VERBS.get(verb, verb)} {work.name} {work.iteration}"
+        if isinstance(work, PrepareTask) and work.item:
+            here += f" {work.item.id} {work.item.number}/{work.item.of}"
         return f"{here} attempt {work.attempt}" if work.attempt else here
 
 
@@ -316,6 +321,8 @@ def _complete(play: Play, words: list[str]) -> f.AnyFact:
     result = Result(summary="done", decision=decision, signals=Signals(plateau_suspected=plateau))
     if "verdict" in given:
         result = replace(result, verdict=given["verdict"], reason="the agent says so")
+    if "items" in given:
+        result = replace(result, items=tuple(given["items"].split(",")))
     done = f.IterationCompleted(_stage(play), play.attempt, decision, "", "result.json", result, 10)
     return replace(done, tree=given.get("tree"))
 
@@ -354,13 +361,27 @@ def _lost(play: Play, words: list[str]) -> f.AnyFact:
 
 
 def _prepared(play: Play, words: list[str]) -> f.AnyFact:
-    name = _preparing(play)
-    return f.IterationStarted(name, name, "claude", "opus", "0" * 64)
+    task = _preparing(play)
+    item = task.item.id if task.item else ""
+    return f.IterationStarted(task.node.id, task.node.id, "claude", "opus", "0" * 64, item=item)
 
 
-def _preparing(play: Play) -> str:
-    works = (work for work in play.work if isinstance(work, PrepareTask) and play.is_meant(work))
-    return next(work.node.id for work in works)
+def _preparing(play: Play) -> PrepareTask:
+    return next(work for work in play.work if isinstance(work, PrepareTask) and play.is_meant(work))
+
+
+def _items(play: Play, words: list[str]) -> f.AnyFact:
+    """The list: `b<a` is after a, `a:2` has another content than `a`."""
+    task = next(work for work in play.work if isinstance(work, ItemsTask) and play.is_meant(work))
+    listed = []
+    for word in words:
+        name, _, after = word.partition("<")
+        id, _, content = name.partition(":")
+        listed.append({"id": id, "after": after.split(",") if after else [], "content": content})
+    found = elements_of({"steps": listed}, "steps", 100)
+    elements = [one for one in found if isinstance(one, Element)]
+    assert len(elements) == len(listed), found
+    return planned(elements, task.known, task.feedback, task.place.run, "0" * 64)
 
 
 def _judged(play: Play, words: list[str]) -> f.AnyFact:
@@ -450,7 +471,11 @@ FACTS_BY_VERB: dict[str, Callable[[Play, list[str]], f.AnyFact]] = {
     "start": _start,
     "prepared": _prepared,
     "unprepared": lambda play, _: f.ErrorOccurred(
-        FailureKind.PROMPT_UNREADABLE, "no such prompt", _preparing(play), 0
+        FailureKind.PROMPT_UNREADABLE, "no such prompt", _preparing(play).node.id, 0
+    ),
+    "items": _items,
+    "items-unusable": lambda play, _: f.ErrorOccurred(
+        FailureKind.ARTIFACT_UNUSABLE, "it is missing", _stage(play), 0
     ),
     "completed": _complete,
     "asks": _asks,

@@ -375,3 +375,40 @@ def test_the_hooks_in_any_state_are_bounded(run: WildRun) -> None:
     assert len(run.state.hooks) <= 4 + 3 * len(run.state.requests) + 2 * sum(
         len(step.stages) + 1 for step in plan.steps
     )
+
+
+@heavy
+@given(any_wild_run())
+def test_items_of_any_run_are_worked_on_in_order_and_never_again_once_they_are_done(run: WildRun) -> None:
+    """By what the log says, without the state."""
+    done: dict[object, dict[str, str]] = defaultdict(dict)
+    """The hash of each item that is done, by stage."""
+    left: dict[object, dict[str, tuple[str, ...]]] = {}
+    """What the items are after that the visit has to do."""
+    failed: dict[object, set[str]] = defaultdict(set)
+    for event in run.events:
+        fact, at = event.fact, event.cursor
+        here = (at.node_path, at.provider) if at else None
+        match fact:
+            case f.PlanChanged():
+                done.clear()
+            case f.NodeRestarted(feedback=None):
+                done.pop(here, None)
+            case f.ItemsPlanned(items=items, reopened=reopened):
+                finished = {item.id: item.hash for item in items if item.status == "done"}
+                kept = {id: hash for id, hash in done[here].items() if id not in reopened}
+                assert {item.id for item in items if kept.get(item.id) == item.hash} <= set(finished)
+                left[here] = {item.id: item.after for item in items if item.id not in finished}
+                done[here] = {item.id: item.hash for item in items}
+                failed[here] = set()
+            case f.IterationStarted(item=item) if item:
+                assert item in left[here]
+                assert not set(left[here][item]) & set(left[here])
+            case f.ItemEnded(item=item, status="done"):
+                del left[here][item]
+            case f.ItemEnded(item=item):
+                failed[here].add(item)
+            case f.NodeCompleted() | f.StageCompleted() if here in left:
+                # Those that are left depend on one that failed.
+                waiting = set(left.pop(here)) - failed[here]
+                assert not waiting or failed[here]

@@ -85,7 +85,7 @@ def _element(value: Any, path: str, problems: list[str]) -> Element:
     names = [_name(one) for one in after] if isinstance(after, list) else []
     if after is not None and (not isinstance(after, list) or not all(names)):
         problems.append(f"{path}.after: it must be a list of ids; got {_shown(after)}")
-    return Element(id, value, _hash(value), tuple(dict.fromkeys(names)))
+    return Element(id, value, _hash(value), tuple(dict.fromkeys(filter(None, names))))
 
 
 def _name(value: Any) -> str:
@@ -152,7 +152,7 @@ def planned(
     """What a visit works through, with what the visit before left. `run`: the number of the visit."""
     listed, before = list(elements), {item.id: item for item in known}
     same = {one.id for one in listed if one.id in before and before[one.id].hash == one.hash}
-    named = set(feedback.items if feedback else ())
+    named = {one.id for one in listed} & set(feedback.items if feedback else ())
     reopened = tuple(one.id for one in listed if one.id in named and one.id in same)
     finished = {id for id in same - named if before[id].status == "done"}
     items = [
@@ -160,7 +160,7 @@ def planned(
         for one in listed
     ]
     repair = ""
-    if feedback is not None and not reopened and before:
+    if feedback is not None and not named and before:
         repair = _free(f"repair-{run}", {one.id.casefold() for one in listed})
         content = sha256(feedback.text.encode("utf-8", "replace")).hexdigest()
         items.append(PlannedItem(repair, content, repair=True))
