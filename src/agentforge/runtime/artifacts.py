@@ -162,10 +162,15 @@ def read_artifact(layout: RunLayout, artifact: Artifact) -> JSONObject:
     if artifact.value is not None:
         return artifact.value
     path = layout.absolute(artifact.file)
-    content = files.read_bytes(path, MAX_ARTIFACT_BYTES)
-    digest = sha256(content or b"").hexdigest()
-    if content is None or (len(content), digest) != (artifact.size, artifact.sha256):
+    try:
+        content = files.read_bytes(path, MAX_ARTIFACT_BYTES)
+    except UnusableFile as error:  # Something else is in its place.
+        content, found = None, error.message.removeprefix(f"{os.path.dirname(path)}/")
+    else:
+        digest = sha256(content or b"").hexdigest()
         found = "it is missing" if content is None else f"it has {digest} now"
+        content = content if digest == artifact.sha256 else None
+    if content is None:
         raise UnusableFile(
             f"artifact {path} was changed: SHA-256 {artifact.sha256} was accepted, {found}",
             hint="restore the file, or restart the stage that made it",

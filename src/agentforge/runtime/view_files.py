@@ -86,7 +86,7 @@ def light_iterations(events: Iterable[Event]) -> Iterator[f.IterationCompleted]:
 
 
 def write_iteration_files(layout: RunLayout, iterations: Iterable[f.IterationCompleted]) -> int:
-    """Write result.json and output.md of light iterations; how many were missing."""
+    """Write result.json, output.md and artifact.json of light iterations; how many were missing."""
     written = 0
     for fact in iterations:
         if not is_inside(fact.result_file):
@@ -97,6 +97,8 @@ def write_iteration_files(layout: RunLayout, iterations: Iterable[f.IterationCom
         files.make_dir(here.root)
         if fact.text:
             files.write(here.output, fact.text.encode())
+        if fact.artifact and fact.artifact.value is not None:
+            files.write(here.artifact, files.compact(fact.artifact.value))
         # Written last: without it, the iteration is written again after a crash.
         files.replace(here.result, files.compact(fact.result))
         written += 1
