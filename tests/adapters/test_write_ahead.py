@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
+from zlib import crc32
 
 import pytest
 from hypothesis import example, given
@@ -149,6 +150,34 @@ def test_single_slow_sync_of_the_file_decides_nothing(path: Path, disk: FailingD
 
 
 @pytest.mark.usefixtures("four_compared")
+@pytest.mark.parametrize(
+    ("seconds", "log_seconds", "is_kept"),
+    [
+        ((1, 1, 1, 1), (2, 2, 2, 2), True),
+        ((2, 2, 2, 2), (2, 2, 2, 2), True),
+        ((3, 3, 3, 3), (2, 2, 2, 2), False),
+        ((1, 1, 3, 3), (2, 2, 2, 2), False),
+        ((2, 2, 2, 2), (1, 1, 3, 3), True),
+        ((1, 1, 3, 3, 1), (2, 2, 2, 2), False),
+        ((), (2, 2, 2, 2), False),
+    ],
+)
+def test_medians_of_the_same_number_of_syncs_are_compared(
+    path: Path, wal: Path, seconds: tuple[float, ...], log_seconds: tuple[float, ...], is_kept: bool
+) -> None:
+    ahead = WriteAhead(str(path), Disk())
+    for _ in range(write_ahead.SYNCS_BEFORE):
+        ahead.restart(0, b"", 0.0)
+    for taken in seconds:
+        ahead.note_time(taken)
+    for taken in log_seconds:
+        assert ahead.is_created
+        ahead.restart(0, b"", taken)
+    assert ahead.is_created == wal.exists() == is_kept
+    ahead.close()
+
+
+@pytest.mark.usefixtures("four_compared")
 def test_write_ahead_file_that_is_too_small_for_every_sync_is_removed(path: Path, wal: Path) -> None:
     writer = synced(JsonlLog(path), timer_events(2))
     for start in range(3, 123, 30):
@@ -278,6 +307,38 @@ def test_anything_else_in_its_place_is_renamed_and_not_followed(path: Path, wal:
     writer.close()
     assert target.read_bytes() == b"precious"
     assert len(list(path.parent.glob("events.wal.*"))) == 1
+
+
+@pytest.mark.parametrize("planted", ["folder", "text", "zeros"])
+def test_nothing_is_restored_from_anything_else(path: Path, wal: Path, planted: str) -> None:
+    if planted == "folder":
+        wal.mkdir()
+    else:
+        wal.write_bytes(b"XX" if planted == "text" else bytes(2))
+    assert WriteAhead(str(path), Disk()).left(lambda _: b"") == (0, b"")
+    assert not wal.exists()
+    assert len(list(path.parent.glob("events.wal.*"))) == (planted != "zeros")
+
+
+def record(position: int, data: bytes, after: bytes = b"", size: int | None = None) -> bytes:
+    return HEADER.pack(position, len(data) if size is None else size, crc32(after + data)) + data
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        (record(5, b"one") + record(8, b"two", b"one"), b"onetwo"),
+        (record(5, b"one") + record(9, b"two", b"one"), b"one"),
+        (record(5, b"one") + record(8, b"two"), b"one"),
+        (record(5, b"one") + record(8, b"tw", b"one", size=3), b"one"),
+        (record(5, b"one") + record(8, b"", b"one") + record(8, b"two", b"one"), b"one"),
+    ],
+    ids=["next", "another position", "another checksum", "torn", "empty"],
+)
+def test_records_end_with_the_first_that_does_not_continue_the_one_before(
+    content: bytes, found: bytes
+) -> None:
+    assert records(content, lambda _: b"") == (5, found)
 
 
 @pytest.mark.parametrize("size", [0, 100, SIZE])

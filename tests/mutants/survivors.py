@@ -7,6 +7,8 @@ EXCUSED = "an answer to any other question has reset both, and after this one th
 DESCRIPTOR = "any negative number is no descriptor, and 0 is the standard input of an engine"
 SAME_SIZE = "both files have that many bytes, so their chunks are equally many"
 ONE_CHUNK = "so few bytes are read as one chunk"
+NO_BYTES = "the position of no bytes is not used"
+SET_LATER = "set when the file is made, before it is used"
 FALSE = "only whether there is one counts, and both are none"
 FIRST = "only the first part is used, however many follow"
 NO_NODE = "no node has that path, so none follows it, as without a path"
@@ -24,7 +26,37 @@ SURVIVORS: dict[str, dict[str, str]] = {
         "if self.fd >= 1:": DESCRIPTOR,
         "fd, self.fd = self.fd, -2": DESCRIPTOR,
     },
-    "adapters.log.write_ahead.WriteAhead.__init__": {"self._fd = -2": DESCRIPTOR},
+    "adapters.log.write_ahead.WriteAhead.__init__": {
+        "self._fd = -2": DESCRIPTOR,
+        **dict.fromkeys(("self._inode = (1, 0)", "self._inode = (0, 1)"), SET_LATER),
+        "self._position = self._used = self._checksum = 1": SET_LATER,
+    },
+    "adapters.log.write_ahead.WriteAhead._check_place": {
+        "raise FileNotFoundError(None)": "only its class counts, and its caller handles it",
+    },
+    "adapters.log.write_ahead.WriteAhead.accepts": {
+        "if self._fd <= 0 or self._used + HEADER.size + size > SIZE:": DESCRIPTOR,
+        "if self._fd < 1 or self._used + HEADER.size + size > SIZE:": DESCRIPTOR,
+        "return len(self._log_seconds) / TURN >= len(self._seconds) // TURN": (
+            "a number and its whole part are at least the same whole numbers"
+        ),
+    },
+    "adapters.log.write_ahead.WriteAhead.left": {
+        'position, data = records(content or b"XXXX", before)': "too short for a header, as nothing is",
+        "content = files.read_bytes(self.path, )": "a larger file is no record, and is moved in any case",
+    },
+    "adapters.log.write_ahead.WriteAhead.restart": {
+        "elif self._fd > 0 and len(self._log_seconds) < COMPARED:": DESCRIPTOR,
+        "elif self._fd >= 1 and len(self._log_seconds) < COMPARED:": DESCRIPTOR,
+        "elif self._fd >= 0 and len(self._log_seconds) <= COMPARED:": (
+            "only when there are as many as are compared, something is decided"
+        ),
+    },
+    "adapters.log.write_ahead.records": {
+        "while at + HEADER.size < len(content):": "a record has at least one byte after its header",
+        "start = HEADER.unpack_from(content)[0] if len(content) > HEADER.size else 0": NO_BYTES,
+        "start = HEADER.unpack_from(content)[0] if len(content) >= HEADER.size else 1": NO_BYTES,
+    },
     "adapters.log.write_ahead.WriteAhead.close": {
         "if self._fd > 0:": DESCRIPTOR,
         "if self._fd >= 1:": DESCRIPTOR,
