@@ -182,13 +182,13 @@ def test_read_of_a_missing_file_is_none(tmp_path: Path) -> None:
     assert files.read_text(str(tmp_path / "a")) is None
     assert files.listing(str(tmp_path / "a")) == []
     assert files.read_part(str(tmp_path / "a"), 0, 9) == (b"", 0)
-    assert "a is missing" in refused(lambda: files.read_existing(str(tmp_path / "a"))).hint
+    assert "a is missing" in refused(lambda: files.move(str(tmp_path / "a"), str(tmp_path / "b"))).hint
 
 
 def test_text_has_invalid_bytes_replaced(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"\xffx")
     assert files.read_text(str(tmp_path / "a")) == "\ufffdx"
-    assert files.read_existing(str(tmp_path / "a")) == b"\xffx"
+    assert files.read_bytes(str(tmp_path / "a")) == b"\xffx"
 
 
 def test_read_is_bounded(tmp_path: Path) -> None:
@@ -265,7 +265,6 @@ def test_file_in_the_place_of_a_folder_is_named_with_the_next_step(tmp_path: Pat
         lambda: files.move(inside, str(tmp_path / "y")),
         lambda: files.locked(inside).__enter__(),
         lambda: files.read_bytes(inside),
-        lambda: files.read_existing(inside),
         lambda: files.listing(inside),
     ]
     for act in acts:

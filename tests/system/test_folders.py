@@ -28,7 +28,6 @@ WRITES: dict[str, Act] = {
 READS: dict[str, Act] = {
     "read_bytes": files.read_bytes,
     "read_text": files.read_text,
-    "read_existing": files.read_existing,
     "read_part": lambda path: files.read_part(path, 0, 100)[0],
 }
 

@@ -33,7 +33,6 @@ from agentforge.model.hook import HookPoint
 
 SESSION_POINTS: tuple[HookPoint, ...] = ("session_start", "session_end")
 BRANCH_POINTS: tuple[HookPoint, ...] = ("parallel_provider_start", "parallel_provider_end")
-ITERATION_POINTS: tuple[HookPoint, ...] = ("iteration_start", "iteration_end")
 
 _Kind = Literal["stage", "block", "nested pipeline", "unknown"]
 

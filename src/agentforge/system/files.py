@@ -593,12 +593,6 @@ def read_bytes(path: str, max_bytes: int = MAX_BYTES) -> bytes | None:
             return None
 
 
-def read_existing(path: str, max_bytes: int = MAX_BYTES) -> bytes:
-    """Like `read_bytes`, but raises StorageFailed if the file is missing."""
-    with storage(path):
-        return _slurp(open_file(path), max_bytes)
-
-
 def read_usable(path: str, max_bytes: int = MAX_BYTES) -> bytes | None:
     """Like `read_bytes`, but also None for anything else than a regular file of at most `max_bytes`."""
     try:

@@ -15,8 +15,6 @@ from agentforge.model.diagnostic import USER_PREFIX, is_misspelled
 from agentforge.model.plan import TokenBudget
 from agentforge.model.plan_limits import MAX_HEAL, MAX_TOKENS, VERSION_PATTERN, is_field_name
 
-_PERCENT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,6})?)%?")
-
 
 class Version(Struct, frozen=True):
     """MAJOR.MINOR, kept as written: `1.10` is another version than `1.1`, though it is the same number."""
