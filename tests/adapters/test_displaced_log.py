@@ -112,6 +112,24 @@ def test_log_that_is_back_in_time_is_written_as_before(path: Path) -> None:
     assert path.read_bytes() == lines_of(timer_events(4))
 
 
+def test_folder_that_is_back_in_time_is_written_to_as_before(path: Path) -> None:
+    """Meanwhile, a file was in its place."""
+    away = path.parent.with_name("away")
+
+    def put_back(_: float) -> None:
+        if path.parent.is_file():
+            path.parent.unlink()
+        elif not path.parent.exists():
+            away.rename(path.parent)
+
+    with opened(path, sleep=put_back) as writer:
+        path.parent.rename(away)
+        path.parent.write_bytes(b"")
+        writer.append(timer_event(4))
+        writer.sync()
+    assert path.read_bytes() == lines_of(timer_events(4))
+
+
 def test_moved_log_is_neither_written_nor_restored(path: Path) -> None:
     writer = opened(path)
     aside = path.parent.rename(path.parent.with_name("aside"))

@@ -119,6 +119,7 @@ def test_disk_full_in_the_middle_of_a_line_leaves_whole_lines_and_loses_nothing(
     with pytest.raises(StorageFailed, match=r"can't write to the log .*events\.jsonl") as failed:
         writer.sync()
     assert "space" in failed.value.hint
+    assert ("bytes were written" in failed.value.message) == (room > 0)
     assert len(sleeps) == _RETRIES
     assert sleeps == sorted(sleeps)
     assert path.read_bytes() == lines_of(timer_events(1))

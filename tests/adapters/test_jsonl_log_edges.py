@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agentforge.adapters.log import lease
-from agentforge.adapters.log.jsonl_file import MAX_PAYLOAD, PayloadStore, payload_of
+from agentforge.adapters.log.jsonl_file import MAX_PAYLOAD, PayloadStore, payload_of, snapshot_of
 from agentforge.adapters.log.jsonl_log import JsonlLog
 from agentforge.model.codec import DamagedLine, Payload
 from agentforge.model.errors import InvalidRequest, LogConflict
@@ -21,6 +21,11 @@ from .failing_disk import FailingDisk
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "events.jsonl"
+
+
+def test_missing_log_has_no_bytes(path: Path) -> None:
+    with snapshot_of(str(path), PayloadStore(str(path.parent), Disk(), WriteRetry())) as found:
+        assert (found.length, list(found.chunks(0, 1))) == (0, [])
 
 
 def test_closing_waits_for_the_disk(path: Path) -> None:

@@ -247,6 +247,26 @@ def test_zeros_in_the_place_of_synced_lines_are_overwritten_and_saved(path: Path
     assert aside.read_bytes().endswith(bytes(500))
 
 
+def test_log_that_lacks_nothing_is_not_saved_as_torn(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentforge.adapters.log.displacement.CHUNK_BYTES", 100)
+    killed(JsonlLog(path), timer_events(12))
+    assert reopened(path) == timer_events(12)
+    assert [found.name for found in path.parent.iterdir()] == ["events.jsonl"]
+
+
+def test_lines_that_were_written_one_by_one_are_restored_together(path: Path) -> None:
+    writer = synced(JsonlLog(path), timer_events(4))
+    before = path.stat().st_size
+    for event in timer_events(3, start=5):
+        writer.append(event)
+        writer.flush()
+    writer.sync()
+    writer._store._ahead.close()
+    writer._store._lease.close()
+    os.truncate(path, before)
+    assert reopened(path) == timer_events(7)
+
+
 def test_lines_after_those_in_the_write_ahead_file_are_kept(path: Path) -> None:
     killed(JsonlLog(path), timer_events(12))
     with path.open("ab") as file:

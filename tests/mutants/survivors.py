@@ -7,6 +7,9 @@ EXCUSED = "an answer to any other question has reset both, and after this one th
 DESCRIPTOR = "any negative number is no descriptor, and 0 is the standard input of an engine"
 SAME_SIZE = "both files have that many bytes, so their chunks are equally many"
 ONE_CHUNK = "so few bytes are read as one chunk"
+FIRST_SYNC = "the write-ahead file isn't made before many syncs of the log"
+ONE_LINE = "a line of a log is longer than what is compared"
+SAME_BYTES = "read from the file, they are the same bytes"
 NO_BYTES = "the position of no bytes is not used"
 SET_LATER = "set when the file is made, before it is used"
 FALSE = "only whether there is one counts, and both are none"
@@ -20,6 +23,26 @@ SURVIVORS: dict[str, dict[str, str]] = {
     "adapters.log.displacement.DisplacedLog._begins_with": {
         "pairs = zip(chunks_of(self._fd, 0, size), chunks_of(fd, 0, size), strict=True)": SAME_SIZE,
         "pairs = zip(chunks_of(self._fd, 0, size), chunks_of(fd, 0, size), )": SAME_SIZE,
+    },
+    "adapters.log.jsonl_file.JsonlFile.__init__": {
+        **dict.fromkeys(("self._synced = +1", "self._synced = -2"), FIRST_SYNC),
+    },
+    "adapters.log.jsonl_file.JsonlFile._last_bytes": {
+        "return os.pread(self._lease.fd, _TAIL_BYTES, begin if begin >= 0 else 0)": "0 is 0",
+        "return os.pread(self._lease.fd, _TAIL_BYTES, begin if begin > 1 else 0)": ONE_LINE,
+        "return os.pread(self._lease.fd, _TAIL_BYTES, begin if begin > 0 else 1)": ONE_LINE,
+    },
+    "adapters.log.jsonl_file.JsonlFile.sync": {
+        "if self._synced > 0 and self._ahead.accepts(size) and "
+        'self._ahead.sync(b"".join(self._unsynced)):': FIRST_SYNC,
+        "if self._synced >= 1 and self._ahead.accepts(size) and "
+        'self._ahead.sync(b"".join(self._unsynced)):': FIRST_SYNC,
+    },
+    "adapters.log.jsonl_file.JsonlFile.write": {
+        "self._tail = data[-_TAIL_BYTES:] if (len(data) >= _TAIL_BYTES) and False else self._last_bytes()": (
+            SAME_BYTES
+        ),
+        "self._tail = data[-_TAIL_BYTES:] if len(data) > _TAIL_BYTES else self._last_bytes()": SAME_BYTES,
     },
     "adapters.log.lease.LogLease.close": {
         "if self.fd > 0:": DESCRIPTOR,
