@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from agentforge.app.runs.caller import refuse_agent as refuse_agent
     from agentforge.app.runs.compilation import CourseComparison as CourseComparison
     from agentforge.app.runs.context import EngineOptions as EngineOptions
+    from agentforge.app.runs.first_artifact import write_artifact as write_artifact
     from agentforge.app.runs.lookup import RunRow as RunRow
     from agentforge.app.runs.lookup import Runs as Runs
     from agentforge.app.runs.removal import OutdatedRuns as OutdatedRuns
@@ -151,6 +152,9 @@ if TYPE_CHECKING:
     from agentforge.views.run_model import Summary as Summary
     from agentforge.views.status import RunningCheck as RunningCheck
     from agentforge.views.status import WaitStatus as WaitStatus
+    from agentforge.views.structured_work import ArtifactWork as ArtifactWork
+    from agentforge.views.structured_work import ItemIteration as ItemIteration
+    from agentforge.views.structured_work import ItemWork as ItemWork
     from agentforge.views.visits import CheckRun as CheckRun
     from agentforge.views.visits import StageCheck as StageCheck
     from agentforge.views.visits import StageVisit as StageVisit
@@ -210,6 +214,7 @@ _HOME = {
     "app.redaction": ("RedactingFilter",),
     "app.probes": ("Probe",),
     "app.runs.answers": ("OpenRequest",),
+    "app.runs.first_artifact": ("write_artifact",),
     "app.runs.lookup": ("RunRow", "Runs"),
     "app.runs.updates": ("Overview", "Tail"),
     "app.runs.removal": ("OutdatedRuns",),
@@ -265,6 +270,7 @@ _HOME = {
     "views.results": ("RunInfo", "RunResult", "ShownStatus"),
     "views.status": ("RunningCheck", "WaitStatus"),
     "views.run_model": ("Health", "Summary"),
+    "views.structured_work": ("ArtifactWork", "ItemIteration", "ItemWork"),
     "views.visits": ("CheckRun", "StageCheck", "StageVisit"),
     "views.work": ("AttemptWork", "IterationWork", "JudgeWork"),
 }

@@ -58,6 +58,7 @@ RESULTS = (
         "Changes",
         "FileChange",
     ),
+    *("ArtifactWork", "ItemWork", "ItemIteration"),
     *("CourseComparison", "Recording", "Replay", "Migration", "Finding", "Probe", "Summary", "Health"),
     *("AgentLogin", "ProjectSurvey", "StarterFiles"),
     *(
@@ -122,6 +123,7 @@ FUNCTIONS = (
         "provider_settings",
         "schema",
         "stop_on_signals",
+        "write_artifact",
         "write_graph",
     ),
     "RedactingFilter",

@@ -122,7 +122,7 @@ def test_show_of_an_iteration(project: Project) -> None:
         f"  Files:     {here}/",
         "    attempt-1, context.json, output.md, prompt.md, result.json",
         "",
-        "More: agentforge show [--output | --prompt | --diff] auth plan 1",
+        "More: agentforge show [--output | --prompt | --context | --diff] auth plan 1",
     ]
 
 

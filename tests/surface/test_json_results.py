@@ -12,7 +12,8 @@ from agentforge.cli.run_views import VIEWS
 REPORT = """\
 <testsuite><testcase name="a"/><testcase name="b"><failure message="no"/></testcase>\
 <testcase name="c"><error message="no"/></testcase><testcase name="d"><skipped/></testcase></testsuite>"""
-WORK = {"type": "command", "run": f"cat >/dev/null; {WRITE_RESULT}"}
+LEAVE_ARTIFACT = 'echo "{}" > "$AGENTFORGE_ARTIFACT"'
+WORK = {"type": "command", "run": f"cat >/dev/null; {LEAVE_ARTIFACT}; {WRITE_RESULT}"}
 CHECKED = {
     "id": "build",
     "prompt": "x",
@@ -28,6 +29,7 @@ CHECKED = {
         {"name": "style", "run": "true"},
     ],
     "on": {"fail": "ask"},
+    "artifact": {"type": "object"},
 }
 SLOW = "touch up-$$; while [ ! -e go ]; do sleep 0.02; done; " + WRITE_RESULT
 INTERRUPTED = ("first", "second", "third")

@@ -18,7 +18,7 @@ QUESTIONS = [
 ]
 AGAIN = {"name": "twice", "run": "[ $(wc -l < count) -ge 2 ]"}
 STYLE = {"name": "style", "run": "false"}
-ARTIFACT = 'echo \'{"a": 1}\' > "$AGENTFORGE_ARTIFACT"'
+ARTIFACT = 'echo \'{"steps": [{"id": "s1"}]}\' > "$AGENTFORGE_ARTIFACT"'
 HOOKS = {"stage_end": [{"id": "note", "stage": "build", "action": "script", "script": "echo ok"}]}
 OTHER = "other.yaml"
 EXAMPLES: Examples = {
@@ -32,13 +32,15 @@ EXAMPLES: Examples = {
     ("show --checks", "checks"): ["show", "work", "--checks"],
     ("show --history", "history"): ["show", "work", "--history"],
     ("show --hooks", "hook deliveries"): ["show", "work", "--hooks"],
+    ("show --artifacts", "artifacts"): ["show", "work", "--artifacts", "-o", "artifact.json"],
+    ("show --items", "items"): ["show", "work", "--items"],
     ("log verify", "log report"): ["log", "verify", "work"],
     ("replay --check", "course comparison"): ["replay", "work", "--check", "-p", OTHER],
 }
 SHOWN = (
     *("event", "output line", "cursor", "iterations", "shown iteration", "iteration", "result"),
     *("agent question", "changed file", "difference", "checks", "history", "hook deliveries", "delivery"),
-    *("log report", "damage", "course comparison", "course step"),
+    *("artifacts", "items", "log report", "damage", "course comparison", "course step"),
 )
 
 
@@ -49,10 +51,11 @@ def test_keys_of_what_a_run_did_are_those_of_the_page(project: Project) -> None:
     nodes = [
         stage("build", f"echo x >> count; echo hello; {ARTIFACT}; {leaves(verdict='pass')}", **routes()),
         stage("refine", termination={"type": "judgment", "max": 1}),
+        stage("do", termination={"type": "items", "from": "build.steps"}),
         block("both", "mine"),
         stage("ask", "git init -q sub; " + leaves(decision="ask", questions=QUESTIONS), **sandbox),
     ]
-    del nodes[1]["runs"]
+    del nodes[1]["runs"], nodes[2]["runs"]
     file = write_pipeline(project, "work", *nodes, hooks=HOOKS)
     skipped = ("--skip-check=style", "--reason=slow")
     done = project.call("run", "-p", file, "-s", "work", *skipped, env={"JUDGE_PROVIDER": "mine"})
@@ -62,6 +65,7 @@ def test_keys_of_what_a_run_did_are_those_of_the_page(project: Project) -> None:
         log.write("damaged\ntorn")
     calls = Calls(project)
     calls.call_all(EXAMPLES)
+    calls.call("show SESSION STAGE", "shown iteration", ["show", "work", "do", "--context"])
     assert [found for found in calls.problems(SHOWN) if sandbox or "git_left" not in found] == []
 
 

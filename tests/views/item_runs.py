@@ -10,7 +10,7 @@ from agentforge.engine.items import elements_of, planned
 from agentforge.model import facts as f
 from agentforge.model.artifact import Artifact, ArtifactRule, ContextUse
 from agentforge.model.cursor import Cursor
-from agentforge.model.plan import Items
+from agentforge.model.plan import ArtifactSource, InputSources, Items
 from agentforge.model.request import Feedback
 from agentforge.model.result import Result
 
@@ -23,7 +23,12 @@ STEPS: dict[str, Any] = {
 }
 PLAN = plan_of(
     stage("plan", artifact=ArtifactRule({"type": "object"})),
-    stage("build", termination=Items(10, "plan.steps"), artifact=ArtifactRule({"type": "object"})),
+    stage(
+        "build",
+        termination=Items(10, "plan.steps"),
+        artifact=ArtifactRule({"type": "object"}),
+        sources=InputSources(items=ArtifactSource("0")),
+    ),
     stage("verify"),
     block("claude codex", stage("vote")),
 )

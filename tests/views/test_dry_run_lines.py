@@ -3,6 +3,7 @@
 from msgspec.structs import replace
 from tests.engine.plans import block, nested, plan_of, stage
 
+from agentforge.model.artifact import ArtifactRule
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import (
     Approval,
@@ -10,6 +11,7 @@ from agentforge.model.plan import (
     FromStage,
     Guardrails,
     InputSources,
+    Items,
     Judgment,
     LimitPolicy,
     Overrides,
@@ -243,4 +245,26 @@ def test_what_prevents_a_run_is_listed_with_its_fix() -> None:
         "",
         "## Warnings",
         "- slow",
+    ]
+
+
+def test_preview_of_artifacts_and_items() -> None:
+    rule = ArtifactRule({}, "plan.json", "1.2", heal=0, fill={"wish": "request"})
+    lines = shown(
+        plan_of(
+            stage("plan", artifact=rule),
+            stage(
+                "build",
+                termination=Items(10, "plan.steps"),
+                artifact=ArtifactRule({}),
+                sources=InputSources(artifact=("goal", "steps")),
+            ),
+        )
+    )
+    named = [line for line in lines if line.startswith(("- Artifact:", "- Needs:", "- Iterations: one"))]
+    assert named == [
+        "- Artifact: version 1.2, as in plan.json, never corrected; wish: the user request",
+        "- Iterations: one for each item of plan.steps; at most 10 items",
+        "- Artifact: version 1.0, with an inline schema, corrected at most 1 time",
+        "- Needs: goal, steps of earlier artifacts",
     ]

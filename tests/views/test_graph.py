@@ -7,10 +7,11 @@ from msgspec.structs import replace
 from tests.engine.plans import block, nested, plan_of, stage
 from tests.views.test_plan_lines import THIRD
 
+from agentforge.model.artifact import ArtifactRule
 from agentforge.model.check import Check
 from agentforge.model.hook import Hook
 from agentforge.model.layout import RunLayout
-from agentforge.model.plan import Approval, CycleLimits, ParallelNode, Plan, Route, StageNode
+from agentforge.model.plan import Approval, CycleLimits, Items, ParallelNode, Plan, Route, StageNode
 from agentforge.views.graph import GraphLimits, GraphRoute, graph
 from agentforge.views.graph_picture import graph_svg
 from agentforge.views.lines.dry_run import preview
@@ -234,3 +235,19 @@ def test_the_checkpoint_of_a_block_is_shown_before_its_stages() -> None:
         line.strip() for line in graph_lines(plan_of(replace(block("claude", stage()), checkpoint="ship")))
     ]
     assert lines.index("checkpoint ship: a person approves before it is entered") < lines.index("plan")
+
+
+def test_items_and_artifacts_are_shown() -> None:
+    plan = plan_of(
+        stage("plan", artifact=ArtifactRule({}, version="1.2")),
+        stage("build", 10, termination=Items(10, "plan.steps")),
+    )
+    assert graph_lines(plan)[2:6] == [
+        "  plan",
+        "    leaves an artifact, version 1.2",
+        "    pass → build",
+        "",
+    ]
+    assert graph_lines(plan)[6] == "  build, one iteration for each item of plan.steps"
+    assert [(node.items, node.artifact) for node in graph(plan)] == [(None, "1.2"), ("plan.steps", None)]
+    assert "one iteration for each" in " ".join(texts(graph_svg(plan)))

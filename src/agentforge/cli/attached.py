@@ -311,7 +311,7 @@ def _followed(call: Invocation, session: str, seen: int | None = None) -> DriveR
         then = continued_by(info, f"{call.program} recover {session_argument(session)}")
         note(f"Session '{session}' has no active engine; run {then}.")
         return exit_codes.FAILED
-    return DriveResult(info.result, None)
+    return DriveResult(call.runs.info(session, cached=False).result if call.as_json else info.result, None)
 
 
 def _follow(tail: Tail, display: Display, seen: int | None) -> bool:

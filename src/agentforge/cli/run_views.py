@@ -11,15 +11,17 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from agentforge.cli.invocation import Decorated, Invocation
-from agentforge.cli.output import echo, echo_row, echo_wrapped, local_zone, marked, print_json, styled
+from agentforge.cli.output import echo, echo_row, echo_wrapped, local_zone, marked, note, print_json, styled
+from agentforge.model.errors import InvalidRequest
 from agentforge.model.status import status_text
 from agentforge.views.lines.checks import waiver_text
 from agentforge.views.lines.entries import RunEntry, Shown, check_entry, delivery_entry, visit_entry
-from agentforge.views.text import counted
+from agentforge.views.lines.structured_work import artifact_entry, item_entry, items_text
+from agentforge.views.text import counted, one_line
 from agentforge.views.visits import checks_of
 
 if TYPE_CHECKING:
-    from agentforge import RunInfo, RunRecord, RunWork
+    from agentforge import ArtifactWork, RunInfo, RunWork
 
 LABEL = 9
 
@@ -30,7 +32,8 @@ class View(Struct, frozen=True, kw_only=True):
     """What the help of the command says of its entries."""
     key: str
     """Of the list in the JSON."""
-    select: "Callable[[RunRecord], Sequence[Any]]"
+    select: "Callable[[RunWork, bool], Sequence[Any]]"
+    """What it lists; the flag: whether that is narrowed to details, a visit or an iteration."""
     count: Callable[[Sequence[Any]], str]
     entry: Callable[[Any, Shown], RunEntry]
     as_json: Callable[[Any], Any] = lambda one: one
@@ -43,11 +46,14 @@ class View(Struct, frozen=True, kw_only=True):
     """Whether a blank line comes before every entry, not only before the first."""
 
 
+MAX_NAMED = 5
+WRITTEN = "artifacts"
+"""The view of which an entry can be written to a file."""
 VIEWS = {
     "checks": View(
         help="List the checks that the engine ran, with outcomes and counts.",
         key="checks",
-        select=lambda record: checks_of(record.visits),
+        select=lambda work, _: checks_of(work.record.visits),
         count=lambda found: counted(len(found), "check run") if found else "no checks ran",
         entry=check_entry,
         details=("failures", "With --checks: also list what failed."),
@@ -57,7 +63,7 @@ VIEWS = {
         explained="A stage is visited again when a route leads back to it, when its result is rejected, and"
         " when it is restarted. A tree is the id of the project's files at that moment.",
         key="visits",
-        select=lambda record: record.visits,
+        select=lambda work, _: work.record.visits,
         count=lambda found: counted(len(found), "visit"),
         entry=visit_entry,
         details=("cycles", "With --history: also show checks, reasons and routes."),
@@ -67,7 +73,7 @@ VIEWS = {
         help="List the calls of hooks, with their keys, tries and answers.",
         explained="All tries of a hook call have the same key, which a webhook sends as Idempotency-Key.",
         key="deliveries",
-        select=lambda record: record.deliveries,
+        select=lambda work, _: work.record.deliveries,
         count=lambda found: (
             counted(len(called), "hook call")
             if (called := [one for one in found if one.key is not None])
@@ -76,6 +82,24 @@ VIEWS = {
         entry=delivery_entry,
         as_json=lambda one: {**asdict(one), "status": one.status},
         spaced=True,
+    ),
+    "artifacts": View(
+        help="List the artifacts that later stages get: the latest of each stage or item.",
+        key="artifacts",
+        select=lambda work, all: work.artifacts(latest=not all),
+        count=lambda found: counted(len(found), "artifact") if found else "no artifacts",
+        entry=artifact_entry,
+        details=("all", "With --artifacts: list all that were accepted, of all visits."),
+        spaced=True,
+    ),
+    "items": View(
+        help="List the items of stages over items, with what became of them.",
+        explained="An item is a step: an element of a list in an artifact.",
+        key="items",
+        select=lambda work, _: work.items(),
+        count=items_text,
+        entry=item_entry,
+        takes=("STAGE",),
     ),
 }
 
@@ -117,18 +141,22 @@ def show_view(
     place: tuple[str | None, int | None, int | None],
     *,
     details: bool,
+    target: str | None = None,
 ) -> None:
-    """`place`: the stage, the iteration and the visit, as far as they are given."""
+    """`place`: the stage, the iteration and the visit, as far as they are given. `target`: a file to which
+    the one artifact is written."""
     view = VIEWS[name]
     given = [word for word, value in zip(("STAGE", "ITERATION", "--visit"), place, strict=True) if value]
     for word in given:
         if word not in view.takes:
             raise click.UsageError(f"--{name} takes no {word}")
-    found = view.select(work.record)
+    found = view.select(work, details or any(place[1:]))
     if given:
         found = work.narrowed(found, *place)
+    written = _written(found, target) if target else None
     if call.as_json:
-        print_json({**run_head(work.info), view.key: [view.as_json(one) for one in found]})
+        also = {"written": written} if name == WRITTEN else {}
+        print_json({**run_head(work.info), view.key: [view.as_json(one) for one in found], **also})
         return
     echo_head(work.info, view.count(found))
     shown = Shown(work.info.run_dir, work.info.status, local_zone(), details)
@@ -139,6 +167,22 @@ def show_view(
         echo(f"{marked(entry.mark)} {styled(entry.title, 'strong')}")
         for row in entry.rows:
             echo_row(row.label, row.value, LABEL, indent=4)
+            for line in row.lines:
+                echo(f"      {line}")
+    if written:
+        note(f"Wrote {written}")
+
+
+def _written(found: "Sequence[ArtifactWork]", target: str) -> str:
+    """The path of the file to which the artifact was written."""
+    from agentforge import write_artifact
+
+    if len(found) != 1:
+        stages = [one for one in found if one.stage][:MAX_NAMED]
+        places = [one_line(f"{one.name} {one.iteration} --visit {one.visit}") for one in stages]
+        named = f"name one of them: {', '.join(places)}" if places else ""
+        raise InvalidRequest(f"-o writes one artifact; there are {len(found)}", hint=named)
+    return write_artifact(found[0], target)
 
 
 def run_head(info: "RunInfo") -> dict[str, Any]:

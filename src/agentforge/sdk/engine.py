@@ -48,6 +48,7 @@ from agentforge.runtime.view_files import light_iterations, write_iteration_file
 from agentforge.sdk.hooks import HookDecorators
 from agentforge.views.lines.plan import agents_line
 from agentforge.views.results import RunInfo, RunResult
+from agentforge.views.structured_work import ArtifactWork
 
 
 class Engine(HookDecorators):
@@ -364,6 +365,11 @@ class Engine(HookDecorators):
     def work(self, session: str) -> RunWork:
         """What the agents of a run did: its iterations with their results, files and changes."""
         return RunWork(self.runs, session)
+
+    def artifacts(self, session: str, *, latest: bool = False) -> Sequence[ArtifactWork]:
+        """The artifacts that were accepted in a run, in this order, with their values. `latest`: only those
+        that later stages get, one of each stage or item. `problem` says why a value can't be read."""
+        return self.work(session).artifacts(latest=latest)
 
     def events(self, session: str) -> Iterator[Event]:
         return self.runs.events(session)

@@ -101,6 +101,7 @@ class SyncEngine(HookDecorators):
     list = _same(Engine.list)
     inspect = _same(Engine.inspect)
     work = _same(Engine.work)
+    artifacts = _same(Engine.artifacts)
     events = _same(Engine.events)
 
     def subscribe(self, session: str) -> Iterator[Event]:

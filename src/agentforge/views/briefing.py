@@ -24,6 +24,7 @@ from agentforge.model.request import Feedback
 from agentforge.model.result import JSONObject
 from agentforge.views.lines.entries import check_outcome
 from agentforge.views.record import RunRecord, Said
+from agentforge.views.structured_work import title_of
 from agentforge.views.text import counted, one_line
 from agentforge.views.token_budget import Part
 from agentforge.views.visits import StageVisit
@@ -34,9 +35,7 @@ RECENT: Final = 5
 MAX_VISITS: Final = 200
 """How many visits a summary has, the latest first."""
 NAME_CHARS: Final = 100
-TITLE_CHARS: Final = 200
 REASON_CHARS: Final = 1_000
-_TITLES: Final = ("title", "name", "description")
 
 COVERED: Final[Mapping[Strategy, frozenset[str]]] = {
     "full": frozenset({"ITEM", "FEEDBACK", "ANSWERS"}),
@@ -303,12 +302,6 @@ def _items(record: RunRecord, at: BriefingAt, rank: int) -> Iterator[Part]:
 
 def _titled(title: str) -> str:
     return f": {title}" if title else ""
-
-
-def title_of(element: Any) -> str:
-    """What an artifact calls an item, on one line; empty if it has no such text."""
-    found = (element.get(key) for key in _TITLES) if isinstance(element, dict) else ()
-    return next((one_line(text, TITLE_CHARS) for text in found if isinstance(text, str) and text), "")
 
 
 def _elements(record: RunRecord, at: BriefingAt, path: str, branch: str | None) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from agentforge.model.plan import (
     FAIL,
     PASS,
     REJECT,
+    Items,
     NestedNode,
     Node,
     OnTimeout,
@@ -83,6 +84,10 @@ class GraphNode(Struct, frozen=True):
     """The answer after the timeout; `wait`: none."""
     hooks: tuple[GraphHook, ...] = ()
     """Those called at this node, in the order of their points."""
+    items: str | None = None
+    """The list that a stage works through, as NODE.FIELD."""
+    artifact: str | None = None
+    """The version of the artifact that the iterations of a stage leave."""
     nodes: "tuple[GraphNode, ...]" = ()
     """Of a nested pipeline, or the stages of each branch of a block."""
 
@@ -183,6 +188,8 @@ def _node(node: Node, ids: Sequence[str], plan: Plan, prefix: str) -> GraphNode:
                 approval_timeout=approval.timeout if approval else None,
                 approval_on_timeout=approval.on_timeout if approval and approval.timeout else None,
                 hooks=_hooks(plan, path, STAGE_POINTS),
+                items=node.termination.source if isinstance(node.termination, Items) else None,
+                artifact=node.artifact.version if node.artifact else None,
             )
         case NestedNode():
             inner = _nodes(node.plan.nodes, plan, f"{path}.")

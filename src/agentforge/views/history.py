@@ -107,6 +107,8 @@ class History(Struct):
     initial: Artifact | None = None
     """The artifact that the run was started with."""
     artifacts: dict[str, StageArtifacts] = field(default_factory=dict)
+    artifact: Artifact | None = None
+    """The latest of all stages."""
 
     @property
     def entries(self) -> tuple[HistoryEntry, ...]:
@@ -197,7 +199,7 @@ class History(Struct):
             outputs.written += 1
         if (artifact := fact.artifact) is not None:
             known = self.artifacts.setdefault(key, StageArtifacts())
-            known.latest = artifact
+            known.latest = self.artifact = artifact
             if artifact.item:
                 known.by_item[artifact.item] = artifact
         if fact.text is not None:

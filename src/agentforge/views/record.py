@@ -134,7 +134,7 @@ class RunRecord:
         if isinstance(fact, f.TreeTaken | EndOfAttempt) and getattr(fact, "started", True):
             self._see(fact.tree)
         if at not in self._iterations or isinstance(fact, f.IterationStarted):
-            if isinstance(fact, f.TreeTaken | f.GitLeft):
+            if isinstance(fact, f.TreeTaken | f.GitLeft | f.ItemEnded):
                 return  # Of an iteration that a damaged log lacks: it says nothing about what was done.
             self._iterations[at] = self._begun(event, at, fact)
         self._iterations[at] = worked(self._iterations[at], event, fact, self._tree)

@@ -5,6 +5,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from agentforge.model.artifact import Artifact
 from agentforge.model.failure import StopReason
 from agentforge.model.plan import Plan
 from agentforge.model.request import Request
@@ -44,6 +45,9 @@ class RunResult(Struct, frozen=True):
     """From the start of the run to its latest event, with the time in which it waited."""
     waited_seconds: float = 0.0
     """How long the run was stopped until a person continued it."""
+    artifact: Artifact | None = None
+    """The latest that was accepted, without its value if it is larger than 64 KB. Not in what `status` has,
+    which doesn't read all of the log."""
 
     @property
     def completed(self) -> bool:
@@ -83,6 +87,8 @@ class RunInfo(Struct, frozen=True):
     """Whether the run waits although a request was answered, or its time is over: `recover` continues it."""
     unanswered: tuple[str, ...] = ()
     """Ids of the requests that a person still has to answer although it was answered."""
+    artifact: Artifact | None = None
+    """As in its result."""
 
     @property
     def health(self) -> Health:
@@ -91,7 +97,7 @@ class RunInfo(Struct, frozen=True):
     @property
     def result(self) -> RunResult:
         """How the run stopped; its status is `running` if it didn't."""
-        return result_of(self.session, self.state, self.summary, self.run_dir)
+        return result_of(self.session, self.state, self.summary, self.run_dir, self.artifact)
 
     @property
     def is_archived(self) -> bool:
@@ -99,7 +105,9 @@ class RunInfo(Struct, frozen=True):
         return self.session != self.state.session
 
 
-def result_of(session: str, state: RunState, summary: Summary, run_dir: str) -> RunResult:
+def result_of(
+    session: str, state: RunState, summary: Summary, run_dir: str, artifact: Artifact | None
+) -> RunResult:
     failure = state.failure
     return RunResult(
         session=session,
@@ -118,6 +126,7 @@ def result_of(session: str, state: RunState, summary: Summary, run_dir: str) -> 
         waivers=state.waivers,
         duration_seconds=round(duration(state, state.status, state.updated_at), 3),
         waited_seconds=round(summary.waited_seconds, 3),
+        artifact=artifact,
     )
 
 

@@ -66,6 +66,10 @@ class IterationWork(Struct, frozen=True):
     """The output, if it is only in the log."""
     item: str = ""
     """The item that it is about."""
+    item_status: Literal["", "done", "failed"] = ""
+    """How its item ended with it; empty: it didn't end."""
+    item_reason: str = ""
+    """Why the item failed."""
     artifact: Artifact | None = None
     """The one that was accepted."""
     context: ContextUse | None = None
@@ -103,7 +107,13 @@ class IterationWork(Struct, frozen=True):
 
 EndOfAttempt = f.IterationCompleted | f.ErrorOccurred | f.AttemptLost | f.AttemptCancelled
 IterationFact = (
-    f.IterationStarted | f.AttemptStarted | f.TreeTaken | f.GitLeft | f.JudgeCompleted | EndOfAttempt
+    f.IterationStarted
+    | f.AttemptStarted
+    | f.TreeTaken
+    | f.GitLeft
+    | f.JudgeCompleted
+    | f.ItemEnded
+    | EndOfAttempt
 )
 
 
@@ -127,6 +137,8 @@ def worked(work: IterationWork, event: Event, fact: IterationFact, tree: str | N
         case f.JudgeCompleted(status=status, result=result):
             judged = JudgeWork(status, result.stop, result.reason, result.confidence, fact.error)
             return replace(work, judge=judged, spending=work.spending.plus(fact.usage))
+        case f.ItemEnded(status=status, reason=reason):
+            return replace(work, item_status=status, item_reason=reason)
         case f.ErrorOccurred(kind=kind, message=message):
             failed = _ended(
                 work, event.at, fact.attempt, tree, status="failed", error=f"{kind.value}: {message}"

@@ -1,4 +1,5 @@
-"""The artifact that a run is started with: read, checked against what its stages need, and stored."""
+"""The artifact that a run is started with: read, checked against what its stages need, and stored. And the
+file of an artifact of another run, which is such an artifact."""
 
 import os
 from collections.abc import Mapping
@@ -18,7 +19,7 @@ from agentforge.model.artifact import (
     Artifact,
     other_major,
 )
-from agentforge.model.errors import InvalidRequest, StorageFailed
+from agentforge.model.errors import NOT_JSON, InvalidRequest, StorageFailed, UnusableFile
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import ArtifactSource, Items, Plan
 from agentforge.model.plan_limits import VERSION_PATTERN
@@ -26,6 +27,7 @@ from agentforge.model.result import JSONObject
 from agentforge.runtime.artifacts import decoded, foreign_keys, item_problems
 from agentforge.system import files
 from agentforge.views.artifacts import RunKeys, earlier_stages
+from agentforge.views.structured_work import ArtifactWork
 
 GivenArtifact = str | Mapping[str, Any] | None
 """A file, or the object."""
@@ -37,6 +39,8 @@ class ArtifactMeta(Struct, frozen=True):
 
     stage: str = ""
     version: Annotated[str, Meta(pattern=f"^{VERSION_PATTERN}$")] = DEFAULT_VERSION
+    sha256: str = ""
+    """Of the artifact without this, compact: whether the file is as it was written."""
 
 
 class FirstArtifact(Struct, frozen=True):
@@ -130,3 +134,41 @@ def _missing(value: JSONObject, plan: Plan) -> str:
 
 def _name(plan: Plan) -> str:
     return f"the pipeline {plan.pipeline.name!r}"
+
+
+def write_artifact(artifact: ArtifactWork, path: str | os.PathLike[str]) -> str:
+    """Write an artifact to a file, with the stage that left it and its version; returns the absolute path.
+    Only a file that was written so, and that nobody changed since, is replaced. Raises UnusableFile if the
+    artifact can't be read."""
+    if artifact.value is None:
+        raise UnusableFile(artifact.problem, hint="restore the file, or choose another artifact")
+    folder, name = os.path.split(os.path.abspath(path))
+    place = os.path.join(os.path.realpath(folder), name)
+    meta = ArtifactMeta(artifact.stage, artifact.version, _digest(artifact.value))
+    # Indented, a large one could be too large to be given to a run.
+    encode = files.pretty if artifact.size <= INLINE_BYTES else files.compact
+    try:
+        there = files.read_named(place, 2 * MAX_ARTIFACT_BYTES)
+        if there is not None and not _is_copy(there):
+            raise InvalidRequest(
+                f"{place} exists, and was not written by this command or was changed since",
+                hint="choose a new file",
+            )
+        files.replace(place, encode({META: meta, **artifact.value}))
+    except StorageFailed as error:
+        hint = "choose a file in a folder that exists and that you may write to"
+        raise type(error)(error.message, hint=hint) from error
+    return place
+
+
+def _is_copy(content: bytes) -> bool:
+    try:
+        value = msgspec.json.decode(content, type=dict[str, Any])
+    except NOT_JSON:
+        return False
+    meta = value.pop(META, None)
+    return isinstance(meta, dict) and meta.get("sha256") == _digest(value)
+
+
+def _digest(value: JSONObject) -> str:
+    return sha256(files.compact(value)).hexdigest()

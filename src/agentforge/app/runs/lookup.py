@@ -257,6 +257,7 @@ class Runs:
             stopped=None if held else reason_of(self.project, session),
             answered=answered,
             unanswered=_unanswered(model.plan, model.state, layout, now) if answered else (),
+            artifact=None if cached else model.history.artifact,
         )
 
     def is_outdated(self, session: str, info: RunInfo) -> bool:

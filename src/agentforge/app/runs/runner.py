@@ -160,7 +160,8 @@ async def _drive(context: RunContext, journal: Journal) -> RunResult:
         # what is missing.
         leases.release(journal, keep_lock=is_over and not is_written)
         notifier.finish()
-    return result_of(session, journal.state, journal.model.summary, context.runs.layout(session).root)
+    model, folder = journal.model, context.runs.layout(session).root
+    return result_of(session, journal.state, model.summary, folder, model.history.artifact)
 
 
 def _needed(journal: Journal) -> frozenset[str]:

@@ -9,15 +9,19 @@ from msgspec import Struct
 from agentforge.app.runs.comparison import TreeComparison, current_tree
 from agentforge.app.runs.lookup import Runs
 from agentforge.engine.normalise import clean_output
+from agentforge.model.artifact import Artifact
 from agentforge.model.changes import Changes
 from agentforge.model.diagnostic import did_you_mean
-from agentforge.model.errors import InvalidRequest
+from agentforge.model.errors import InvalidRequest, UnusableFile
 from agentforge.model.layout import IterationLayout, is_inside
 from agentforge.model.names import session_argument
 from agentforge.model.request import Request
+from agentforge.model.result import JSONObject
+from agentforge.runtime.artifacts import read_artifact
 from agentforge.system import files
 from agentforge.views.hook_calls import Delivery
 from agentforge.views.record import RunTrees, record_of
+from agentforge.views.structured_work import ArtifactWork, ItemWork, artifacts_of, items_of
 from agentforge.views.visits import StageCheck, StageVisit
 from agentforge.views.work import IterationWork
 
@@ -26,7 +30,7 @@ MAX_NUMBERS = 20
 NOT_RECORDED = "changes are recorded in a git repository, for agents that are programs"
 
 
-Placed = StageVisit | StageCheck | IterationWork | Delivery
+Placed = StageVisit | StageCheck | IterationWork | Delivery | ArtifactWork | ItemWork
 _Listed = TypeVar("_Listed", bound=Placed)
 
 
@@ -107,6 +111,20 @@ class RunWork:
             for one in named
             if visit in (None, one.visit) and iteration in (None, getattr(one, "iteration", None))
         ]
+
+    def artifacts(self, *, latest: bool = False) -> list[ArtifactWork]:
+        """The artifacts that were accepted, in this order, with their values. `latest`: only those that later
+        stages get, one of each stage or item. Of one that was changed, `problem` says so."""
+        return artifacts_of(self.record, self._artifact, latest=latest)
+
+    def items(self) -> list[ItemWork]:
+        """The items of all stages over items, with what became of them."""
+        return items_of(self.record, self._artifact)
+
+    def _artifact(self, artifact: Artifact) -> JSONObject:
+        if not is_inside(artifact.file):
+            raise UnusableFile(f"artifact {artifact.file} is outside of the run")
+        return read_artifact(self._layout, artifact)
 
     def changes(self, works: Iterable[IterationWork]) -> list[Changes | None]:
         """What changed in the project's files from before to after each iteration; None if unknown."""
@@ -214,7 +232,9 @@ class RunWork:
         if not known:
             see = f"see `agentforge status {session_argument(self.session)}`"
             return InvalidRequest(f"session {self.session!r} has no iteration yet", hint=see)
-        hint = did_you_mean(stage or "", known) or f"stages with iterations: {', '.join(known)}"
+        meant = did_you_mean(stage or "", known)
+        names = ", ".join(known)
+        hint = f"{meant} Stages with iterations: {names}" if meant else f"stages with iterations: {names}"
         return InvalidRequest(f"session {self.session!r} has no iteration of a stage {stage!r}", hint=hint)
 
 

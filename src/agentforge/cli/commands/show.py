@@ -27,6 +27,7 @@ from agentforge.cli.output import (
 )
 from agentforge.cli.run_views import (
     VIEWS,
+    WRITTEN,
     chosen_view,
     echo_head,
     run_head,
@@ -34,6 +35,7 @@ from agentforge.cli.run_views import (
     view_options,
     views_help,
 )
+from agentforge.views.lines.structured_work import context_parts, context_rows, part_head
 from agentforge.views.lines.work import (
     changes_text,
     file_lines,
@@ -46,6 +48,7 @@ from agentforge.views.lines.work import (
     work_rows,
 )
 from agentforge.views.text import counted, padded
+from agentforge.views.token_budget import parts_in
 from agentforge.views.work import iteration_json
 
 if TYPE_CHECKING:
@@ -57,7 +60,7 @@ if TYPE_CHECKING:
 
 
 LABEL = 10
-PARTS = ("output", "prompt", "diff")
+PARTS = ("output", "prompt", "context", "diff")
 """Options that print one thing of an iteration, and nothing else."""
 PART_OPTIONS = f"[{' | '.join(f'--{part}' for part in PARTS)}]"
 
@@ -67,7 +70,7 @@ PART_OPTIONS = f"[{' | '.join(f'--{part}' for part in PARTS)}]"
 
     Without STAGE: all iterations, by stage. With STAGE: its latest iteration, or ITERATION, with its result,
     attempts, changed files and output. STAGE is an id or a path such as 1.0, in a parallel block followed by
-    `@PROVIDER`. Without STAGE, --output, --prompt and --diff apply to the latest iteration.
+    `@PROVIDER`. Without STAGE, --output, --prompt, --context and --diff apply to the latest iteration.
 
     {views_help()}
 
@@ -80,19 +83,28 @@ PART_OPTIONS = f"[{' | '.join(f'--{part}' for part in PARTS)}]"
 @click.option("--visit", type=WholeNumber(1), help="Visit of the stage.  [default: the latest]")
 @click.option("--output", is_flag=True, help="Print only the agent's output.")
 @click.option("--prompt", is_flag=True, help="Print only the prompt.")
+@click.option("--context", is_flag=True, help="Print what the prompt quotes, with tokens for each text.")
 @click.option("--diff", is_flag=True, help="Print only the change to the project's files.")
+@click.option("-o", "target", metavar="FILE", help="With --artifacts: also write the artifact to this file.")
 @view_options
 @project_options
 def show(
-    session: str | None, stage: str | None, iteration: int | None, visit: int | None, **flags: bool
+    session: str | None,
+    stage: str | None,
+    iteration: int | None,
+    visit: int | None,
+    target: str | None,
+    **flags: bool,
 ) -> None:
     from agentforge import RunWork
 
     chosen, details = chosen_view(PARTS, flags)
+    if target and chosen != WRITTEN:
+        raise click.UsageError(f"-o goes with --{WRITTEN}")
     call = invocation()
     work = RunWork(call.runs, choose_session_to_show(call, session))
     if chosen in VIEWS:
-        show_view(call, work, chosen, (stage, iteration, visit), details=details)
+        show_view(call, work, chosen, (stage, iteration, visit), details=details, target=target)
         return
     if stage is None and chosen is None:
         _show_run(call, work)
@@ -157,10 +169,19 @@ def _show_part(work: "RunWork", one: "IterationWork", part: str) -> None:
             note(f"{_title(work, one)}, changed no files.")
         return
     text = work.output(one) if part == "output" else work.prompt(one)
-    if text:
+    if text and part == "context":
+        _show_context(work, one, text)
+    elif text:
         echo(*text.splitlines())
     else:
         note(f"No {part} recorded for {_title(work, one)}.")
+
+
+def _show_context(work: "RunWork", one: "IterationWork", prompt: str) -> None:
+    echo(f"{styled(work.session, 'strong')}: {styled(_title(work, one), 'strong')}")
+    _echo_rows(context_rows(one, prompt))
+    for part in parts_in(prompt):
+        echo("", f"  {styled(part_head(part), 'dim')}", *(f"    │ {line}" for line in part.text.split("\n")))
 
 
 def _title(work: "RunWork", one: "IterationWork") -> str:
@@ -176,6 +197,7 @@ def _as_json(work: "RunWork", one: "IterationWork", part: str | None) -> dict[st
         "files": work.files(one),
         "output": work.output(one) if part in (None, "output") else None,
         "prompt": work.prompt(one) if part == "prompt" else None,
+        "parts": context_parts(work.prompt(one) or "") if part == "context" else None,
         "diff": patch,
     }
 

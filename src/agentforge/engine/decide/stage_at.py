@@ -133,7 +133,7 @@ def stage_started(
         type=node.stage,
         provider=node.provider.type,
         model=node.provider.model,
-        runs=node.runs,
+        runs=0 if isinstance(node.termination, Items) else node.runs,
     )
 
 

@@ -31,6 +31,7 @@ class NodeStarted(Fact, frozen=True):
     provider: str = ""
     model: str = ""
     runs: int = written(1)
+    """The maximum of its iterations; 0 if it has one for each item of a list."""
     kind: Literal["parallel"] | None = None
     providers: tuple[str, ...] = ()
     stages: tuple[str, ...] = ()

@@ -13,6 +13,7 @@ from msgspec import Struct
 from agentforge.definition.read.file_keys import PIPELINE_KEYS
 from agentforge.definition.read.node_keys import STAGE_NODE
 from agentforge.definition.read.table import Key, Nested
+from agentforge.model.artifact import ArtifactRule
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import (
     Approval,
@@ -184,6 +185,10 @@ def _stage(node: StageNode, session: str, permissions: Permissions, place: Graph
     is_cli = any(choice.type in permissions for choice in node.chain)
     if is_cli and node.result_instructions and not asks_for_result(node.prompt or ""):
         yield f"- Result: {APPENDED}"
+    if node.artifact:
+        yield f"- Artifact: {_artifact(node.artifact)}"
+    if node.sources and node.sources.artifact:
+        yield f"- Needs: {', '.join(map(one_line, node.sources.artifact))} of earlier artifacts"
     rows = _rows(STAGE_NODE.keys, node)
     if node.on_limit:
         rows.setdefault("Limits", []).append(f"at a quota or rate limit: {node.on_limit.do}")
@@ -203,6 +208,13 @@ def _stage(node: StageNode, session: str, permissions: Permissions, place: Graph
     if node.output_path:
         yield f"- Output: {node.output_path.replace('${SESSION}', session)}"
     yield from _rest(rows)
+
+
+def _artifact(rule: ArtifactRule) -> str:
+    schema = f"as in {one_line(rule.source)}" if rule.source else "with an inline schema"
+    heal = f"corrected at most {counted(rule.heal, 'time')}" if rule.heal else "never corrected"
+    filled = (f"; {one_line(name)}: the user {source}" for name, source in rule.fill.items())
+    return f"version {rule.version}, {schema}, {heal}{''.join(filled)}"
 
 
 def _approval(approval: Approval) -> str:

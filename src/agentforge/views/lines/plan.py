@@ -53,6 +53,8 @@ def _nodes(nodes: Sequence[GraphNode], indent: str) -> Iterator[str]:
         yield ""
         yield f"{indent}{node_title(node)}"
         yield from (f"{indent}  {line}" for line in people_lines(node))
+        if node.artifact:
+            yield f"{indent}  leaves an artifact, version {node.artifact}"
         if node.nodes:
             yield from _nodes(node.nodes, f"{indent}  ")
             yield ""
@@ -94,6 +96,8 @@ def node_title(node: GraphNode) -> str:
         return f"{name}: pipeline {one_line(node.ref)}{times}"
     other = f" ({one_line(node.ref)})" if node.ref != node.id else ""
     most = f", at most {counted(node.runs, 'iteration')}" if node.runs > 1 else ""
+    if node.items:
+        most = f", one iteration for each item of {one_line(node.items)}"
     return f"{name}{other}{most}"
 
 

@@ -35,7 +35,8 @@ def _begun(fact: f.NodeStarted, _: Event) -> RunLine:
     if fact.kind == "parallel":
         return RunLine(f"started: {', '.join(fact.providers)} in parallel", "begin")
     model = f" ({fact.model})" if fact.model else ""
-    return RunLine(f"started: up to {counted(fact.runs, 'iteration')} with {fact.provider}{model}", "begin")
+    most = f"up to {counted(fact.runs, 'iteration')}" if fact.runs else "one iteration for each item"
+    return RunLine(f"started: {most} with {fact.provider}{model}", "begin")
 
 
 def _ended(fact: f.NodeCompleted | f.StageCompleted, _: Event) -> RunLine | None:

@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Iterator, Sequence
 
+from agentforge.model.artifact import ContextUse
 from agentforge.model.changes import Changes, LeftInGit
 from agentforge.model.names import session_argument
 from agentforge.model.result import Decision
@@ -47,7 +48,7 @@ def _is_ambiguous(work: IterationWork, works: Sequence[IterationWork]) -> bool:
 
 def work_line(work: IterationWork, changes: Changes | None, run_status: str, columns: int) -> RunEntry:
     """`3  1m 02s  2 files +10 -2  $0.02  what it did`, cut to the columns."""
-    facts = (_seconds(work), short_changes(changes), _cost(work))
+    facts = (one_line(work.item), _seconds(work), short_changes(changes), _cost(work))
     parts = [f"{work.iteration:>3}", *(part for part in facts if part)]
     status = shown_status(work, run_status)
     error = work.attempts[-1].error if work.attempts else ""
@@ -67,6 +68,10 @@ def work_rows(work: IterationWork, changes: Changes | None, run_status: str) -> 
     """The properties of an iteration that are known."""
     result = work.result
     yield EntryRow("Status", shown_status(work, run_status))
+    if work.item:
+        how = f": {work.item_status}" if work.item_status else ""
+        reason = f": {one_line(work.item_reason, MESSAGE_CHARS)}" if work.item_reason else ""
+        yield EntryRow("Item", f"{one_line(work.item)}{how}{reason}")
     if work.attempts:
         last = work.attempts[-1]
         model = f" / {last.model}" if last.model else ""
@@ -81,6 +86,10 @@ def work_rows(work: IterationWork, changes: Changes | None, run_status: str) -> 
         said = decided if judge.status == "success" else judge.status
         reason = one_line(judge.error or judge.reason, MESSAGE_CHARS)
         yield EntryRow("Judge", f"{said}: {reason}" if reason else said)
+    if artifact := work.artifact:
+        yield EntryRow("Artifact", f"{artifact.size:,} bytes, version {one_line(artifact.version)}")
+    if used := work.context:
+        yield EntryRow("Context", tokens_text(used))
     if seconds := _seconds(work):
         yield EntryRow("Duration", seconds)
     spent = work.spending
@@ -93,6 +102,14 @@ def work_rows(work: IterationWork, changes: Changes | None, run_status: str) -> 
         yield EntryRow("Attempts", str(len(work.attempts)), tried)
     yield from git_rows(work.git_left, work.git_omitted)
     yield changed_row(work, changes)
+
+
+def tokens_text(used: ContextUse) -> str:
+    """`320 of 2,000 tokens, 2 texts left out or cut`"""
+    budget = f" of {used.budget:,}" if used.budget is not None else ""
+    omitted = f", {counted(len(used.omitted), 'text')} left out or cut" if used.omitted else ""
+    strategy = f"{used.strategy}, " if used.strategy else ""
+    return f"{strategy}{used.tokens:,}{budget} tokens by estimation{omitted}"
 
 
 def git_rows(left: Sequence[LeftInGit], omitted: int) -> Iterator[EntryRow]:
