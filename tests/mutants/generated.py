@@ -63,6 +63,7 @@ TESTS = {
         "tests/adapters/test_jsonl_log_full_tmpfs.py",
         "tests/adapters/test_jsonl_log_processes.py",
         "tests/adapters/test_jsonl_log_settings.py",
+        "tests/adapters/test_jsonl_log_writer.py",
         "tests/adapters/test_log_scan.py",
         "tests/adapters/test_write_ahead.py",
         "tests/sdk/test_shell_engine_runs.py",

@@ -94,6 +94,12 @@ SURVIVORS: dict[str, dict[str, str]] = {
             "the second of two is the last one"
         ),
     },
+    "adapters.log.writer.Writer.__init__": {
+        "self._oldest = 1.0": "set with the first event that waits, and not read before",
+    },
+    "adapters.log.writer.Writer._encode": {
+        "if len(line) < codec.MAX_EVENT_BYTES:": "data is shorter than its line, so it stays on it as well",
+    },
     "engine.checks.feedback._shares": {"shares = [1] * len(needed)": "every share is set after that"},
     "engine.checks.junit._Document.__init__": {
         "self._text_chars = 1": "set again when a result begins",
