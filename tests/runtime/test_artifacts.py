@@ -155,7 +155,7 @@ def test_without_healing_the_run_fails_with_the_errors_and_the_rejected_file(tmp
     assert not (iteration_dir(tmp_path) / "artifact.json").exists()
 
 
-def test_stage_that_is_tried_again_gets_the_chance_to_heal_again(tmp_path: Path) -> None:
+def test_retried_stage_may_heal_its_artifact_again(tmp_path: Path) -> None:
     agent = ScriptedProvider([WRONG, WRONG, WRONG, says("planned", artifact=PLAN)])
     plan = pipeline({**planning(), "retry": {"stage": 2, "initial_delay": 0}})
     assert run(engine(tmp_path, agent).run(plan, session="s")).completed
@@ -182,7 +182,7 @@ INVALID: dict[str, tuple[bytes, str]] = {
 
 
 @pytest.mark.parametrize(("content", "problem"), INVALID.values(), ids=INVALID)
-def test_what_is_no_artifact_is_rejected_and_kept(tmp_path: Path, content: bytes, problem: str) -> None:
+def test_invalid_artifact_is_rejected_and_kept(tmp_path: Path, content: bytes, problem: str) -> None:
     assert not played(tmp_path, left(content), nodes=(planning(heal=0),)).completed
     assert failure(tmp_path).kind.value == "artifact_invalid"
     assert problem in failure(tmp_path).message

@@ -95,7 +95,7 @@ def artifact_input(
     merged = dict(read(history.initial)) if history.initial else {}
     for path, branch, stage in earlier_stages(plan, place.path, place.branch):
         known = history.artifacts_of(path, branch)
-        if known.by_item:
+        if known.over_items:
             merged[stage.id] = {id: read(one) for id, one in known.by_item.items()}
         elif known.latest is not None:
             merged |= read(known.latest)

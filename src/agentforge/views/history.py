@@ -91,6 +91,7 @@ class StageArtifacts(Struct):
     latest: Artifact | None = None
     by_item: dict[str, Artifact] = field(default_factory=dict)
     """Of a stage over items: of each that the list has."""
+    over_items: bool = False
 
 
 class History(Struct):
@@ -161,10 +162,11 @@ class History(Struct):
                 if event.cursor is not None:
                     self.manifests[event.cursor.node_path] = path
             case f.ItemsPlanned(items=items):
-                if event.cursor is not None and (known := self.artifacts.get(_place_key(event.cursor))):
-                    known.by_item = {
-                        item.id: known.by_item[item.id] for item in items if item.id in known.by_item
-                    }
+                if event.cursor is not None:
+                    known = self.artifacts.setdefault(_place_key(event.cursor), StageArtifacts())
+                    kept = {item.id: known.by_item.get(item.id) for item in items}
+                    known.by_item = {id: artifact for id, artifact in kept.items() if artifact}
+                    known.over_items = True
             case f.SessionStarted(artifact=artifact):
                 self.initial = artifact
             case f.LogImported(left=left):
