@@ -1,4 +1,4 @@
-"""Steps: where a run stands in a stage over items."""
+"""The progress of a stage over items, in steps."""
 
 from datetime import UTC
 from typing import Any

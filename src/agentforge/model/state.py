@@ -742,7 +742,7 @@ class RunState(Struct, frozen=True):
         return min(times, default=None)
 
     def item_at(self, key: str, id: str) -> ItemAt | None:
-        """An item of the stage with that key in `items`, with its position; None if there is none."""
+        """An item of the stage with that key in `items`, with its position; or None."""
         ids = list(self.items.get(key, ()))
         return ItemAt(id, ids.index(id) + 1, len(ids)) if id in ids else None
 

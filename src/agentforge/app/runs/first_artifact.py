@@ -138,7 +138,7 @@ def _name(plan: Plan) -> str:
 
 def write_artifact(artifact: ArtifactWork, path: str | os.PathLike[str]) -> str:
     """Write an artifact to a file, with the stage that left it and its version; returns the absolute path.
-    Only a file that was written so, and that nobody changed since, is replaced. Raises UnusableFile if the
+    Only a file that was written so, and was not changed since, is replaced. Raises UnusableFile if the
     artifact can't be read."""
     if artifact.value is None:
         raise UnusableFile(artifact.problem, hint="restore the file, or choose another artifact")

@@ -26,7 +26,7 @@ ITEM_MARKS: Mapping[ItemWorkStatus, str] = {
     "dropped": "skipped",
 }
 ITEM_WORDS: Mapping[ItemWorkStatus, str] = {"pending": "to do"}
-"""Of those whose status is no word for people."""
+"""Where people are shown another word."""
 
 
 def artifact_entry(one: ArtifactWork, shown: Shown) -> RunEntry:
