@@ -12,6 +12,15 @@ from agentforge.model.failure import Failure, FailureKind, short_message
 from agentforge.model.plan import VERDICTS, StageNode
 from agentforge.model.result import AgentQuestion, Decision, JSONObject
 
+# What an agent writes decides where a run goes, so the two kinds of mistakes are told apart. A verdict
+# that isn't allowed fails the attempt: to ignore it would send the run along a route that its agent
+# didn't choose, and the next attempt is told which verdicts there are. What is too long or too much is
+# cut with a remark: a question is still one when it is shorter, and another attempt would cost more than
+# what was lost.
+#
+# Answers are found by the ids of questions, so that each must be usable and different, whatever the agent
+# wrote.
+
 SHOWN_CHARS = 60
 
 Claimed = tuple[str | UnsetType, tuple[str, ...]]

@@ -13,6 +13,14 @@ from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.place import Place
 from agentforge.model.plan import NestedNode, ParallelNode, Plan, Step, visit_dir
 
+# A path says where a node is in one plan. What outlives a plan (cassettes, past runs, visits under a new
+# plan) is found by key instead, as a stage keeps its id when others are inserted before it. Keys are made
+# of the folders of nodes, which agents and tools of the shell engine know as well.
+#
+# Nested pipelines have rounds, one number for each level. The node after the last one of a pipeline is
+# its first one again, in the next round, or what follows the pipeline in the one around it: so
+# `next_node` looks from the innermost level outwards.
+
 _KIND = re.compile(r"(^|/)(stage|parallel|pipeline)-")
 _INDEX = re.compile(r"(^|/)(stage|parallel|pipeline)-\d+-")
 

@@ -30,6 +30,16 @@ ROUTE_REASONS = frozenset({"cycle_limit", "failure_cluster", "no_progress"})
 """Of the questions whether a run may go back once more."""
 
 
+# Counted are visits, not runs of checks. A check that runs again in the same visit, after a crash or a
+# resume, has seen the same failure and not a second one; a count of runs would stop a stage that was only
+# interrupted.
+#
+# The counters that limit cycles belong to a route, and going back over a route resets those of the routes
+# inside of it: they start from zero with each pass, as loops within loops do. Without that, the limit of
+# an inner route would be used up by the passes of an outer one. A new round of a pipeline resets those of
+# its stages for the same reason.
+
+
 def evolve_checks(at: StageState, event: Event, fact: f.CheckedStageFact) -> StageState:
     """What the fact means for its stage."""
     match fact:

@@ -65,6 +65,13 @@ Preparing = PrepareTask | AgentTask
 """An attempt has all that its iteration was prepared from, so that the files can be written again."""
 
 
+# An iteration's files are written without waiting for the disk, before its start is recorded, and the
+# first attempt gets its prompt from memory (`_ready`). Every other attempt, of this engine or a later
+# one, compares the file with the hash in the log, and has all of them written again if it differs. So a
+# power failure, an agent that changed its own prompt and a project that was moved cost one more
+# preparation, and need no case of their own.
+
+
 class Prepared(Struct, frozen=True):
     """An iteration that this engine prepared: nothing has to be read from the disk."""
 
