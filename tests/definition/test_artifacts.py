@@ -3,6 +3,7 @@
 import pytest
 
 from agentforge.model.plan import ArtifactSource, InputSources, Items, ParallelNode, StageNode
+from agentforge.model.plan_limits import MAX_FIELDS, plan_problem
 
 from .world import found, plan, where
 
@@ -369,3 +370,24 @@ def test_an_artifact_that_only_looks_like_the_long_form_is_a_schema() -> None:
 
 def stage_with(artifact: str) -> str:
     return f"nodes: [{{id: a, prompt: x, artifact: {{{artifact}}}}}]"
+
+
+def test_needs_of_nested_pipelines_add_up_in_a_plan_that_can_be_read_again() -> None:
+    def fields(name: str) -> str:
+        return f"[{', '.join(f'{name}{number}' for number in range(MAX_FIELDS))}]"
+
+    def node(what: str) -> str:
+        return f"nodes: [{{id: n, {what}, inputs: {{artifact: {fields(what[-3])}}}}}]\n"
+
+    files = {"a.x": node("pipeline: b.x"), "b.x": node("pipeline: c.x"), "c.x": node("prompt: d.x")}
+    whole = plan(node("pipeline: a.x"), files)
+    (stage,) = whole.placed.values()
+    assert stage.sources
+    assert len(stage.sources.artifact) == 4 * MAX_FIELDS
+    assert plan_problem(whole) == ""
+
+
+def test_only_so_many_fields_are_filled() -> None:
+    fill = ", ".join(f"f{number}: request" for number in range(MAX_FIELDS + 1))
+    (diagnostic,) = found(f"request: optional\nnodes:\n  - {planner('{}', f', fill: {{{fill}}}')}\n")
+    assert diagnostic.code == "too-large"

@@ -10,6 +10,7 @@ from tests.engine.plans import NOON, RUN_ID, SESSION, block, nested, plan_of, st
 
 from agentforge.model import codec
 from agentforge.model import facts as f
+from agentforge.model.artifact import Artifact, ArtifactRule, PlannedItem
 from agentforge.model.cassette import FORMAT, VERSION, Header, parse_cassette
 from agentforge.model.check import Check
 from agentforge.model.codec import GENESIS, DamagedLine
@@ -20,27 +21,34 @@ from agentforge.model.event import Event
 from agentforge.model.hook import Hook, Notification
 from agentforge.model.plan import (
     Approval,
+    ArtifactSource,
     CycleLimits,
     Fixed,
+    InputSources,
+    Items,
     Overrides,
     PipelineInfo,
     Plan,
     PlanSession,
     ProviderChoice,
     Route,
+    TokenBudget,
 )
 from agentforge.model.plan_limits import (
     MAX_CHECKS,
     MAX_DEPTH,
+    MAX_HEAL,
     MAX_HOOKS,
     MAX_NODES,
     MAX_NOTIFICATIONS,
     MAX_RUNS,
+    MAX_SCHEMA_BYTES,
     MAX_STEPS,
     is_address,
     plan_problem,
     wrong_port,
 )
+from agentforge.model.result import Decision, Result
 from agentforge.model.state import Between, StageState
 
 
@@ -57,6 +65,23 @@ def with_hooks(*hooks: Hook, notify: tuple[Notification, ...] = ()) -> Plan:
 
 def hook(id: str = "h", **keys: Any) -> Hook:
     return Hook(id, "stage_end", "script", **keys)
+
+
+def leaving(schema: dict[str, Any] | None = None, **keys: Any) -> Plan:
+    return plan_of(stage(artifact=ArtifactRule(schema or {}, **keys)))
+
+
+def needing(*fields: str) -> Plan:
+    return plan_of(stage(sources=InputSources(artifact=fields)))
+
+
+def over_items(
+    items: Items = Items(9, "plan.steps"),  # noqa: B008
+    source: ArtifactSource | None = ArtifactSource("0"),  # noqa: B008
+) -> Plan:
+    first = stage("plan", artifact=ArtifactRule({}))
+    over = stage("build", artifact=ArtifactRule({}), termination=items, sources=InputSources(items=source))
+    return plan_of(first, over, stage("last"))
 
 
 TRUE = ConstantTerm(True)
@@ -133,6 +158,23 @@ BAD = {
     "password": (with_hooks(notify=(Notification(url="https://me:x@y"),)), "no valid address"),
     "port": (with_hooks(hook(url="https://x:99999")), "no valid address"),
     "secret": (with_hooks(hook(secret="a-b")), "names a secret"),
+    "schema": (leaving(schema={"title": "x" * MAX_SCHEMA_BYTES}), "more than 100,000 bytes"),
+    "version": (leaving(version="1"), "no valid version"),
+    "corrections": (leaving(heal=MAX_HEAL + 1), "may correct 11 artifacts"),
+    "no correction": (leaving(heal=-1), "may correct -1 artifacts"),
+    "field that is filled": (leaving(fill={"a.b": "request"}), "one that can't exist"),
+    "field that is needed": (needing("a b"), "one that can't exist"),
+    "fields that are needed": (needing(*map(str, range(10_000))), "too many fields"),
+    "tokens": (plan_of(stage(tokens=TokenBudget(0))), "no valid budget"),
+    "many tokens": (plan_of(stage(tokens=TokenBudget(10**9))), "no valid budget"),
+    "reserve": (plan_of(stage(tokens=TokenBudget(9, reserve=100))), "no valid budget"),
+    "share": (plan_of(stage(tokens=TokenBudget(9, share=0))), "no valid budget"),
+    "items": (over_items(Items(10_001, "plan.steps")), "more than 10,000 items"),
+    "field of items": (over_items(Items(1, "plan.a b")), "names no field"),
+    "no source of items": (over_items(source=None), "from nowhere"),
+    "unknown source of items": (over_items(source=ArtifactSource("7")), "takes its items from '7'"),
+    "source without an artifact": (over_items(source=ArtifactSource("2")), "leaves no list"),
+    "source over items": (over_items(source=ArtifactSource("1")), "leaves no list"),
     "session": (replace(plan_of(stage()), session=PlanSession("../x", NOON)), "Session name"),
 }
 
@@ -171,8 +213,39 @@ def test_usual_plans_are_accepted() -> None:
 GOOD_PLAN = plan_of(stage())
 
 
+def test_plans_with_artifacts_and_items_are_accepted() -> None:
+    assert plan_problem(over_items()) == ""
+    assert plan_problem(over_items(source=ArtifactSource(""))) == ""
+    assert plan_problem(leaving(version="1.10", heal=0, fill={"goal": "request"})) == ""
+    assert plan_problem(needing(*map(str, range(MAX_DEPTH * 100)))) == ""
+    assert plan_problem(plan_of(stage(tokens=TokenBudget(share=30)), stage("b", tokens=TokenBudget(9)))) == ""
+
+
+@pytest.mark.parametrize(
+    ("budget", "limit"),
+    [
+        (TokenBudget(), None),
+        (TokenBudget(1000), 900),
+        (TokenBudget(1000, reserve=0), 1000),
+        (TokenBudget(1000, reserve=10, share=30), 270),
+        (TokenBudget(9), 8),
+    ],
+)
+def test_the_share_of_a_budget_is_of_what_is_left_after_the_reserve(
+    budget: TokenBudget, limit: int | None
+) -> None:
+    assert budget.limit == limit
+
+
 def imported(plan: Plan, at: StageState | Between) -> f.LogImported:
     return f.LogImported(1, "", "pipeline", RUN_ID, plan, "1", NOON, at)
+
+
+OUTSIDE = Artifact("../../.netrc", 1, "0")
+
+
+def ended(artifact: Artifact | None) -> f.IterationCompleted:
+    return f.IterationCompleted("a", 1, Decision.STOP, "", "result.json", Result(), 1, artifact=artifact)
 
 
 @pytest.mark.parametrize(
@@ -184,6 +257,9 @@ def imported(plan: Plan, at: StageState | Between) -> f.LogImported:
         (f.NodeStarted("n", providers=("ok", "../p")), "directory name"),
         (f.ProviderStarted("a/b", ()), "directory name"),
         (f.RequestOpened("../x-1", "approval", "k", "x", "?", ("yes",)), "directory name"),
+        (f.ItemsPlanned((PlannedItem("a", "1"), PlannedItem("../b", "2"))), "directory name"),
+        (f.SessionStarted("loop", "r", GOOD_PLAN, "1", artifact=OUTSIDE), "outside the run"),
+        (ended(OUTSIDE), "outside the run"),
         (f.PlanChanged(BAD["passes"][0]), "its plan is not valid"),
     ],
 )
@@ -202,6 +278,8 @@ def test_other_facts_have_no_problem() -> None:
     assert f.ProviderStarted("p", ()).defect(SESSION) == ""
     assert f.RequestOpened("limit-1", "approval", "k", "x", "?", ("yes",)).defect(SESSION) == ""
     assert imported(GOOD_PLAN, Between(None)).defect(SESSION) == ""
+    assert f.ItemsPlanned((PlannedItem("s1", "1"),)).defect(SESSION) == ""
+    assert ended(None).defect(SESSION) == ended(Artifact("a/artifact.json", 1, "0")).defect(SESSION) == ""
 
 
 def test_data_nested_too_deeply_is_damage() -> None:

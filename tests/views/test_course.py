@@ -5,6 +5,8 @@ from typing import get_args
 import pytest
 
 from agentforge.engine.rehearsal.rehearse import Difference, Rehearsal
+from agentforge.model import facts as f
+from agentforge.model.artifact import PlannedItem
 from agentforge.model.course import CourseStep, CourseStepKind
 from agentforge.views.lines.course import course_lines, describe_difference
 
@@ -81,3 +83,12 @@ def test_a_course_is_a_line_for_each_stage_and_one_for_the_run() -> None:
     assert (
         course_lines([*course, CourseStep("run_completed", detail="done")])[-1] == "the run completed (done)"
     )
+
+
+def test_items_are_steps_of_a_course() -> None:
+    items = (PlannedItem("a", "1"), PlannedItem("b", "2", status="done"))
+    planned = f.ItemsPlanned(items).step()
+    assert words(planned, None) == ("the past run planned its items (1 of 2); this pipeline would stop here")
+    ended = f.ItemEnded("a", "failed")
+    assert ended.is_progress
+    assert "a: failed" in words(ended.step(), None)

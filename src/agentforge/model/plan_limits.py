@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from agentforge.model.artifact import MAX_ITEMS
+from agentforge.model.artifact import MAX_ITEMS, Artifact
 from agentforge.model.condition import condition_problem
 from agentforge.model.hook import Hook, Notification
 from agentforge.model.layout import is_inside
@@ -136,6 +136,12 @@ def folder_defect(folder: str) -> str:
     return "" if is_inside(folder) else f"its folder is outside the run: {folder!r}"
 
 
+def artifact_defect(artifact: Artifact | None) -> str:
+    """Why a fact can't name the file of the artifact; empty if it can."""
+    is_usable = artifact is None or is_inside(artifact.file)
+    return "" if is_usable else "its artifact is outside the run"
+
+
 def name_defect(*names: str) -> str:
     """Why one of the names can't become a directory; empty if all can."""
     wrong = next((name for name in names if not is_directory_name(name)), None)
@@ -258,7 +264,8 @@ def _artifact_problems(stage: StageNode) -> Iterator[str]:
         if not 0 <= rule.heal <= MAX_HEAL:
             yield f"stage {stage.id!r} may correct {rule.heal:,} artifacts; the maximum is {MAX_HEAL}"
         fields = (*fields, *rule.fill)
-    if len(fields) > 2 * MAX_FIELDS or not all(map(is_field_name, fields)):
+    # A stage may also have to meet the needs of all pipelines that it is the first of.
+    if len(fields) > (MAX_DEPTH + 1) * MAX_FIELDS or not all(map(is_field_name, fields)):
         yield f"stage {stage.id!r} names too many fields of artifacts, or one that can't exist"
     is_part = 0 <= budget.reserve < 100 and 0 < budget.share <= 100
     if not is_part or not 0 < (1 if budget.total is None else budget.total) <= MAX_TOKENS:

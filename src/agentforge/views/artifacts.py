@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from agentforge.model.artifact import ENGINE_KEYS, INLINE_BYTES, ORIGINAL_REQUEST, REQUEST_ID, Artifact
+from agentforge.model.artifact import INLINE_BYTES, ORIGINAL_REQUEST, REQUEST_ID, Artifact, is_of_engine
 from agentforge.model.plan import Plan, StageNode
 from agentforge.model.request import UserRequest
 from agentforge.model.result import JSONObject
@@ -59,7 +59,7 @@ class RunKeys(Struct, frozen=True):
     def foreign(self, artifact: JSONObject) -> list[str]:
         """Those that an artifact sets to another value, or that don't exist."""
         own = self.values
-        reserved = (key for key in artifact if key in ENGINE_KEYS or key.startswith("_"))
+        reserved = filter(is_of_engine, artifact)
         return [key for key in reserved if key not in own or artifact[key] != own[key]]
 
 

@@ -13,7 +13,7 @@ from agentforge.definition.yaml_tree import Keyed, Scalar, Tree, Written, kind_o
 from agentforge.model.artifact import ArtifactRule, FillSource, Strategy, is_of_engine
 from agentforge.model.diagnostic import USER_PREFIX, is_misspelled
 from agentforge.model.plan import TokenBudget
-from agentforge.model.plan_limits import MAX_HEAL, MAX_TOKENS, VERSION_PATTERN, is_field_name
+from agentforge.model.plan_limits import MAX_FIELDS, MAX_HEAL, MAX_TOKENS, VERSION_PATTERN, is_field_name
 
 
 class Version(Struct, frozen=True):
@@ -52,6 +52,10 @@ class Fill(Struct, frozen=True):
     def read(self, tree: Tree, name: str, report: Report) -> dict[str, Written[str]] | None:
         keyed = as_mapping(tree, name, report, "for example `fill: {goal: request}`")
         found: dict[str, Written[str]] = {}
+        if keyed and len(keyed.entries) > MAX_FIELDS:
+            message = f"{name} has {len(keyed.entries)} fields; the maximum is {MAX_FIELDS}"
+            report.error("too-large", tree.at, message, "fill fewer fields")
+            return None
         for entry in keyed.entries if keyed else ():
             field = FieldName().read(entry.key, f"a key of {name}", report)
             if field and is_of_engine(field.value):

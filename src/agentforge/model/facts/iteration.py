@@ -18,6 +18,7 @@ from agentforge.model.facts.fact import (
     written,
 )
 from agentforge.model.failure import FailureKind
+from agentforge.model.plan_limits import artifact_defect
 from agentforge.model.result import Decision, Result, Usage
 from agentforge.model.status import IterationStatus, TaskStatus
 
@@ -269,6 +270,9 @@ class IterationCompleted(AttemptFact, TaskOutcome, frozen=True):
     usage: Usage | None = None
     tree: str | None = None
     artifact: Artifact | None = None
+
+    def defect(self, _session: str) -> str:
+        return artifact_defect(self.artifact)
 
     def step(self) -> CourseStep:
         return CourseStep("answer", attempt=self.attempt, detail=self.decision.value)

@@ -12,7 +12,7 @@ from agentforge.model.facts.fact import Fact
 from agentforge.model.failure import FailureKind
 from agentforge.model.names import session_problem
 from agentforge.model.plan import Mode, Plan
-from agentforge.model.plan_limits import plan_defect
+from agentforge.model.plan_limits import artifact_defect, plan_defect
 from agentforge.model.state import RunSettings, Waiver
 from agentforge.model.status import RunStatus
 
@@ -43,7 +43,7 @@ class SessionStarted(Fact, frozen=True):
     """The first artifact, which was given to the run."""
 
     def defect(self, session: str) -> str:
-        return plan_defect(self.plan) or session_problem(session)
+        return plan_defect(self.plan) or session_problem(session) or artifact_defect(self.artifact)
 
 
 class SessionRecovered(Fact, frozen=True):

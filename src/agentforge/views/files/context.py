@@ -110,7 +110,7 @@ def context_file(
     """`max_previous`: the maximum number of earlier outputs to list."""
     place, node = task.place, task.node
     folder, scope = place.folder, place.scope
-    here = layout.iteration(folder, task.iteration)
+    here, last = layout.iteration(folder, task.iteration), given.previous
     earlier = history.stage(place.path, place.branch, place.run)
     listed = tuple(layout.absolutes(earlier.outputs[-max_previous:]))
     omitted = earlier.written - len(listed)
@@ -148,7 +148,7 @@ def context_file(
         user_request=task.user_request.text if task.user_request else UNSET,
         answers=task.answers or UNSET,
         artifact=here.input if given.is_large else given.merged or UNSET,
-        previous=given.previous.value or layout.absolute(given.previous.file) if given.previous else UNSET,
+        previous=UNSET if last is None else layout.absolute(last.file) if last.value is None else last.value,
         item=ContextItem(item.id, item.number, item.of, given.element) if (item := task.item) else UNSET,
         briefing=here.briefing if node.context_strategy else UNSET,
     )
