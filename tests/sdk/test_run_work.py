@@ -117,7 +117,11 @@ def test_an_iteration_is_found_by_stage_path_branch_and_number(finished: Path) -
 @pytest.mark.parametrize(
     ("asked", "message", "hint"),
     [
-        (("biuld",), "no iteration of a stage 'biuld'", "did you mean `build`?"),
+        (
+            ("biuld",),
+            "no iteration of a stage 'biuld'",
+            "did you mean `build`? Stages with iterations: build, ideas@p, ideas@q",
+        ),
         (("other",), "no iteration of a stage 'other'", "stages with iterations: build, ideas@p, ideas@q"),
         (("build", 3), "stage 'build' has no iteration 3", "iterations: 1, 2"),
         (("build", 1, 2), "stage 'build' has no visit 2", "visits: 1"),
