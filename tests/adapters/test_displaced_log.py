@@ -115,14 +115,9 @@ def test_log_that_is_back_in_time_is_written_as_before(path: Path) -> None:
 def test_folder_that_is_back_in_time_is_written_to_as_before(path: Path) -> None:
     """Meanwhile, a file was in its place."""
     away = path.parent.with_name("away")
+    steps = iter((lambda: None, path.parent.unlink, lambda: away.rename(path.parent)))
 
-    def put_back(_: float) -> None:
-        if path.parent.is_file():
-            path.parent.unlink()
-        elif not path.parent.exists():
-            away.rename(path.parent)
-
-    with opened(path, sleep=put_back) as writer:
+    with opened(path, sleep=lambda _: next(steps)()) as writer:
         path.parent.rename(away)
         path.parent.write_bytes(b"")
         writer.append(timer_event(4))
