@@ -712,8 +712,8 @@ BUGS = (
         STATE,
         "the result of a light iteration is written before its output",
         "write_iteration_files",
-        "if fact.text:\n    files.write(here.output, fact.text.encode())\nfiles.replace(here.result, files.compact(fact.result))",
-        "files.replace(here.result, files.compact(fact.result))\nif fact.text:\n    files.write(here.output, fact.text.encode())",
+        "if fact.text:\n    files.write(here.output, fact.text.encode())\nif fact.artifact and fact.artifact.value is not None:\n    files.write(here.artifact, files.compact(fact.artifact.value))\nfiles.replace(here.result, files.compact(fact.result))",
+        "files.replace(here.result, files.compact(fact.result))\nif fact.text:\n    files.write(here.output, fact.text.encode())\nif fact.artifact and fact.artifact.value is not None:\n    files.write(here.artifact, files.compact(fact.artifact.value))",
     ),
     Bug(
         HISTORY,
