@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 from msgspec.structs import replace
+from tests.surface.json_agents import stage, write_pipeline
 from tests.surface.screen import on_a_terminal
 from tests.surface.terminal import MODULE_CALL, WRITE_RESULT, Project, wait_for
 
@@ -31,6 +32,19 @@ def test_the_live_display_shows_stages_iterations_and_the_last_line(project: Pro
     assert '"level"' not in screen.text
     # The cursor that was hidden while drawing is back.
     assert screen.raw.rindex("\x1b[?25h") > screen.raw.rindex("\x1b[?25l")
+
+
+def test_the_live_display_shows_the_step_of_a_stage_over_items(project: Project) -> None:
+    leave = """echo '{"steps": [{"id": "s1"}, {"id": "s2"}]}' > "$AGENTFORGE_ARTIFACT\""""
+    plan = stage("plan", f"{leave}; {WRITE_RESULT}", artifact={"type": "object"})
+    do = stage("do", AGENT, termination={"type": "items", "from": "plan.steps"})
+    del do["runs"]
+    file = write_pipeline(project, "steps", plan, do)
+    with on_a_terminal(project, "run", "-p", file, "-s", "auth") as screen:
+        screen.until("0/2  step 1 of 2: s1")
+        (project.root / "go").touch()
+        assert screen.end() == 0
+    assert "✓ do 2/2 done in" in screen.text
 
 
 def test_the_live_display_shows_the_check_that_runs(project: Project) -> None:

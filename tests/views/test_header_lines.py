@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 from tests.engine.plans import plan_of, stage
 
-from agentforge.model.plan import ProviderChoice
+from agentforge.model.plan import Items, ProviderChoice
 from agentforge.views.lines.events import header_lines
 
 
@@ -21,3 +21,8 @@ def test_the_header_of_a_single_stage() -> None:
     assert header_lines(plan)[3] == "Provider: claude / opus"
     plain = plan_of(replace(stage("tidy", 5), provider=ProviderChoice("claude", "")), mode="loop")
     assert header_lines(plain)[3] == "Provider: claude"
+
+
+def test_the_header_of_a_single_stage_over_items() -> None:
+    plan = plan_of(stage("do", termination=Items(10, "initial.steps")), mode="loop")
+    assert header_lines(plan)[2] == "Items: initial.steps"

@@ -66,7 +66,7 @@ def test_steps_with_their_titles_and_iterations() -> None:
         "build, step 2 of 3, s2 (Check): running in iteration 2",
         "build, step 3 of 3, s3: to do",
     ]
-    assert items_text(items(story)) == "3 items: 1 done, 1 running, 1 to do"
+    assert items_text(items(story)) == "3 items: 1 done, 1 under way, 1 to do"
     assert words(story, replace(SHOWN, status="interrupted"))[1].endswith(
         "s2 (Check): interrupted in iteration 2"
     )

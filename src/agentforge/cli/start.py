@@ -38,6 +38,7 @@ from agentforge.model.errors import LogCorrupt, UnknownRun
 from agentforge.model.run_options import OverrideOptions, ResumeOptions, StartOptions
 from agentforge.model.status import FINAL
 from agentforge.views.lines.requests import request_lines
+from agentforge.views.lines.status import step_text
 from agentforge.views.stage_progress import current_step
 from agentforge.views.status import resume_command_of
 
@@ -243,6 +244,8 @@ def _place(info: "RunInfo") -> str:
     if state.iteration is None and completed:
         # Whether another one follows is decided when the run continues.
         return f"{stage}after iteration {completed}"
+    if at and (item := state.item_at(at.path, at.item_id)):
+        return f"{stage}step {step_text(item)}"
     return f"{stage}iteration {state.iteration.number - at.asked if at and state.iteration else 1}"
 
 

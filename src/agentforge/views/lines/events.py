@@ -72,10 +72,11 @@ def header_lines(plan: Plan) -> list[str]:
     if plan.mode == "loop":
         node = plan.only_stage
         model = f" / {node.provider.model}" if node.provider.model else ""
+        ends = node.termination
         return [
             f"Loop: {node.id}",
             f"Session: {plan.session.name}",
-            f"Max iterations: {node.termination.max}",
+            f"Items: {ends.source}" if isinstance(ends, Items) else f"Max iterations: {ends.max}",
             f"Provider: {node.provider.type}{model}",
         ]
     stages = " → ".join(node.id for node in plan.nodes)

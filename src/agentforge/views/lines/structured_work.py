@@ -25,7 +25,7 @@ ITEM_MARKS: Mapping[ItemWorkStatus, str] = {
     "blocked": "stopped",
     "dropped": "skipped",
 }
-ITEM_WORDS: Mapping[ItemWorkStatus, str] = {"pending": "to do"}
+ITEM_WORDS: Mapping[ItemWorkStatus, str] = {"pending": "to do", "running": "under way"}
 """Where people are shown another word."""
 
 
@@ -55,8 +55,8 @@ def item_entry(one: ItemWork, shown: Shown) -> RunEntry:
     title = f" ({one.title})" if one.title else " (repair)" if one.repair else ""
     step = f", step {one.number} of {one.of}" if one.number else ""
     status = ITEM_WORDS.get(one.status, one.status)
-    if one.status == "running" and shown.status != "running":
-        status = status_text(shown.status)
+    if one.status == "running":
+        status = status_text(shown.status)  # An item of a run without an engine is interrupted.
     when = " in" if one.status in ("running", "done", "failed") else ", after"
     done = f"{when} {_iterations(one)}" if one.iterations else ""
     words = f"{_stage(one)}{step}, {one_line(one.id)}{title}: {status}{done}"
