@@ -392,6 +392,23 @@ def test_an_iteration_that_asks_is_followed_by_another_one_for_the_same_item(the
     )
 
 
+def test_an_iteration_that_asks_does_not_end_its_item() -> None:
+    play(
+        build(),
+        f"""{BEGIN}
+        > items a b
+        ? prepare build 1 a 1/2
+        {one(1, done="asks why")}
+        < request_opened question-7
+        < awaiting_approval question-7
+        > answer question-7 because
+        < session_continued question-7
+        < request_resolved question-7 answered
+        ? prepare build 2 a 1/2
+        """,
+    )
+
+
 def test_branches_have_items_of_their_own() -> None:
     conversation = play(
         plan_of(block("claude codex", over_items())),

@@ -23,6 +23,7 @@ from agentforge.adapters.providers.gemini import GEMINI
 from agentforge.adapters.providers.opencode import OPENCODE
 from agentforge.app.providers.described import described_provider
 from agentforge.app.recording import read_recording
+from agentforge.app.runs.first_artifact import first_artifact
 from agentforge.app.runs.lock_folder import read_lock
 from agentforge.app.runs.lookup import Runs
 from agentforge.app.runs.work import RunWork
@@ -30,6 +31,7 @@ from agentforge.app.starter import examine_project
 from agentforge.definition.compiler import compile_pipeline
 from agentforge.engine.checks.feedback import MAX_FEEDBACK_BYTES, failing_text
 from agentforge.engine.checks.outcome import read_check
+from agentforge.engine.items import Element, elements_of
 from agentforge.engine.normalise import (
     MAX_OUTPUT_BYTES,
     TRUNCATED,
@@ -38,6 +40,7 @@ from agentforge.engine.normalise import (
     read_judgment,
 )
 from agentforge.model import codec
+from agentforge.model.artifact import MAX_ARTIFACT_DEPTH
 from agentforge.model.cassette import parse_cassette
 from agentforge.model.check import CheckEnd, CheckParser
 from agentforge.model.errors import AgentForgeError, DefinitionError, InvalidSettings, ProviderUnusable
@@ -55,6 +58,7 @@ from agentforge.runtime.controls import pending_controls
 from agentforge.runtime.git_guard import read_before
 from agentforge.runtime.hook_answer import read_answer
 from agentforge.system.git_settings import words_in
+from agentforge.system.schemas import MAX_PROBLEMS, JsonSchema, depth_of
 from agentforge.tool_loop.conversation import SessionStore
 from agentforge.views.files.escalation import escalation_id
 from agentforge.views.lines.events import event_line
@@ -64,6 +68,7 @@ from agentforge.views.prompt import FailedCheck, check_feedback
 HERE = Path(__file__).parent
 STREAMS = HERE.parent / "adapters" / "streams"
 CHECKS = HERE.parent / "engine" / "check_outputs"
+WORK_PLAN = (HERE.parents[1] / "src/agentforge/builtin/schemas/work-plan.json",)
 NOTHING: tuple[type[Exception], ...] = ()
 
 
@@ -166,6 +171,40 @@ def snapshot(project: Path, content: bytes) -> None:
 def definition(content: bytes) -> None:
     text = content.decode("utf-8", "surrogateescape")
     compile_pipeline(TextWorld({"p.yaml": text, ".claude/stages/s/stage.yaml": text}), "p.yaml", "s")
+
+
+def schema(content: bytes) -> None:
+    """In a file beside a stage; what is accepted can be used."""
+    files = {"p.yaml": "nodes: [{id: a, prompt: x, artifact: s.json}]"}
+    files["s.json"] = content.decode("utf-8", "surrogateescape")
+    rule = compile_pipeline(TextWorld(files), "p.yaml", "s").plan.only_stage.artifact
+    assert rule is not None
+    for usable in (rule.schema, rule.agent_schema):
+        for value in ({}, {"steps": [{"id": "a"}], "goal": "x"}):
+            assert len(JsonSchema(usable).mismatches(value)) <= MAX_PROBLEMS + 1
+
+
+ITEMS = compile_pipeline(
+    TextWorld({"p.yaml": "nodes: [{id: a, prompt: x, termination: {type: items, from: initial.steps}}]"}),
+    "p.yaml",
+    "s",
+).plan
+
+
+def artifact(project: Path, content: bytes) -> None:
+    """One that a run is started with, whose list a stage works through."""
+    put(project / "a.json", content)
+    found = first_artifact(str(project / "a.json"), ITEMS, {})
+    assert found is not None
+    assert depth_of(found.value) <= MAX_ARTIFACT_DEPTH
+    listed = found.value["steps"]
+    done = set[str]()
+    for one in elements_of(found.value, "steps", len(listed)):
+        assert isinstance(one, Element)
+        assert done.issuperset(one.after)
+        assert one.value in listed
+        done.add(one.id)
+    assert len(done) == len(listed)
 
 
 def description(project: Path, content: bytes) -> None:
@@ -286,6 +325,8 @@ TARGETS = {
     "chained_log": Target(in_project(chained), (AgentForgeError,), (SEED_LOG,)),
     "snapshot": Target(in_project(snapshot), (AgentForgeError,)),
     "definition": Target(definition, (DefinitionError,)),
+    "schema": Target(schema, (DefinitionError,), WORK_PLAN),
+    "artifact": Target(in_project(artifact), (AgentForgeError,)),
     "description": Target(in_project(description), (InvalidSettings, ProviderUnusable)),
     "controls": Target(in_project(controls)),
     "resolution": Target(in_project(resolution)),

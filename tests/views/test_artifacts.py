@@ -185,7 +185,7 @@ def test_branches_get_no_artifacts_of_each_other_and_later_stages_none_of_them()
     assert told.input("2.1").merged == told.input("3").merged == {"x": 0, "deep": 1, **OWN}
 
 
-def test_no_stage_is_before_one_that_a_plan_does_not_have_but_those_that_it_has() -> None:
+def test_all_stages_are_before_one_that_is_not_in_the_plan() -> None:
     """A damaged log may name one that isn't in the plan."""
     assert [path for path, _, _ in earlier_stages(THREE, "9")] == ["0", "1"]
 
