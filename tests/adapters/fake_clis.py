@@ -19,6 +19,21 @@ print(json.dumps({{"argv": sys.argv[1:], "stdin": prompt, "env": env}}))
 """
 
 
+LEAVE = f"""{WRITE}
+import pathlib
+left = pathlib.Path("left")
+tries = left.read_text() if left.exists() else ""
+left.write_text(tries + ".")
+with open(os.environ["AGENTFORGE_ARTIFACT"], "w") as artifact:
+    json.dump(ARTIFACTS[min(len(tries), len(ARTIFACTS) - 1)], artifact)
+"""
+
+
+def leaving_code(*artifacts: Any) -> str:
+    """The code of a program that writes these artifacts, one each time that it runs, and repeats the last."""
+    return f"ARTIFACTS = {artifacts!r}\n{LEAVE}"
+
+
 def put_cli(folder: Path, name: str, code: str = SHOW) -> Path:
     """An executable of that name, in Python."""
     folder.mkdir(parents=True, exist_ok=True)

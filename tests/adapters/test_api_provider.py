@@ -19,7 +19,7 @@ from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.result import Usage
 from agentforge.ports.provider import Command, ExecuteRequest, Exit, Provider, ShowsProgress
 from agentforge.testing.model_server import Call, ModelServer, Script, Turn
-from agentforge.testing.provider_contract import ProcessProviderContract
+from agentforge.testing.provider_contract import LeaveArtifacts, ProcessProviderContract
 from agentforge.tool_loop.task import (
     LoopEnded,
     ModelTask,
@@ -59,6 +59,18 @@ class TestContract(ProcessProviderContract):
     @pytest.fixture
     def slow_config(self, server: ModelServer) -> dict[str, Any]:
         return {"model": "ollama:m", "base_url": server.url("hang", "slow") + "/v1"}
+
+    @pytest.fixture
+    def leaving(self, provider: Provider, server: ModelServer) -> LeaveArtifacts:
+        def model(*artifacts: Any) -> tuple[Provider, dict[str, Any]]:
+            first, second = (
+                Turn("", (Call("complete", {"summary": "left it", "decision": "stop", "result": artifact}),))
+                for artifact in (*artifacts, artifacts[-1])[:2]
+            )
+            script = Script((first, second))
+            return provider, {"model": "ollama:m", "base_url": server.url(script, "artifacts") + "/v1"}
+
+        return model
 
 
 def request(folder: Path, **fields: Any) -> ExecuteRequest:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.adapters.fake_clis import put_cli, shown, speaking
+from tests.adapters.fake_clis import leaving_code, put_cli, shown, speaking
 
 from agentforge.adapters.cli_agents.description import AgentCli
 from agentforge.adapters.providers.claude import CLAUDE
@@ -17,7 +17,7 @@ from agentforge.adapters.providers.opencode import OPENCODE
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.failure import FailureKind
 from agentforge.ports.provider import Command, ExecuteRequest, Exit, Provider
-from agentforge.testing.provider_contract import ProcessProviderContract, run
+from agentforge.testing.provider_contract import LeaveArtifacts, ProcessProviderContract, run
 
 SLOW = "import subprocess\nsubprocess.run(['sleep', '300'])\n"
 CLIS = (CLAUDE, CODEX, OPENCODE, GEMINI)
@@ -35,6 +35,14 @@ class CliContract(ProcessProviderContract):
     @pytest.fixture
     def slow_config(self, tmp_path: Path) -> dict[str, Any]:
         return {"command": str(put_cli(tmp_path / "slow", self.cli.name, SLOW))}
+
+    @pytest.fixture
+    def leaving(self, provider: Provider, tmp_path: Path) -> LeaveArtifacts:
+        def cli(*artifacts: Any) -> tuple[Provider, dict[str, Any]]:
+            put_cli(tmp_path / "bin", self.cli.name, leaving_code(*artifacts) + speaking(self.cli.name))
+            return provider, {}
+
+        return cli
 
 
 class TestClaudeContract(CliContract):

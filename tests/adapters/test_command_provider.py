@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.adapters.fake_clis import leaving_code
 
 from agentforge.adapters.cli_agents.program import MAX_ARGUMENT_BYTES
 from agentforge.adapters.providers.command import CommandProvider
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.failure import FailureKind
 from agentforge.ports.provider import ExecuteRequest, Provider
-from agentforge.testing.provider_contract import MakeRequest, ProcessProviderContract, run
+from agentforge.testing.provider_contract import LeaveArtifacts, MakeRequest, ProcessProviderContract, run
 
 ECHO_PROMPT = [sys.executable, "-c", "import sys; print('got', repr(sys.stdin.read()))"]
 SHOW_LAST = [sys.executable, "-c", "import sys; print('got', repr(sys.argv[-1]))"]
@@ -37,6 +38,13 @@ class TestCommandContract(ProcessProviderContract):
     def slow_config(self) -> dict[str, Any]:
         # With a child of its own, which must go too.
         return {"run": "sleep 300 & sleep 300; wait"}
+
+    @pytest.fixture
+    def leaving(self, provider: Provider) -> LeaveArtifacts:
+        def command(*artifacts: Any) -> tuple[Provider, dict[str, Any]]:
+            return provider, {"argv": [sys.executable, "-I", "-S", "-c", leaving_code(*artifacts)]}
+
+        return command
 
 
 class TestNamedCommandContract(ProcessProviderContract):

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.adapters.fake_clis import put_cli, shown
+from tests.adapters.fake_clis import leaving_code, put_cli, shown
 
 import agentforge
 from agentforge import AgentCli, CliAgent
@@ -15,7 +15,7 @@ from agentforge.model.errors import ProviderUnusable
 from agentforge.model.failure import FailureKind as K
 from agentforge.model.result import Usage
 from agentforge.ports.provider import ExecuteRequest, Exit, Provider
-from agentforge.testing.provider_contract import ProcessProviderContract, run
+from agentforge.testing.provider_contract import LeaveArtifacts, ProcessProviderContract, run
 
 
 class TestOwnCliContract(ProcessProviderContract):
@@ -32,6 +32,14 @@ class TestOwnCliContract(ProcessProviderContract):
     def slow_config(self) -> dict[str, Any]:
         return {"program": "sleep", "arguments": [300]}
 
+    @pytest.fixture
+    def leaving(self, provider: Provider, tmp_path: Path) -> LeaveArtifacts:
+        def own_cli(*artifacts: Any) -> tuple[Provider, dict[str, Any]]:
+            put_cli(tmp_path / "bin", "my-agent", leaving_code(*artifacts))
+            return provider, {"program": "my-agent"}
+
+        return own_cli
+
 
 class TestDescribedCliContract(ProcessProviderContract):
     @pytest.fixture
@@ -43,6 +51,14 @@ class TestDescribedCliContract(ProcessProviderContract):
     @pytest.fixture
     def slow_config(self, tmp_path: Path) -> dict[str, Any]:
         return {"command": str(put_cli(tmp_path / "slow", "slow", "import time\ntime.sleep(300)\n"))}
+
+    @pytest.fixture
+    def leaving(self, provider: Provider, tmp_path: Path) -> LeaveArtifacts:
+        def described_cli(*artifacts: Any) -> tuple[Provider, dict[str, Any]]:
+            put_cli(tmp_path / "bin", "my-agent", leaving_code(*artifacts))
+            return provider, {}
+
+        return described_cli
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from agentforge.model.errors import InvalidRequest, ProviderUnusable
 from agentforge.model.failure import FailureKind
 from agentforge.model.result import Decision, Result
 from agentforge.ports.provider import ExecuteRequest, Provider
-from agentforge.testing.provider_contract import MakeRequest, ProviderContract, run
+from agentforge.testing.provider_contract import LeaveArtifacts, MakeRequest, ProviderContract, run
 
 
 class TestMockContract(ProviderContract):
@@ -34,6 +34,16 @@ class TestMockContract(ProviderContract):
     @pytest.fixture
     def slow_config(self) -> dict[str, Any]:
         return {"delay": 300}
+
+    @pytest.fixture
+    def leaving(self, tmp_path: Path) -> LeaveArtifacts:
+        def fixtures(first: Any, *others: Any) -> tuple[Provider, dict[str, Any]]:
+            (tmp_path / "artifact.json").write_text(json.dumps((*others, first)[0]))
+            if others:
+                (tmp_path / "artifact-1-attempt-1.json").write_text(json.dumps(first))
+            return MockProvider({"MOCK_FIXTURES_DIR": str(tmp_path)}), {}
+
+        return fixtures
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from agentforge.model.cassette import VERSION, ExchangeKind, ExchangeQuery, Say,
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.failure import FailureKind
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult, Provider
-from agentforge.testing.provider_contract import ProcessProviderContract, run
+from agentforge.testing.provider_contract import LeaveArtifacts, ProcessProviderContract, run
 
 HEADER = {"format": "agentforge-cassette", "version": 1}
 DOCUMENT = Path(__file__).parents[2] / "docs" / "cassettes.md"
@@ -63,6 +63,21 @@ class TestReplayContract(ProcessProviderContract):
             "cassette": record(tmp_path / "slow.jsonl", {"stage": "work", "iteration": 1, "steps": steps}),
             "allow_commands": True,
         }
+
+    @pytest.fixture
+    def leaving(self, provider: Provider, tmp_path: Path) -> LeaveArtifacts:
+        def recorded(*artifacts: Any) -> tuple[Provider, dict[str, Any]]:
+            exchanges = (
+                {"stage": "work", "iteration": 1, "attempt": attempt, "steps": leaves(artifact)}
+                for attempt, artifact in enumerate((*artifacts, artifacts[-1])[:2], 1)
+            )
+            return provider, {"cassette": record(tmp_path / "artifacts.jsonl", *exchanges)}
+
+        return recorded
+
+
+def leaves(artifact: Any) -> Steps:
+    return [{"do": "artifact", "value": artifact}, {"do": "result", "value": {"summary": "left it"}}]
 
 
 class Player:

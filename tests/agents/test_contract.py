@@ -1,5 +1,6 @@
 """The contract of providers, on the real CLIs."""
 
+import json
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,12 @@ from tests.agents.trial import PATIENCE, Trial
 
 from agentforge.app.providers.offers import BUILTIN
 from agentforge.ports.provider import Provider
-from agentforge.testing.model_server import Script, Turn
-from agentforge.testing.provider_contract import ProcessProviderContract
+from agentforge.testing.model_server import Rule, Script, Turn, Write
+from agentforge.testing.provider_contract import MARK, LeaveArtifacts, ProcessProviderContract
 
 pytestmark = pytest.mark.agents
+BEGINS, HEALS = "\\[artifact=", "was not accepted"
+"""What is in the prompt of the first attempt, and of one that corrects the artifact of another."""
 SAYS = Script((Turn("Hello."),))
 HANGS = Script((Turn("Never said."),), hang="before")
 
@@ -42,3 +45,22 @@ class TestRealAgents(ProcessProviderContract):
         home.mkdir()
         url = trial.server.url(HANGS, trial.name)
         return {"env": {"HOME": str(home), **trial.cli.configure(home, url)}}
+
+    @pytest.fixture
+    def leaving(self, trial: Trial) -> LeaveArtifacts:
+        def scripted(*artifacts: Any) -> tuple[Provider, dict[str, Any]]:
+            first, second = (writing(artifact) for artifact in (*artifacts, artifacts[-1])[:2])
+            script = Script(rules=(Rule(HEALS, second), Rule(BEGINS, first)))
+            config = {"timeout": PATIENCE, "env": {MARK: trial.name}}
+            return BUILTIN[trial.cli.name](trial.environ(script)), config
+
+        return scripted
+
+
+def writing(artifact: Any) -> tuple[Turn, ...]:
+    result = '{"summary": "left it", "decision": "stop", "reason": "done"}'
+    return (
+        Turn("The artifact.", (Write("{artifact}", json.dumps(artifact)),)),
+        Turn("The result.", (Write("{result}", result),)),
+        Turn("Both are written."),
+    )

@@ -15,7 +15,7 @@ from tests.examples.sandbox_service import KEY, SandboxService, serving
 from tests.surface.terminal import Project, wait_for
 
 from agentforge.ports.provider import Provider
-from agentforge.testing.provider_contract import ProcessProviderContract
+from agentforge.testing.provider_contract import LeaveArtifacts, ProcessProviderContract
 
 RESULT = 'printf \'{"summary": "built"}\' > "$AGENTFORGE_RESULT"'
 
@@ -356,3 +356,13 @@ class TestContract(ProcessProviderContract):
     @pytest.fixture
     def slow_config(self) -> dict[str, Any]:
         return {"argv": ["sleep", "300"]}
+
+    @pytest.fixture
+    def leaving(self, provider: Provider, tmp_path: Path) -> LeaveArtifacts:
+        def remote(*artifacts: Any) -> tuple[Provider, dict[str, Any]]:
+            texts = [f"'{json.dumps(artifact)}'" for artifact in (*artifacts, artifacts[-1])[:2]]
+            again = f"[ -e left ] && text={texts[1]} || text={texts[0]}; touch left"
+            leave = f'{again}; printf %s "$text" > "$AGENTFORGE_ARTIFACT"; {RESULT}'
+            return provider, {"argv": ["sh", "-c", leave]}
+
+        return remote

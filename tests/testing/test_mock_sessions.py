@@ -146,6 +146,7 @@ def test_names_that_the_kit_exports() -> None:
     contracts = {
         "ClockContract",
         "EventLogContract",
+        "LeaveArtifacts",
         "LogHarness",
         "MakeRequest",
         "ProcessProviderContract",

@@ -6,7 +6,7 @@ import pytest
 
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult, Provider
 from agentforge.testing import ScriptedProvider
-from agentforge.testing.provider_contract import ProviderContract
+from agentforge.testing.provider_contract import LeaveArtifacts, ProviderContract
 from agentforge.testing.scripted_provider import says
 
 
@@ -26,6 +26,10 @@ class TestScriptedContract(ProviderContract):
     @pytest.fixture
     def slow_config(self) -> dict[str, Any]:
         return {"seconds": 300}
+
+    @pytest.fixture
+    def leaving(self) -> LeaveArtifacts:
+        return lambda *artifacts: (AsConfigured([says("left", artifact=one) for one in artifacts]), {})
 
 
 class TestOneCallAtATimeContract(TestScriptedContract):

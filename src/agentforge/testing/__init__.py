@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from agentforge.testing.clock_contract import ClockContract as ClockContract
     from agentforge.testing.event_log_contract import EventLogContract as EventLogContract
     from agentforge.testing.event_log_contract import LogHarness as LogHarness
+    from agentforge.testing.provider_contract import LeaveArtifacts as LeaveArtifacts
     from agentforge.testing.provider_contract import MakeRequest as MakeRequest
     from agentforge.testing.provider_contract import ProcessProviderContract as ProcessProviderContract
     from agentforge.testing.provider_contract import ProviderContract as ProviderContract
@@ -49,6 +50,7 @@ __all__ = [
     "EventLogContract",
     "FakeClock",
     "Fixtures",
+    "LeaveArtifacts",
     "LogHarness",
     "MakeRequest",
     "MemoryLog",
@@ -75,6 +77,7 @@ _CONTRACTS = {
     "ClockContract": "clock_contract",
     "EventLogContract": "event_log_contract",
     "LogHarness": "event_log_contract",
+    "LeaveArtifacts": "provider_contract",
     "MakeRequest": "provider_contract",
     "ProcessProviderContract": "provider_contract",
     "ProviderContract": "provider_contract",

@@ -1,6 +1,6 @@
 """The tests that every provider must pass. Subclass, override the fixtures `provider`, `config` and
 `slow_config`, and run all of it; a provider whose agent is a program takes ProcessProviderContract, and says
-with `secret_values` which keys it was given.
+with `secret_values` which keys it was given. With `leaving`, it shows that its agents leave artifacts.
 
     class TestMyAgent(ProviderContract):
         @pytest.fixture
@@ -9,14 +9,19 @@ with `secret_values` which keys it was given.
 """
 
 import asyncio
+import os
 import uuid
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from msgspec import Struct
 
+from agentforge.app.runs.lookup import Runs
 from agentforge.model.errors import ProviderUnusable
+from agentforge.model.facts import AttemptStarted, ErrorOccurred, IterationCompleted
+from agentforge.model.result import JSONObject
 from agentforge.ports.provider import (
     Capabilities,
     CleansUp,
@@ -28,13 +33,17 @@ from agentforge.ports.provider import (
     Provider,
     ShowsProgress,
 )
+from agentforge.sdk.engine import Engine
 from agentforge.testing.marked_processes import MARK, end_marked, processes_marked
+from agentforge.views.results import RunResult
 
 MakeRequest = Callable[..., ExecuteRequest]
 """Makes a request from any of its fields; the others get defaults."""
 
 SECONDS = 30.0
 """The timeout of every call."""
+ARTIFACT_SECONDS = 300.0
+"""That of a run."""
 
 LEFT_BY_AGENTS = (
     "",
@@ -46,6 +55,17 @@ LEFT_BY_AGENTS = (
     "words " * 20_000,
 )
 """Incomplete and invalid output that an agent may print."""
+
+ARTIFACT_SCHEMA = {
+    "type": "object",
+    "required": ["name"],
+    "properties": {"name": {"type": "string"}},
+    "additionalProperties": False,
+}
+GOOD_ARTIFACT, BAD_ARTIFACT = {"name": "slugify"}, {"name": 1}
+
+LeaveArtifacts = Callable[..., tuple[Provider, dict[str, Any]]]
+"""Makes a provider and a config from artifacts: each attempt leaves the next one, the others the last."""
 
 _Result = TypeVar("_Result")
 
@@ -71,6 +91,11 @@ class ProviderContract:
     def slow_config(self) -> dict[str, Any]:
         """A config with which a request runs longer than the timeout of a test."""
         raise NotImplementedError("override the fixture `slow_config`")
+
+    @pytest.fixture
+    def leaving(self) -> LeaveArtifacts | None:
+        """None: these tests don't have its agents leave artifacts."""
+        return None
 
     @pytest.fixture
     def agent_session(self) -> str:
@@ -182,6 +207,28 @@ class ProviderContract:
             pytest.skip("contract: handling of an unknown session is not specified for providers that resume")
         request = make_request(resume=agent_session)
         assert_worked(request, run(_session(provider, request)))
+
+    def test_artifact_is_delivered(self, leaving: LeaveArtifacts | None, tmp_path: Path) -> None:
+        ended = _run_with_artifacts(leaving, tmp_path, GOOD_ARTIFACT)
+        assert ended.result.completed, ended.result.reason
+        assert ended.artifacts == [GOOD_ARTIFACT]
+        assert len(ended.resumed) == 1
+
+    def test_wrong_artifact_is_healed(self, leaving: LeaveArtifacts | None, tmp_path: Path) -> None:
+        """By another attempt, which resumes the session if the provider can; or by the agent itself."""
+        ended = _run_with_artifacts(leaving, tmp_path, BAD_ARTIFACT, GOOD_ARTIFACT)
+        assert ended.result.completed, ended.result.reason
+        assert ended.artifacts == [GOOD_ARTIFACT]
+        assert ended.resumed in ([False], [False, ended.resumes])
+
+    def test_artifact_that_stays_wrong_fails_the_run_with_what_is_wrong(
+        self, leaving: LeaveArtifacts | None, tmp_path: Path
+    ) -> None:
+        ended = _run_with_artifacts(leaving, tmp_path, BAD_ARTIFACT)
+        assert not ended.result.completed
+        assert (ended.result.error_type, ended.artifacts) == ("artifact_invalid", [])
+        assert '$.name: 1 is not of type "string"' in (ended.result.error or "")
+        assert len(ended.resumed) == 2
 
     def test_cancellation_stops_all_processes(
         self, provider: Provider, make_request: MakeRequest, slow_config: dict[str, Any]
@@ -308,6 +355,53 @@ class ProcessProviderContract(ProviderContract):
             assert error.message
         result = run(process_provider.execute(request))
         assert result.failure is not None
+
+
+class _ArtifactRun(Struct, frozen=True):
+    """A run of one stage whose iteration owes an artifact."""
+
+    result: RunResult
+    artifacts: list[JSONObject | None]
+    """The accepted ones."""
+    resumed: list[bool]
+    """Whether each attempt resumed an agent session."""
+    resumes: bool
+    """Whether the provider says that it does, and its agent had a session."""
+
+
+def _run_with_artifacts(leaving: LeaveArtifacts | None, folder: Path, *artifacts: JSONObject) -> _ArtifactRun:
+    """A run whose attempts leave these."""
+    if leaving is None:
+        pytest.skip("contract: no fixture `leaving` has the agents of this provider leave artifacts")
+    provider, config = leaving(*artifacts)
+    project = folder / "project"
+    stage = {
+        "id": "work",
+        "prompt": "Write the artifact to [artifact=${ARTIFACT}] and the result to [result=${RESULT}].",
+        "provider": {"type": provider.name, **config},
+        "artifact": ARTIFACT_SCHEMA,
+        "runs": 1,
+        "delay": 0,
+        "retry": {"max_attempts": 1},
+    }
+    project.mkdir(exist_ok=True)
+    environ = {"PATH": os.defpath, "XDG_STATE_HOME": str(project.with_name("state"))}
+
+    async def main() -> RunResult:
+        async with Engine(project, providers={provider.name: provider}, environ=environ) as engine:
+            return await engine.run({"name": "artifacts", "nodes": [stage]}, session="contract")
+
+    result = run(main(), ARTIFACT_SECONDS)
+    facts = [event.fact for event in Runs(str(project), environ).events("contract")]
+    done = [fact.artifact for fact in facts if isinstance(fact, IterationCompleted)]
+    begun = [fact for fact in facts if isinstance(fact, AttemptStarted)]
+    failed = [fact.agent_session for fact in facts if isinstance(fact, ErrorOccurred)]
+    return _ArtifactRun(
+        result,
+        [one.value for one in done if one],
+        [fact.resume is not None for fact in begun],
+        provider.capabilities().supports_resume and any(failed),
+    )
 
 
 def assert_worked(request: ExecuteRequest, result: ExecuteResult) -> None:

@@ -83,6 +83,7 @@ def _environment(task: dict[str, Any], paths: PathMap, root: str) -> dict[str, s
     results = {
         "AGENTFORGE_RESULT": f"{root}/{RESULTS}/result.json",
         "AGENTFORGE_STATUS": f"{root}/{RESULTS}/status.json",
+        "AGENTFORGE_ARTIFACT": f"{root}/{RESULTS}/artifact.json",
         "AGENTFORGE_PROMPT": f"{root}/{RESULTS}/prompt.md",
         "AGENTFORGE_MODEL": task["model"],
     }

@@ -8,8 +8,8 @@ from typing import Any
 
 RESULTS = ".remote-sandbox"
 """The folder in the sandbox for the iteration's files, which may be anywhere on this machine."""
-DOWNLOADED = ("result.json", "status.json")
-UPLOADED = ("prompt.md", "context.json")
+DOWNLOADED = ("result.json", "status.json", "artifact.json")
+UPLOADED = ("prompt.md", "context.json", "input.json", "briefing.md")
 # Git's files, dependencies, secrets and the engine's records.
 EXCLUDED = (
     *(".git", "node_modules", ".venv", "__pycache__", ".env", RESULTS),
