@@ -104,3 +104,16 @@ def test_a_replay_has_the_request_and_the_artifact_of_the_recording(project: Pro
     assert replayed.code == 0, replayed.err
     first = project.events("s-replay")[0]["data"]
     assert (first["user_request"], first["artifact"]["value"]) == ("do it", GIVEN)
+
+
+def test_an_artifact_of_a_run_can_be_given_to_another(project: Project, file: str) -> None:
+    writes = f"echo '{json.dumps(GIVEN)}' > \"$AGENTFORGE_ARTIFACT\"; {WRITE_RESULT}"
+    plan = {**PLAN, "provider": {"type": "command", "run": writes}}
+    (project.root / "plan.yaml").write_text(json.dumps({"name": "plan", "nodes": [plan]}))
+    assert project.call("run", "-p", "plan.yaml", "-s", "first").code == 0
+    shown = project.call("show", "first", "plan", "--artifacts", "-o", "plan.json")
+    assert shown.code == 0, shown.err
+    assert json.loads((project.root / "plan.json").read_text())["_artifact_meta"]["version"] == "2.1"
+    done = project.call("run", "-p", file, "-s", "second", "--artifact", "plan.json")
+    assert done.code == 0, done.err
+    assert project.events("second")[0]["data"]["artifact"]["value"] == GIVEN

@@ -15,6 +15,7 @@ from agentforge.model.artifact import Artifact, OmittedPart
 from agentforge.model.errors import UnusableFile
 from agentforge.model.plan import Items
 from agentforge.model.result import JSONObject
+from agentforge.model.state import Spending
 from agentforge.views.lines.entries import EntryRow, RunEntry, Shown
 from agentforge.views.lines.structured_work import (
     artifact_entry,
@@ -210,6 +211,13 @@ def test_context_has_the_tokens_of_each_text() -> None:
     assert {row.label for row in work_rows(work, None, "running")} >= {"Context", "Item"}
     assert context_parts(PROMPT)[0] == {"name": "item s1", "tokens": item.tokens, "text": "{}"}
     assert part_head(item) == f"item s1, {item.tokens} tokens:"
+
+
+def test_the_count_of_the_provider_is_beside_the_estimation() -> None:
+    work = ItemStory().planned().fold.iterations[-1]
+    counted = replace(work, spending=Spending(input_tokens=1234))
+    rows = {row.label: row.value for row in context_rows(counted, PROMPT)}
+    assert rows["Counted"] == "1,234 tokens by the provider, all calls together"
 
 
 @pytest.mark.parametrize("prompt", [PROMPT, "no data"])

@@ -151,6 +151,7 @@ def planned(
 ) -> f.ItemsPlanned:
     """What a visit works through, with what the visit before left. `run`: the number of the visit."""
     listed, before = list(elements), {item.id: item for item in known}
+    present = {one.id for one in listed}
     same = {one.id for one in listed if one.id in before and before[one.id].hash == one.hash}
     named = {one.id for one in listed} & set(feedback.items if feedback else ())
     reopened = tuple(one.id for one in listed if one.id in named and one.id in same)
@@ -168,7 +169,7 @@ def planned(
         tuple(items),
         added=tuple(one.id for one in listed if one.id not in before),
         changed=tuple(one.id for one in listed if one.id in before and one.id not in same),
-        dropped=tuple(id for id in before if id not in {one.id for one in listed}),
+        dropped=tuple(id for id in before if id not in present),
         reopened=reopened,
         repair=repair,
         sha256=digest,

@@ -17,6 +17,7 @@ from agentforge.model.artifact import (
     MAX_ARTIFACT_BYTES,
     META,
     Artifact,
+    is_of_engine,
     other_major,
 )
 from agentforge.model.errors import NOT_JSON, InvalidRequest, StorageFailed, UnusableFile
@@ -144,7 +145,9 @@ def write_artifact(artifact: ArtifactWork, path: str | os.PathLike[str]) -> str:
         raise UnusableFile(artifact.problem, hint="restore the file, or choose another artifact")
     folder, name = os.path.split(os.path.abspath(path))
     place = os.path.join(os.path.realpath(folder), name)
-    meta = ArtifactMeta(artifact.stage, artifact.version, _digest(artifact.value))
+    # The engine sets its keys for each run.
+    value = {key: one for key, one in artifact.value.items() if not is_of_engine(key)}
+    meta = ArtifactMeta(artifact.stage, artifact.version, _digest(value))
     # Indented, a large one could be too large to be given to a run.
     encode = files.pretty if artifact.size <= INLINE_BYTES else files.compact
     try:
@@ -154,7 +157,7 @@ def write_artifact(artifact: ArtifactWork, path: str | os.PathLike[str]) -> str:
                 f"{place} exists, and was not written by this command or was changed since",
                 hint="choose a new file",
             )
-        files.replace(place, encode({META: meta, **artifact.value}))
+        files.replace(place, encode({META: meta, **value}))
     except StorageFailed as error:
         hint = "choose a file in a folder that exists and that you may write to"
         raise type(error)(error.message, hint=hint) from error

@@ -98,6 +98,10 @@ def context_rows(work: IterationWork, prompt: str) -> Iterator[EntryRow]:
     parts = list(parts_in(prompt))
     use = work.context or ContextUse(None, tokens_of(prompt))
     yield EntryRow("Context", tokens_text(use))
+    if work.spending.input_tokens:
+        yield EntryRow(
+            "Counted", f"{work.spending.input_tokens:,} tokens by the provider, all calls together"
+        )
     rest = max(0, use.tokens - sum(part.tokens for part in parts))
     lines = [*(_part(part.name, part.tokens) for part in parts), _part("the rest of what is sent", rest)]
     yield EntryRow("Parts", counted(len(parts), "quoted text"), tuple(lines))
