@@ -387,7 +387,7 @@ def test_needs_of_nested_pipelines_add_up_in_a_plan_that_can_be_read_again() -> 
     assert plan_problem(whole) == ""
 
 
-def test_only_so_many_fields_are_filled() -> None:
+def test_number_of_filled_fields_is_limited() -> None:
     fill = ", ".join(f"f{number}: request" for number in range(MAX_FIELDS + 1))
     (diagnostic,) = found(f"request: optional\nnodes:\n  - {planner('{}', f', fill: {{{fill}}}')}\n")
     assert diagnostic.code == "too-large"

@@ -83,7 +83,7 @@ def test_without_healing_the_first_invalid_artifact_is_the_last() -> None:
     )
 
 
-def test_then_the_stage_is_tried_again_without_another_correction() -> None:
+def test_then_the_stage_is_retried_without_another_correction() -> None:
     play(
         planner(stage=1),
         f"""{HEALED}
