@@ -35,8 +35,10 @@ from agentforge.model.result import Decision, Result
 from agentforge.model.secrets import Redactor
 from agentforge.model.task import AgentTask, HookTask, JudgeTask, QueueTask
 from agentforge.ports.provider import ExecuteResult
+from agentforge.runtime.artifacts import ArtifactRules
 from agentforge.runtime.conclusion import Attempted
 from agentforge.runtime.recorder import Recorder, exit_steps, output_steps, result_steps
+from agentforge.views.artifacts import RunKeys
 
 PLAN = plan_of(stage("plan", runs=3), block("claude codex", stage("draft")))
 HERE = Place("0", 1, "stage-00-plan")
@@ -342,7 +344,8 @@ def planning(kept: Kept) -> Attempted:
     about = kept.about()
     node = replace(about.task.node, artifact=ArtifactRule({"type": "object"}))
     Path(about.here.root).mkdir(parents=True)
-    return replace(about, task=replace(about.task, node=node))
+    rules = ArtifactRules(plan_of(stage()), RunLayout(about.project, "s"), RunKeys("REQ-1"))
+    return replace(about, task=replace(about.task, node=node), artifacts=rules)
 
 
 @pytest.mark.parametrize(
@@ -351,6 +354,8 @@ def planning(kept: Kept) -> Attempted:
         ('{"key": "hush"}', {"a": 2}, WriteArtifact(value={"key": "[secret]"})),
         ("{hush", {"a": 2}, WriteArtifact(text="{[secret]")),
         (None, {"hush": 2}, WriteArtifact(value={"[secret]": 2})),
+        ('{"a": 1, "request_id": "REQ-1"}', None, WriteArtifact(value={"a": 1})),
+        ('{"a": 1, "request_id": "REQ-2"}', None, WriteArtifact(value={"a": 1, "request_id": "REQ-2"})),
         (None, None, None),
     ],
 )
@@ -368,7 +373,7 @@ def test_artifact_is_recorded_as_the_agent_left_it(
 
 
 def test_file_of_the_agent_s_own_is_not_the_artifact(kept: Kept) -> None:
-    about = replace(planning(kept), task=kept.about().task)
+    about = replace(planning(kept), artifacts=None)
     Path(about.here.artifact).write_text("{}")
     draft = kept.recorder.draft(about, ExecuteResult("done"))
     assert draft is not None

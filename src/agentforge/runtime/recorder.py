@@ -23,7 +23,7 @@ from agentforge.engine.nodes import recorded_key
 from agentforge.engine.normalise import clean_output
 from agentforge.engine.rehearsal.outcomes import attempt_of
 from agentforge.model import facts as f
-from agentforge.model.artifact import MAX_ARTIFACT_BYTES
+from agentforge.model.artifact import MAX_ARTIFACT_BYTES, is_of_engine
 from agentforge.model.cassette import (
     MAX_CASSETTE,
     AnyStep,
@@ -176,7 +176,7 @@ class Recorder:
             *output_steps(ended, self._redactor),
             *self._changes(stamps, notes),
             *result_steps(about.here, ended, self._redactor),
-            *(artifact_steps(about.here, ended, self._redactor) if about.task.node.artifact else ()),
+            *artifact_steps(about, ended, self._redactor),
             *exit_steps(ended, self._redactor),
         )
         exchange = self._exchange(key, about.task.by, steps)
@@ -360,6 +360,8 @@ class Recorder:
                 data[name] = os.path.basename(data[name])
         if artifact := data.get("artifact"):
             artifact["file"] = os.path.basename(artifact["file"])
+            if value := artifact.get("value"):
+                artifact["value"] = {key: one for key, one in value.items() if not is_of_engine(key)}
         return ExchangeOutcome(fact.TYPE, data)
 
     def _append(self, exchange: Exchange) -> None:
@@ -455,13 +457,17 @@ def result_steps(here: IterationLayout, ended: ExecuteResult, redactor: Redactor
             yield _left_step(step, content, redactor)
 
 
-def artifact_steps(here: IterationLayout, ended: ExecuteResult, redactor: Redactor) -> Iterator[AnyStep]:
-    """The artifact as the agent wrote it, valid or not, else the one that it returned."""
-    content = files.read_usable(here.artifact, MAX_ARTIFACT_BYTES)
+def artifact_steps(about: Attempted, ended: ExecuteResult, redactor: Redactor) -> Iterator[AnyStep]:
+    """The artifact as the agent wrote it, valid or not, else the one that it returned; without the keys that
+    the engine sets, which have other values in a replay."""
+    if about.artifacts is None:
+        return
+    content = files.read_usable(about.here.artifact, MAX_ARTIFACT_BYTES)
+    if content is None and ended.artifact is not None:
+        content = files.compact(ended.artifact)
     if content is not None:
-        yield _left_step(WriteArtifact, content, redactor)
-    elif ended.artifact is not None:
-        yield WriteArtifact(value=redactor.data(ended.artifact))
+        step = _left_step(WriteArtifact, content, redactor)
+        yield step if step.value is None else replace(step, value=about.artifacts.keys.without(step.value))
 
 
 def _left_step(kind: type[LeftStep], content: bytes, redactor: Redactor) -> LeftStep:

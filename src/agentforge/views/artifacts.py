@@ -62,6 +62,11 @@ class RunKeys(Struct, frozen=True):
         reserved = filter(is_of_engine, artifact)
         return [key for key in reserved if key not in own or artifact[key] != own[key]]
 
+    def without(self, artifact: JSONObject) -> JSONObject:
+        """What an agent has left of an artifact in which it may have repeated them."""
+        own = self.values.items()
+        return {key: value for key, value in artifact.items() if (key, value) not in own}
+
 
 def run_keys(started_at: datetime, run_id: str, wanted: UserRequest | None) -> RunKeys:
     digest = sha256(run_id.encode()).hexdigest()[:8]
