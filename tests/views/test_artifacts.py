@@ -283,3 +283,9 @@ def test_any_merge_changes_no_artifact_and_keeps_the_keys_of_the_engine(
     assert merged == ({**expected, **OWN} if expected else {})
     merged["a"] = "changed"
     assert (story, initial) == before
+
+
+def test_what_an_agent_repeated_of_the_keys_of_the_engine_is_left_out() -> None:
+    repeated = {"a": 1, **KEYS.values}
+    assert KEYS.without(repeated) == {"a": 1}
+    assert KEYS.without({"a": 1, "request_id": "REQ-2"}) == {"a": 1, "request_id": "REQ-2"}
