@@ -550,3 +550,15 @@ def test_items_of_a_damaged_log() -> None:
     state = evolve(None, event(1, started(build()), Cursor("0", 0, 0)))
     assert evolve(state, event(2, f.ItemsPlanned((PlannedItem("a", "1"),)))).items == {}
     assert evolve(state, event(2, f.ItemEnded("a", "done"), Cursor("0", 1, 1))).items == {"0": {}}
+
+
+def test_the_state_has_only_the_items_of_the_latest_list() -> None:
+    """However often, and with whatever, a stage is visited."""
+    state = evolve(None, event(1, started(build()), Cursor("0", 0, 0)))
+    for visit in range(1, 30):
+        items = tuple(PlannedItem(f"s{visit}-{number}", "1") for number in range(3))
+        state = evolve(state, event(2 * visit, f.ItemsPlanned(items), Cursor("0", visit, 0)))
+        ended = f.ItemEnded(f"s{visit}-0", "done")
+        state = evolve(state, event(2 * visit + 1, ended, Cursor("0", visit, 1)))
+        assert [item.status for item in state.items["0"].values()] == ["done", "pending", "pending"]
+    assert [*state.items] == ["0"]
