@@ -1,9 +1,11 @@
 """The artifacts and the items of a run, for programs."""
 
 import json
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from tests.sdk.projects import ENVIRON, engine, run
 
 from agentforge import InvalidRequest, SyncEngine, UnusableFile, write_artifact
@@ -73,3 +75,21 @@ def test_other_files_are_not_replaced(tmp_path: Path, content: str) -> None:
         with pytest.raises(InvalidRequest, match="was not written by this command"):
             write_artifact(made.artifacts("auth")[0], target)
         assert target.read_text() == content
+
+
+@pytest.mark.parametrize("file", ["../outside.json", "list.json", "deep.json"])
+def test_log_of_another_project_can_name_no_other_file(tmp_path: Path, file: str) -> None:
+    with SyncEngine(tmp_path, providers={"scripted": agent()}, environ=ENVIRON) as made:
+        run_dir = Path(made.run(PLANNED, session="auth").run_dir)
+        work = made.work("auth")
+        contents = {"../outside.json": "{}", "list.json": "[1]", "deep.json": "[" * 100_000}
+        (run_dir / file).write_text(contents[file])
+        last = work.record.model.history.artifacts_of("1").latest
+        assert last is not None
+        content = contents[file].encode()
+        forged = replace(last, file=file, size=len(content), sha256=sha256(content).hexdigest())
+        work.record._iterations = {
+            at: replace(one, artifact=forged) for at, one in work.record._iterations.items()
+        }
+        (first, *_) = work.artifacts()
+        assert (first.value, first.problem != "") == (None, True)

@@ -175,8 +175,10 @@ def read_artifact(layout: RunLayout, artifact: Artifact) -> JSONObject:
             f"artifact {path} was changed: SHA-256 {artifact.sha256} was accepted, {found}",
             hint="restore the file, or restart the stage that made it",
         )
-    value: dict[str, Any] = msgspec.json.decode(content.removeprefix(BOM))
-    return value
+    try:
+        return msgspec.json.decode(content.removeprefix(BOM), type=dict[str, Any])
+    except NOT_JSON as error:  # The log of a run that came with a repository can name any file.
+        raise UnusableFile(f"artifact {path} is not a JSON object: {error}") from None
 
 
 class StoredArtifacts:
