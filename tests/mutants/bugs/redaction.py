@@ -189,14 +189,6 @@ BUGS = (
         ("tests/runtime/test_recorder.py",),
     ),
     Bug(
-        "agentforge.runtime.recorder",
-        "a recorded artifact isn't redacted",
-        "artifact_steps",
-        "redactor.data(ended.artifact)",
-        "ended.artifact",
-        ("tests/runtime/test_recorder.py",),
-    ),
-    Bug(
         "agentforge.runtime.conclusion",
         "an artifact that the agent wrote isn't redacted",
         "hide_secrets",
