@@ -19,6 +19,7 @@ QUESTIONS = [
 AGAIN = {"name": "twice", "run": "[ $(wc -l < count) -ge 2 ]"}
 STYLE = {"name": "style", "run": "false"}
 ARTIFACT = 'echo \'{"steps": [{"id": "s1"}]}\' > "$AGENTFORGE_ARTIFACT"'
+LONG_OUTPUT = "head -c 8000 /dev/zero | tr '\\0' x"
 HOOKS = {"stage_end": [{"id": "note", "stage": "build", "action": "script", "script": "echo ok"}]}
 OTHER = "other.yaml"
 EXAMPLES: Examples = {
@@ -32,7 +33,7 @@ EXAMPLES: Examples = {
     ("show --checks", "checks"): ["show", "work", "--checks"],
     ("show --history", "history"): ["show", "work", "--history"],
     ("show --hooks", "hook deliveries"): ["show", "work", "--hooks"],
-    ("show --artifacts", "artifacts"): ["show", "work", "--artifacts", "-o", "artifact.json"],
+    ("show --artifacts", "artifacts"): ["show", "work", "do", "--artifacts", "-o", "artifact.json"],
     ("show --items", "items"): ["show", "work", "--items"],
     ("log verify", "log report"): ["log", "verify", "work"],
     ("replay --check", "course comparison"): ["replay", "work", "--check", "-p", OTHER],
@@ -40,7 +41,17 @@ EXAMPLES: Examples = {
 SHOWN = (
     *("event", "output line", "cursor", "iterations", "shown iteration", "iteration", "result"),
     *("agent question", "changed file", "difference", "checks", "history", "hook deliveries", "delivery"),
-    *("artifacts", "items", "log report", "damage", "course comparison", "course step"),
+    *(
+        "artifact",
+        "context use",
+        "omitted part",
+        "artifacts",
+        "items",
+        "log report",
+        "damage",
+        "course comparison",
+        "course step",
+    ),
 )
 
 
@@ -49,21 +60,22 @@ def test_keys_of_what_a_run_did_are_those_of_the_page(project: Project) -> None:
     describe_provider(project, "mine", f"{WRITE_RESULT}; echo '{{\"stop\": true}}'")
     sandbox = {"sandbox": "bwrap"} if has_bwrap() else {}
     nodes = [
-        stage("build", f"echo x >> count; echo hello; {ARTIFACT}; {leaves(verdict='pass')}", **routes()),
+        stage("build", f"echo x >> count; {LONG_OUTPUT}; {ARTIFACT}; {leaves(verdict='pass')}", **routes()),
         stage("refine", termination={"type": "judgment", "max": 1}),
-        stage("do", termination={"type": "items", "from": "build.steps"}),
+        stage("do", f"{ARTIFACT}; {WRITE_RESULT}", **over_items()),
         block("both", "mine"),
         stage("ask", "git init -q sub; " + leaves(decision="ask", questions=QUESTIONS), **sandbox),
     ]
     del nodes[1]["runs"], nodes[2]["runs"]
     file = write_pipeline(project, "work", *nodes, hooks=HOOKS)
     skipped = ("--skip-check=style", "--reason=slow")
-    done = project.call("run", "-p", file, "-s", "work", *skipped, env={"JUDGE_PROVIDER": "mine"})
+    calls, environment = Calls(project), {"JUDGE_PROVIDER": "mine"}
+    done = project.call("run", "-p", file, "-s", "work", *skipped, "--json", env=environment)
     assert done.code == 22, done.err
+    calls.compare("run", "run result", done)
     write_pipeline(project, "other", nodes[0], stage("ship"), hooks=HOOKS)
     with (project.run_dir("work") / "events.jsonl").open("a") as log:
         log.write("damaged\ntorn")
-    calls = Calls(project)
     calls.call_all(EXAMPLES)
     calls.call("show SESSION STAGE", "shown iteration", ["show", "work", "do", "--context"])
     assert [found for found in calls.problems(SHOWN) if sandbox or "git_left" not in found] == []
@@ -84,6 +96,16 @@ def routes() -> dict[str, Any]:
         "on": {"fail": "build"},
         "artifact": {"schema": {"type": "object"}, "version": "1.2"},
         "context_strategy": "summary",
+    }
+
+
+def over_items() -> dict[str, Any]:
+    """What it is told of the earlier output does not fit into its budget."""
+    return {
+        "termination": {"type": "items", "from": "build.steps"},
+        "artifact": {"schema": {"type": "object"}, "version": "1.2"},
+        "context_strategy": "full",
+        "tokens": 1000,
     }
 
 
