@@ -154,6 +154,7 @@ def test_copy_in_the_place_of_the_log_gets_what_it_lacks(path: Path, kept: int) 
     assert (error.hint, error.restored) == (CONTINUE, True)
     assert log(path).is_held()
     writer.close()
+    assert not log(path).is_held()
     assert (path.read_bytes(), path.stat().st_ino) == (WRITTEN, copy)
 
 

@@ -23,6 +23,14 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "events.jsonl"
 
 
+def test_lease_that_was_closed_is_forgotten_and_closes_no_other_file(path: Path) -> None:
+    held = lease.LogLease(lambda: os.open(path, os.O_RDWR | os.O_CREAT))
+    for _ in range(2):
+        held.close()
+        assert held.fd < 0
+    assert held not in lease._open
+
+
 def test_missing_log_has_no_bytes(path: Path) -> None:
     with snapshot_of(str(path), PayloadStore(str(path.parent), Disk(), WriteRetry())) as found:
         assert (found.length, list(found.chunks(0, 1))) == (0, [])

@@ -99,10 +99,10 @@ def test_log_on_a_non_local_file_system_is_refused_before_anything_is_created(tm
 def test_log_verify_counts_intact_lines(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     with JsonlLog(path).open() as writer:
-        for event in (timer_event(1), large_event(2), timer_event(3)):
+        for event in (timer_event(1), large_event(2), timer_event(3), large_event(4)):
             writer.append(event)
     report = verify(path)
-    assert (report.lines, report.events, report.payloads) == (3, 3, 1)
+    assert (report.lines, report.events, report.payloads) == (4, 4, 2)
     assert (report.damage, report.torn, report.head) == ((), None, writer.head)
     assert report.is_intact
 
@@ -120,8 +120,9 @@ def test_log_verify_names_damaged_lines_and_the_torn_tail_and_changes_nothing(tm
 
 
 def test_log_verify_of_a_missing_log_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(UnknownRun, match="no log found"):
+    with pytest.raises(UnknownRun, match="no log found") as missing:
         verify(tmp_path / "events.jsonl")
+    assert missing.value.hint == "run `agentforge list` to see the runs of this project"
 
 
 def test_log_that_cannot_be_read_is_a_clear_error(tmp_path: Path) -> None:
@@ -147,6 +148,7 @@ def test_program_behind_fuse_decides_whether_it_is_local(kind: str) -> None:
     mounts = [MountPoint("/", "ext4"), MountPoint("/mnt/far/", kind)]
     assert f"type {kind}," in why_not_local("/mnt/far/project", mounts)
     assert why_not_local("/mnt/farther", mounts) == ""
+    assert why_not_local("/mnt/near", [MountPoint("/mnt/X", kind)]) == ""
     assert why_not_local("/mnt/far", [MountPoint("/mnt/far", f"{kind.partition('.')[0]}.local")]) == ""
 
 

@@ -44,6 +44,9 @@ SURVIVORS: dict[str, dict[str, str]] = {
         ),
         "self._tail = data[-_TAIL_BYTES:] if len(data) > _TAIL_BYTES else self._last_bytes()": SAME_BYTES,
     },
+    "adapters.log.lease._is_remote": {
+        'kind, _, program = mount.type.rpartition(".")': "no known program or kind has a dot",
+    },
     "adapters.log.lease.LogLease.close": {
         "if self.fd > 0:": DESCRIPTOR,
         "if self.fd >= 1:": DESCRIPTOR,
