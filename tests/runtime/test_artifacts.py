@@ -393,3 +393,30 @@ def test_secrets_in_artifacts_are_redacted(tmp_path: Path) -> None:
         for path in run_dir(project).rglob("*"):
             assert not path.is_file() or b"s3cret-value-42" not in path.read_bytes(), path
         assert accepted(project).value["goal"] != PLAN["goal"]
+
+
+def a_full_folder(path: Path) -> None:
+    path.mkdir()
+    (path / "x").touch()
+
+
+PLANTED: dict[str, Callable[[Path], None]] = {
+    **{name: put for name, put in IN_ITS_PLACE.items() if put is not a_large_file},
+    "a folder that isn't empty": a_full_folder,
+}
+
+
+@pytest.mark.parametrize("put", PLANTED.values(), ids=PLANTED)
+@pytest.mark.parametrize("place", ["attempt-1/artifact.json", "attempt-1"])
+def test_what_an_agent_puts_in_the_place_of_the_rejected_file_does_not_stop_the_engine(
+    tmp_path: Path, put: Callable[[Path], None], place: str
+) -> None:
+    def act(request: ExecuteRequest) -> ExecuteResult:
+        there = Path(request.artifact_path).parent / place
+        there.parent.mkdir(exist_ok=True)
+        put(there)
+        return WRONG(request)
+
+    assert played(tmp_path, act, says("planned", artifact=PLAN)).completed
+    assert failure(tmp_path).kind.value == "artifact_invalid"
+    assert accepted(tmp_path).value == PLAN

@@ -27,7 +27,7 @@ from agentforge.model.layout import RunLayout
 from agentforge.model.plan import ArtifactSource, Items, Plan, StageNode
 from agentforge.model.result import JSONObject
 from agentforge.model.task import AgentTask, PrepareTask
-from agentforge.runtime.attempt_folder import sync_names
+from agentforge.runtime.attempt_folder import archive_folder, sync_names
 from agentforge.system import files
 from agentforge.system.schemas import InvalidSchema, JsonSchema, depth_of
 from agentforge.views.artifacts import IterationInput, RunKeys, artifact_input
@@ -85,7 +85,7 @@ class ArtifactRules:
             return self._kept(task, content, value, is_file=place == here.artifact, light=light)
         if light:
             return _invalid("; ".join(problems))
-        files.make_dir(os.path.dirname(rejected))
+        archive_folder(here.attempt(task.attempt))
         if place == here.artifact:
             files.move(here.artifact, rejected)
         elif not place:

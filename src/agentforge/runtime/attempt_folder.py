@@ -161,6 +161,14 @@ def make_folder(attempt: AttemptLayout, refuse: Refuse) -> None:
     files.make_new_dir(attempt.root)
 
 
+def archive_folder(attempt: AttemptLayout) -> str:
+    """Make the folder for what an attempt left. Its agent may have put something else in its place."""
+    if os.path.lexists(attempt.root) and not files.is_dir(attempt.root):
+        files.move_aside(attempt.root)
+    files.make_dir(attempt.root)
+    return attempt.root
+
+
 def sync_names(attempt: AttemptLayout, run_dir: str) -> None:
     """Make the names of the attempt's folder, and of those that it is in, durable: without them, a claim
     would be lost in a power failure, and the attempt would count as one that was never started."""

@@ -27,6 +27,7 @@ from agentforge.model.secrets import Redactor
 from agentforge.model.task import AgentTask
 from agentforge.ports.provider import ExecuteResult
 from agentforge.runtime.artifacts import ArtifactRules
+from agentforge.runtime.attempt_folder import archive_folder
 from agentforge.runtime.state_folder import OutputCopies
 from agentforge.system import files
 from agentforge.system.confined import ConfinedFolder
@@ -336,9 +337,6 @@ def archive_leftovers(about: Attempted) -> None:
 
 
 def move_leftovers(here: IterationLayout, attempt: int) -> None:
-    archive = here.attempt(attempt).root
-    if os.path.lexists(archive) and not files.is_dir(archive):
-        files.move_aside(archive)  # Planted by an agent: the attempt itself needed no folder.
     for name in LEFTOVERS.intersection(files.listing(here.root)):
-        files.make_dir(archive)
+        archive = archive_folder(here.attempt(attempt))
         files.move(os.path.join(here.root, name), os.path.join(archive, name))

@@ -12,6 +12,8 @@ FAILURES = "agentforge.engine.decide.failure"
 CORRECTIONS = ("tests/engine/test_decide_artifacts.py",)
 GIVEN = "agentforge.views.artifacts"
 INPUTS = ("tests/views/test_artifacts.py",)
+RUNS = ("tests/runtime/test_artifacts.py",)
+STAGES = ("tests/runtime/test_stage_inputs.py",)
 
 BUGS = (
     Bug(
@@ -157,5 +159,93 @@ BUGS = (
         "return",
         "continue",
         INPUTS,
+    ),
+    Bug(
+        ACCEPT,
+        "an agent may write to an accepted large artifact later",
+        "ArtifactRules._kept",
+        "is_large or not (is_file or light)",
+        "not (is_file or light)",
+        RUNS,
+    ),
+    Bug(
+        ACCEPT,
+        "a large artifact that was changed is used",
+        "read_artifact",
+        "content if digest == artifact.sha256 else None",
+        "content",
+        RUNS,
+    ),
+    Bug(
+        ACCEPT,
+        "what is in the place of a large artifact is not said with its hash",
+        "read_artifact",
+        "content, found = (None, error.message.removeprefix(f'{os.path.dirname(path)}/'))",
+        "raise",
+        RUNS,
+    ),
+    Bug(
+        ACCEPT,
+        "a rejected artifact stays where the next attempt writes",
+        "ArtifactRules.accept",
+        "files.move(here.artifact, rejected)",
+        "pass",
+        RUNS,
+    ),
+    Bug(
+        ACCEPT,
+        "an agent prevents that its rejected artifact is kept",
+        "ArtifactRules.accept",
+        "archive_folder(here.attempt(task.attempt))",
+        "files.make_dir(os.path.dirname(rejected))",
+        RUNS,
+    ),
+    Bug(
+        "agentforge.runtime.view_files",
+        "no file has the artifact of an iteration without files",
+        "write_iteration_files",
+        "files.write(here.artifact, files.compact(fact.artifact.value))",
+        "pass",
+        RUNS,
+    ),
+    Bug(
+        "agentforge.runtime.recorder",
+        "a recorded artifact has the request id of its run",
+        "artifact_steps",
+        "about.artifacts.keys.without(step.value)",
+        "step.value",
+        ("tests/sdk/test_recorded_artifacts.py",),
+    ),
+    Bug(
+        "agentforge.runtime.recorder",
+        "a recorded outcome has the request id of its run",
+        "Recorder._outcome",
+        "{key: one for key, one in value.items() if not is_of_engine(key)}",
+        "value",
+        ("tests/sdk/test_recorded_artifacts.py",),
+    ),
+    Bug(
+        "agentforge.runtime.tasks.agent",
+        "an agent isn't told what is wrong with its artifact",
+        "AgentPerformer._request",
+        "healing_text(task.invalid) if task.invalid else CONTINUE if resume else ''",
+        "CONTINUE if resume else ''",
+        RUNS,
+    ),
+    Bug(
+        "agentforge.runtime.tasks.prepare",
+        "a field that is null counts as present",
+        "Preparer._given",
+        "given.merged.get(field) is None",
+        "field not in given.merged",
+        STAGES,
+    ),
+    Bug(
+        "agentforge.runtime.briefings",
+        "an item that doesn't fit is cut",
+        "Briefings.fitted",
+        "if fit.excess:\n    return _too_large(node, budget, tokens_of_bytes(most + fit.excess + sent))",
+        "pass",
+        STAGES,
     ),
 )

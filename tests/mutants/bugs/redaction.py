@@ -189,6 +189,14 @@ BUGS = (
         ("tests/runtime/test_recorder.py",),
     ),
     Bug(
+        "agentforge.runtime.recorder",
+        "a recorded artifact isn't redacted",
+        "artifact_steps",
+        "_left_step(WriteArtifact, content, redactor)",
+        "_left_step(WriteArtifact, content, Redactor(()))",
+        ("tests/runtime/test_recorder.py",),
+    ),
+    Bug(
         "agentforge.runtime.conclusion",
         "an artifact that the agent wrote isn't redacted",
         "hide_secrets",
