@@ -164,3 +164,7 @@ def test_overlong_line_is_told_with_its_size() -> None:
     assert list(reader.events()) == _EVENTS
     assert reader.torn is not None
     assert reader.torn.bytes == size
+    scan = Scan()
+    assert len(list(scan.lines([_LOG + long]))) == len(_EVENTS)
+    # Only its end is known.
+    assert (scan.rest, scan.torn_bytes) == (b"", size)

@@ -92,6 +92,7 @@ SURVIVORS: dict[str, dict[str, str]] = {
         'tail = b"XXXX".join(': ONE_CHUNK,
         'beginning = b"XXXX".join(snapshot.chunks(0, min(start.length, len(BEGINNING))))': ONE_CHUNK,
     },
+    "adapters.log.reader.Scan.__init__": {'self.rest = b"XXXX"': "set at the end of each pass"},
     "adapters.log.reader.Scan._record_damage": {
         "claimed, before = codec.hash_of(line), self._open[+1] if self._open else self.hash": (
             "the second of two is the last one"
