@@ -141,9 +141,10 @@ def test_run_without_a_name_gets_one_of_the_pipeline_and_the_time(tmp_path: Path
         environ=ENVIRON,
         clock=FakeClock(),
     ) as sdk:
-        assert sdk.run(pipeline()).session == "refine-20260115-120000-000"
+        assert sdk.run(pipeline()).session == "refine-20260115-120000"
+        assert sdk.run(pipeline()).session == "refine-20260115-120000-2"
         text = PIPELINE.replace("name: refine", "name: Ship it, now!")
-        assert sdk.run(text).session == "Ship-it-now-20260115-120000-000"
+        assert sdk.run(text).session == "Ship-it-now-20260115-120000"
 
 
 def test_pipeline_and_stage_together_or_neither_is_refused(tmp_path: Path) -> None:

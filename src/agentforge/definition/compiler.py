@@ -207,9 +207,9 @@ def _session_inputs(
 
 
 def default_session(pipeline: str, now: datetime) -> str:
-    """The name of the pipeline with the time, to the millisecond: several may be started in a second."""
+    """The name of the pipeline with a timestamp."""
     usable = re.sub(r"[^\w-]+", "-", pipeline)[:40].strip("-") or "pipeline"
-    return f"{usable}-{now:%Y%m%d-%H%M%S}-{now.microsecond // 1000:03d}"
+    return f"{usable}-{now:%Y%m%d-%H%M%S}"
 
 
 def compile_pipeline(

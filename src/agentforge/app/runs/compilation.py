@@ -56,7 +56,10 @@ def compile_definition(
     described = [name for name in found.plan.descriptions if not context.registry.is_registered(name)]
     if not context.is_mock:
         refuse_untrusted(described, context.project, context.environ)
-    return replace(found, plan=context.hooks.pinned(found.plan))
+    plan = context.hooks.pinned(found.plan)
+    if session is None and stage is None:
+        plan = replace(plan, session=replace(plan.session, name=context.free_name(plan.session.name)))
+    return replace(found, plan=plan)
 
 
 def recompiled(

@@ -5,6 +5,7 @@ import os
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import suppress
 from functools import partial
+from itertools import chain, count
 from typing import Annotated, TypedDict
 
 from agentforge.adapters.host.machine import SystemClock
@@ -122,6 +123,18 @@ class RunContext:
         """Of the runs that this engine drives, by session."""
         self.released: dict[str, asyncio.Event] = {}
         """Set when such a run was released."""
+        self._named = set[str]()
+        """Names that this engine made up."""
+
+    def free_name(self, name: str) -> str:
+        """With a number, if it is taken: several runs of a pipeline may be started in a second."""
+        numbered = (f"{name}-{number}" for number in count(2))
+        free = next(one for one in chain([name], numbered) if not self._is_taken(one))
+        self._named.add(free)
+        return free
+
+    def _is_taken(self, name: str) -> bool:
+        return name in self._named or self.leases.is_taken(name)
 
     @property
     def is_mock(self) -> bool:
