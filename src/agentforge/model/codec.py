@@ -18,6 +18,15 @@ from agentforge.model.errors import NOT_JSON, LogTooNew
 from agentforge.model.event import Event
 from agentforge.model.facts import FACTS, AnyFact
 
+# The hash is at the end of a line and covers its bytes as they were written. So a reader can check the
+# chain without decoding anything, and without a canonical form of JSON: the line of another version, with
+# fields that this one doesn't know, is as intact as any other. Only then is it decoded, and a line that
+# is intact and can't be read was written by another version, while one that doesn't continue the chain is
+# damaged: a person is told which.
+#
+# The key of the number comes first and that of the payload last, so that both are found without decoding,
+# too.
+
 GENESIS = "0" * 32
 MAX_EVENT_BYTES = 64 * 1024
 # Data is capped and everything around it is small, so no engine ever writes a longer line.

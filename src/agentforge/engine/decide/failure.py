@@ -14,6 +14,19 @@ from agentforge.model.failure import LIMITS, Failure, FailureKind
 from agentforge.model.plan import LimitPolicy, RetryPolicy, StageNode
 from agentforge.model.state import AttemptState, IterationState, StageState, Unavailable
 
+# Theory of operation
+#
+# Limits, failures and providers are three things, bounded separately. A limit (quota or rate) isn't a
+# failure: waiting resolves it, and if it counted as an attempt, a busy afternoon would use up the retries
+# of a run. What bounds it is `max_wait`, then a person. A failure is bounded by the policy and by its
+# kind, as few kinds go away by themselves: each attempt costs money. When they are used up, the next
+# provider of the chain may not have the failure; providers are bounded by the length of the chain, so
+# that two that are down don't pass an iteration to each other.
+#
+# Each decision is recorded with the time at which it is due, computed from the end of the failed attempt.
+# An engine that takes over waits for the same moment; one that computed it from its own start would wait
+# twice after each crash.
+
 DEFAULT_POLICY = RetryPolicy()
 MAX_CAUSES = 100
 

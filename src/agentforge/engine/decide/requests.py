@@ -31,6 +31,21 @@ from agentforge.model.result import Decision, Result
 from agentforge.model.state import AT_MOST_ONCE, RunState
 from agentforge.model.task import Wait, Work, task_place
 
+# Theory of operation
+#
+# A gate asks with the same question for as long as its reason holds, in every step and after every crash.
+# That it is asked once is due to its key: what it is about, where, and which task. So a gate needs no
+# memory, and a question that arises again after its answer, about the next task, has another key and is
+# another request. A key without the number of the task would let one answer count for all later ones.
+#
+# The answer is a fact, and what follows from it are others, which the engine decides. A person may answer
+# while no engine runs, with a version that knows less, or twice: whoever takes an answer only stores it.
+# The request is closed after its consequences, all in one step. Closed first, a crash in between would
+# leave an answer of which nothing came.
+#
+# Times are compared with the latest event, never with a clock: the same log gives the same decision,
+# whenever it is read. An overdue request takes its default through the same path, as one more answer.
+
 
 class Question(Struct, frozen=True):
     """A question that must be answered before more work starts."""

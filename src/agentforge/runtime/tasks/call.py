@@ -46,6 +46,20 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("agentforge.run")
 
+# Theory of operation
+#
+# A call goes through the claim of its attempt, so that "made", "reattached to" and "ended" may each be
+# asked at any time by any engine. Nothing about a call is kept in memory that the next engine would need:
+# what identifies the process is the mark, and how it ended is in the exit record.
+#
+# Providers are code of others. Whatever they raise becomes the failure of an attempt, also in
+# `interpret`, which an engine that recovers the run calls again: an exception there would end one engine
+# after the other. Errors of ours (`AgentForgeError`, a full disk) end the engine, and leave the log as it
+# is.
+#
+# The request is built when the provider's lock is held, not before: another call may have taken long, and
+# files and settings that it is built from may have changed.
+
 DISPLACED = "the agent moved, removed or replaced the folder of its iteration, and its records with it"
 INTERPRET_SECONDS = 60.0
 """For the interpretation of an attempt's output, on a busy machine."""
