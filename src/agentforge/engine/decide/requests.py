@@ -39,7 +39,8 @@ from agentforge.model.task import Wait, Work, task_place
 # another request. A key without the number of the task would let one answer count for all later ones.
 #
 # The answer is a fact, and what follows from it are others, which the engine decides. A person may answer
-# while no engine runs, with a version that knows less, or twice: whoever takes an answer only stores it.
+# while no engine runs, with a version that knows less, or twice: the process that takes an answer only
+# stores it.
 # The request is closed after its consequences, all in one step. Closed first, a crash in between would
 # leave an answer of which nothing came.
 #
