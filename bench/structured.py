@@ -17,6 +17,7 @@ from agentforge.model.secrets import Redactor
 from agentforge.model.task import PrepareTask
 from agentforge.runtime.artifacts import StoredArtifacts
 from agentforge.runtime.briefings import Briefings
+from agentforge.runtime.tasks.call import TaskContext
 from agentforge.runtime.tasks.prepare import Preparer
 from agentforge.views.artifacts import run_keys
 from agentforge.views.briefing import BriefingAt, briefing_sources
@@ -157,7 +158,8 @@ class _Context:
         self._stored = StoredArtifacts(plan, layout, history, keys)
         trees = FolderTrees(str(root), layout.trees, Redactor(()))
         briefings = Briefings(layout, lambda: record, trees, lambda _: 0)
-        self._preparer = Preparer(str(root), layout, plan, history, stored=self._stored, briefings=briefings)
+        tasks = TaskContext(str(root), layout, plan, state.run_id, environment={})
+        self._preparer = Preparer(tasks, history, stored=self._stored, briefings=briefings)
         step = plan.steps[-1]
         self._task = PrepareTask(
             Place(step.path, 1, step.dir), "verify", 1, node=step.stages[0], user_request=state.user_request
