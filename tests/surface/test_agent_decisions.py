@@ -83,13 +83,13 @@ try."""
 TRUST_PROJECT = "--trust-project"
 """Decides with every command that has it."""
 
-OVERRIDES = "--input --provider --model --provider-config --command"
+OF_STARTS = "--request --artifact --record --reason --input --provider --model --provider-config --command"
 ASKED = "SESSION --request --detach"
 DECIDE_NOT = {
     "*": "--project --json --log-level --log-format --background --version --help",
-    "run": f"WANTED --request --pipeline --session --record --reason --context {OVERRIDES}",
-    "pipeline": f"FILE SESSION RUNS --request --foreground --record --reason --cleaned-tmux {OVERRIDES}",
-    "loop": f"STAGE SESSION MAXIMUM --request --foreground --record --reason --cleaned-tmux {OVERRIDES}",
+    "run": f"WANTED --pipeline --session --context {OF_STARTS}",
+    "pipeline": f"FILE SESSION RUNS --foreground --cleaned-tmux {OF_STARTS}",
+    "loop": f"STAGE SESSION MAXIMUM --foreground --cleaned-tmux {OF_STARTS}",
     "resume": "--provider --cleaned-tmux --record --reason",
     "recover": "SESSION",
     "replay": "SOURCE --pipeline --session --speed --check",
@@ -100,8 +100,8 @@ DECIDE_NOT = {
     "tail": "SESSION COUNT --lines --follow --output",
     "logs": "SESSION COUNT --lines --follow",
     "attach": "SESSION",
-    "show": "SESSION STAGE ITERATION --visit --output --prompt --diff "
-    "--checks --failures --history --cycles --hooks",
+    "show": "SESSION STAGE ITERATION --visit --output --prompt --context --diff -o "
+    "--checks --failures --history --cycles --hooks --artifacts --all --items",
     "diff": "SESSION --stat",
     "inbox": "",
     "inbox answer": f"{ASKED} ANSWER --reason",
