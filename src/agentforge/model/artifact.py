@@ -1,5 +1,6 @@
 """Artifacts: the JSON objects that iterations leave, what a stage's must look like, and the items in them."""
 
+from functools import cached_property
 from typing import Literal
 
 from msgspec import Struct
@@ -34,7 +35,7 @@ META = "_artifact_meta"
 FillSource = Literal["request"]
 
 
-class ArtifactRule(Struct, frozen=True, omit_defaults=True):
+class ArtifactRule(Struct, frozen=True, omit_defaults=True, dict=True):
     """What the artifact of each iteration of a stage must look like."""
 
     schema: JSONObject
@@ -46,7 +47,7 @@ class ArtifactRule(Struct, frozen=True, omit_defaults=True):
     fill: dict[str, FillSource] = {}
     """Fields that the engine sets in the input of later stages."""
 
-    @property
+    @cached_property
     def agent_schema(self) -> JSONObject:
         """The schema without what the engine sets."""
         given = {*self.fill, *ENGINE_KEYS}

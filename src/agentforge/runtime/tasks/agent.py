@@ -275,7 +275,8 @@ class AgentPerformer(CallPerformer[AgentTask]):
             branch=task.place.branch or "",
             verdicts=task.node.allowed_verdicts if task.node.expects_verdict else (),
             artifact_path=here.artifact if task.node.artifact else "",
-            schema=task.node.artifact.agent_schema if task.node.artifact else None,
+            # A copy, which the provider may change.
+            schema={**task.node.artifact.agent_schema} if task.node.artifact else None,
         )
 
     def _stage_variables(self, task: AgentTask) -> StageVariables:
