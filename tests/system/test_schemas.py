@@ -70,6 +70,23 @@ def test_the_first_problems_are_named_and_cut() -> None:
 
 
 @pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"items": {"enum": [f"v{n}" for n in range(5000)]}}, ["x"] * 200_000),
+        ({"required": [f"r{n}" for n in range(2000)]}, {"a": "x" * 10_000_000}),
+        ({"required": [f"r{n}" for n in range(2000)]}, {"x" * 10_000_000: 1}),
+    ],
+    ids=["many", "long text", "long key"],
+)
+def test_of_a_large_value_only_the_first_problem_is_looked_for(schema: dict[str, Any], value: Any) -> None:
+    """All of them would have more copies of the value and of the schema than fit into memory."""
+    first, more = JsonSchema(schema).mismatches(value)
+    assert "is not one of" in first.message or "is a required property" in first.message
+    assert more.message.startswith("and perhaps more")
+    assert JsonSchema({**schema, "required": [], "items": {}}).mismatches(value) == []
+
+
+@pytest.mark.parametrize(
     ("schema", "place", "why"),
     [
         ([], "$", "must be a mapping, got a list"),

@@ -8,6 +8,10 @@ linear time, and what would take too long or too much stack is refused before js
 # alternative: `anyOf` of two references to the schema itself, one level below, doubles the work, and the
 # memory for errors, with each level of the value. Python can't interrupt it. So the depth is bounded, and how
 # often schemas are applied is estimated, from above, before a value is validated.
+#
+# It finds all mismatches before it returns the first, each with a copy of the part of the value and of the
+# schema: of a large value that is wrong everywhere, they would need more memory than there is. Of such a
+# value only the first one is looked for.
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
@@ -17,7 +21,7 @@ from urllib.parse import unquote
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from jsonschema_rs import Validator
+    from jsonschema_rs import ValidationError, Validator
 
 MAX_DEPTH = 100
 """Of a schema, and of a value."""
@@ -25,6 +29,10 @@ MAX_APPLICATIONS = 5_000
 """Of schemas on the way from the root of a value to one of its leaves: they multiply with alternatives."""
 MAX_WORK = 1_000_000
 """Such applications, for all parts of a value."""
+MAX_COPIED = 500_000
+"""Parts of a value times parts of the schema, for which all mismatches are looked for."""
+PART_CHARS = 100
+"""A longer text has several parts."""
 MAX_PROBLEMS = 10
 MAX_CHARS = 300
 """Of the text of one problem: it may quote the value."""
@@ -82,21 +90,37 @@ class JsonSchema:
             raise InvalidSchema(f"the schema is nested deeper than {MAX_DEPTH} levels")
         self._applications = _Applications(schema)
         self._validator = _validator(schema)
+        self._size = _size(schema)
 
     def mismatches(self, value: Any) -> list[Mismatch]:
         """What doesn't match, at most `MAX_PROBLEMS`; empty if all does."""
         depth = depth_of(value)
         if depth > MAX_DEPTH:
             return [Mismatch(f"it is nested deeper than {MAX_DEPTH} levels")]
-        applied = self._applications.most(depth)
-        if applied > MAX_APPLICATIONS or applied * _size(value) > MAX_WORK:
+        applied, size = self._applications.most(depth), _size(value)
+        if applied > MAX_APPLICATIONS or applied * size > MAX_WORK:
             return [Mismatch("the schema has too many alternatives for a value of this size and depth")]
         try:
+            if size * self._size > MAX_COPIED:
+                return self._first_mismatch(value)
             found = list(islice(self._validator.iter_errors(value), MAX_PROBLEMS + 1))
         except ValueError as error:  # Text that isn't Unicode.
             return [Mismatch(str(error)[:MAX_CHARS])]
-        shown = [Mismatch(one.message[:MAX_CHARS], tuple(one.instance_path)) for one in found[:MAX_PROBLEMS]]
+        shown = [_mismatch(one) for one in found[:MAX_PROBLEMS]]
         return shown if len(found) <= MAX_PROBLEMS else [*shown, Mismatch("and more")]
+
+    def _first_mismatch(self, value: Any) -> list[Mismatch]:
+        from jsonschema_rs import ValidationError
+
+        try:
+            self._validator.validate(value)
+        except ValidationError as error:
+            return [_mismatch(error), Mismatch("and perhaps more: the value is too large to look for all")]
+        return []
+
+
+def _mismatch(error: "ValidationError") -> Mismatch:
+    return Mismatch(error.message[:MAX_CHARS], tuple(error.instance_path))
 
 
 def _validator(schema: Mapping[str, Any]) -> "Validator":
@@ -133,11 +157,13 @@ def depth_of(value: Any) -> int:
 
 
 def _size(value: Any) -> int:
-    """The number of values in it."""
+    """The number of values in it; long texts count more."""
     todo, size = [value], 0
     while todo:
-        size += 1
-        todo.extend(_children(todo.pop()))
+        one = todo.pop()
+        texts = (one,) if isinstance(one, str) else one if isinstance(one, dict) else ()
+        size += 1 + sum(len(text) for text in texts if isinstance(text, str)) // PART_CHARS
+        todo.extend(_children(one))
     return size
 
 
