@@ -206,7 +206,13 @@ def test_a_repair_is_about_its_text_and_belongs_to_one_visit() -> None:
 
 def test_the_name_of_a_repair_is_free() -> None:
     listed = [step("Repair-2"), step("repair-2-1")]
-    assert visit(listed, after_visit(visit(listed)), SAID).repair == "repair-2-1-1"
+    assert visit(listed, after_visit(visit(listed)), SAID).repair == "repair-2-2"
+
+
+def test_no_list_makes_the_name_of_a_repair_too_long_for_the_log() -> None:
+    listed = [step(f"repair-2{'-1' * number}") for number in range(97)]
+    again = visit(listed, after_visit(visit(listed)), SAID)
+    assert (again.repair, again.defect("session")) == ("repair-2-2", "")
 
 
 # -- any list

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from heapq import heappop, heappush
+from itertools import chain, count, islice
 from typing import Any
 
 import msgspec
@@ -60,7 +61,7 @@ def elements_of(artifact: JSONObject, field: str, most: int) -> list[Element] | 
         return [f"$.{field}: it has {len(listed):,} items; the maximum is {most:,}"]
     problems: list[str] = []
     elements = [_element(one, f"$.{field}[{index}]", problems) for index, one in enumerate(listed)]
-    problems += _name_problems(elements, field)
+    problems += islice(_name_problems(elements, field), MAX_PROBLEMS + 1)
     if problems:
         return [*problems[:MAX_PROBLEMS], *(["and more"] if len(problems) > MAX_PROBLEMS else [])]
     ordered = _ordered(elements)
@@ -162,7 +163,9 @@ def planned(
     ]
     repair = ""
     if feedback is not None and not named and before:
-        repair = _free(f"repair-{run}", {one.id.casefold() for one in listed})
+        taken, name = {one.id.casefold() for one in listed}, f"repair-{run}"
+        numbered = (f"{name}-{number}" for number in count(1))
+        repair = next(one for one in chain([name], numbered) if one not in taken)
         content = sha256(feedback.text.encode("utf-8", "replace")).hexdigest()
         items.append(PlannedItem(repair, content, repair=True))
     return f.ItemsPlanned(
@@ -174,9 +177,3 @@ def planned(
         repair=repair,
         sha256=digest,
     )
-
-
-def _free(name: str, taken: set[str]) -> str:
-    while name in taken:
-        name = f"{name}-1"
-    return name

@@ -74,6 +74,14 @@ BUGS = (
     ),
     Bug(
         OF_ITEMS,
+        "a list makes the name of a repair as long as it likes",
+        "planned",
+        "(f'{name}-{number}' for number in count(1))",
+        "(f'{name}{\"-1\" * number}' for number in count(1))",
+        LISTS,
+    ),
+    Bug(
+        OF_ITEMS,
         "a cycle is left out",
         "elements_of",
         "len(ordered) == len(elements)",
