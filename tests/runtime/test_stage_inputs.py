@@ -280,6 +280,17 @@ def test_log_has_what_an_iteration_was_given_and_what_was_left_out(tmp_path: Pat
     assert text == f"go {(here / 'briefing.md').read_text()}"
 
 
+@pytest.mark.parametrize("often", [1, 2, 3, 9])
+def test_prompt_with_a_variable_more_than_once_fits(tmp_path: Path, often: int) -> None:
+    stage = budgeted(2_000, context_strategy="full", prompt="go" + " ${BRIEFING}" * often)
+    acts = {"a": says("left", output="y" * 7_000)}
+    assert played(tmp_path, node("a", runs=1), stage, acts=acts).completed
+    used = started(tmp_path)[1].context
+    assert used.tokens == -(-len(prompt(tmp_path, "stage-01-b").encode()) // 4) <= 2_000
+    (cut,) = used.omitted if often > 1 else (None,)
+    assert cut is None or cut.kept > 1_500 // often // 2, "some of it is kept"
+
+
 def test_briefing_without_a_budget_has_everything(tmp_path: Path) -> None:
     stage = node("b", runs=1, context_strategy="full", prompt="go ${BRIEFING}")
     assert played(tmp_path, leaving("a"), stage, acts={"a": leaves(text="y" * 400_000)}).completed

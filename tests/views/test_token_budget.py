@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from agentforge.model.artifact import OmittedPart
 from agentforge.model.secrets import from_marks
 from agentforge.views.token_budget import (
-    FRAME_BYTES,
     MAX_OMITTED,
     Fitted,
     Part,
@@ -20,6 +19,8 @@ from agentforge.views.token_budget import (
     tokens_of,
 )
 
+FRAME_BYTES = len(briefing_text([], 10**9))
+"""What a briefing has beside its parts, at most."""
 OVERHEAD = Part("a", "", 1).size
 """Of a part with a name of one letter."""
 
@@ -35,11 +36,6 @@ def test_tokens_are_bytes_by_four_rounded_up(text: str, tokens: int) -> None:
     assert tokens_of(text) == tokens
 
 
-def test_without_a_limit_nothing_is_cut() -> None:
-    parts = (Part("a", "x" * 1000, 3), Part("b", "y", 0))
-    assert fitted(parts, None) == Fitted(parts)
-
-
 def test_the_highest_rank_goes_first_and_of_one_rank_the_oldest() -> None:
     parts = [Part("a", "1234", 2, 1), Part("b", "1234", 1, 9), Part("c", "1234", 2, 0), Part("d", "1234", 3)]
     each = OVERHEAD + 4
@@ -48,7 +44,7 @@ def test_the_highest_rank_goes_first_and_of_one_rank_the_oldest() -> None:
     assert names(fitted(parts, 3 * each - 1)) == ["b", "c"]
     assert names(fitted(parts, 2 * each - 1)) == ["b"]
     none = fitted(parts, each - 1)
-    assert (none.kept, none.missing, none.excess) == ((), 4, 0)
+    assert (none.kept, none.missing) == ((), 4)
     assert none.omitted == tuple(OmittedPart(name, parts[0].tokens) for name in "bcad")
 
 
@@ -58,12 +54,12 @@ def test_older_parts_of_a_rank_do_not_take_the_room_that_a_newer_one_missed() ->
     assert (names(found), [one.name for one in found.omitted]) == (["c"], ["b", "a"])
 
 
-def test_what_must_be_complete_is_kept_and_what_is_missing_for_it_is_told() -> None:
+def test_what_must_be_complete_is_kept() -> None:
     request, other = Part("a", "x" * 100, 0), Part("b", "y", 1)
     room = request.size + other.size
     assert fitted([request, other], room) == Fitted((request, other))
     short = fitted([request, other], request.size - 30)
-    assert (short.kept, short.excess, short.missing) == ((request,), 30, 1)
+    assert (short.kept, short.missing) == ((request,), 1)
 
 
 def test_the_head_or_the_tail_of_a_part_is_kept_if_it_is_long_enough() -> None:
@@ -145,7 +141,6 @@ def test_whatever_is_told_fits_and_nothing_is_missing_silently(parts: list[Part]
     sent = from_marks(briefing_text(found.kept, found.missing), "-none-")
     needed = sum(part.size for part in parts if part.rank == 0)
     assert len(sent.encode()) <= max(room, needed) + FRAME_BYTES
-    assert found.excess == max(0, needed - room)
     told = list(parts_in(briefing_text(found.kept, found.missing)))
     assert [(part.name, part.text) for part in told] == [(part.name, part.text) for part in found.kept]
     complete = [part for part in parts if part in found.kept]

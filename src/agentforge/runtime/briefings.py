@@ -25,7 +25,6 @@ from agentforge.views.briefing import BriefingAt, BriefingTexts, briefing_parts,
 from agentforge.views.record import RunRecord
 from agentforge.views.token_budget import (
     BYTES_PER_TOKEN,
-    FRAME_BYTES,
     Part,
     briefing_text,
     fitted,
@@ -41,9 +40,9 @@ FEEDBACK_RANK, ANSWER_RANK, NOTE_RANK = 1, 2, 3
 
 # The prompt is measured by filling it in, instead of adding up what its parts should need: a variable may
 # occur twice, and a quotation has an introduction. If it is too long, the room shrinks by what it is
-# over, and the parts are fitted again. This ends, as there is less room each time: without any, only what
-# is never left out remains, which fits or fails the iteration. That is before an agent starts. Cut by a
-# model, a prompt would lose its end, silently.
+# over, but at most by half, and the parts are fitted again. This ends, as fewer are kept each time: at last
+# only what is never left out remains, which fits or fails the iteration. That is before an agent starts. Cut
+# by a model, a prompt would lose its end, silently.
 
 
 class Told(Struct, frozen=True):
@@ -89,21 +88,19 @@ class Briefings:
             text = filled(told)
             return replace(told, prompt=text, use=ContextUse(strategy, tokens_of_bytes(size(text) + sent)))
         parts += tuple(part for part in _said_parts(said) if f"${{{part.variable}}}" in template)
-        most = budget.limit * BYTES_PER_TOKEN - sent
-        bare = replace(said.feedback, text="") if said.feedback else None
-        room = most - size(filled(Told(bare))) - (FRAME_BYTES if strategy else 0)
+        room = most = budget.limit * BYTES_PER_TOKEN - sent
+        least = sum(part.size for part in parts if part.rank == 0)
         while True:
             fit = fitted(parts, room)
             told = _told(said, fit.kept, fit.missing)
             text = filled(told)
-            if fit.excess or size(text) <= most:
-                break
-            # A variable may occur more than once, and quotations have introductions.
-            room -= size(text) - most
-        if fit.excess:
-            return _too_large(node, budget, tokens_of_bytes(most + fit.excess + sent))
-        use = ContextUse(strategy, tokens_of_bytes(size(text) + sent), budget.limit, fit.omitted)
-        return replace(told, prompt=text, use=use)
+            tokens, over = tokens_of_bytes(size(text) + sent), size(text) - most
+            if over <= 0:
+                return replace(told, prompt=text, use=ContextUse(strategy, tokens, budget.limit, fit.omitted))
+            kept = sum(part.size for part in fit.kept)
+            if kept == least:
+                return _too_large(node, budget, tokens)
+            room = max(kept - over, (kept + least) // 2)
 
     def _parts(self, task: PrepareTask | AgentTask, given: IterationInput) -> tuple[Part, ...]:
         if task.node.context_strategy is None:

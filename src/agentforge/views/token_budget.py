@@ -28,8 +28,6 @@ instructions that you have.
 """
 _OMITTED: Final = "\n{number:,} of the texts were left out or cut, as there is no room for them.\n"
 _GAP: Final = "\n"
-FRAME_BYTES: Final = size(_INTRODUCTION) + size(_OMITTED.format(number=10**9))
-"""What a briefing has beside its parts, at most."""
 
 
 # What is left out must not depend on chance: a later engine writes the same prompt again, and its hash is
@@ -72,8 +70,6 @@ class Fitted(Struct, frozen=True):
     """What was left out or cut, for the log."""
     missing: int = 0
     """How many parts were left out or cut."""
-    excess: int = 0
-    """How many bytes are missing for the parts that are never left out."""
 
 
 def tokens_of(text: str) -> int:
@@ -84,10 +80,8 @@ def tokens_of_bytes(number: int) -> int:
     return -(-number // BYTES_PER_TOKEN)
 
 
-def fitted(parts: Sequence[Part], room: int | None) -> Fitted:
-    """`room`: in bytes; None: without a limit."""
-    if room is None:
-        return Fitted(tuple(parts))
+def fitted(parts: Sequence[Part], room: int) -> Fitted:
+    """`room`: in bytes. Parts that are never left out may need more."""
     kept: dict[int, Part] = {}
     omitted: list[OmittedPart] = []
     full = 0
@@ -103,11 +97,11 @@ def fitted(parts: Sequence[Part], room: int | None) -> Fitted:
             full = part.rank
             omitted.append(OmittedPart(part.name, part.tokens, piece.tokens if piece else 0))
     in_order = tuple(kept[number] for number in sorted(kept))
-    return Fitted(in_order, _listed(omitted), len(omitted), max(0, -room))
+    return Fitted(in_order, _listed(omitted), len(omitted))
 
 
 def briefing_text(kept: Sequence[Part], missing: int = 0) -> str:
-    """At most FRAME_BYTES longer than its parts. `missing`: how many were left out or cut."""
+    """`missing`: how many were left out or cut."""
     if not kept and not missing:
         return ""
     texts = "".join(f"{quoted(part.name, part.text)}{_GAP}" for part in kept)

@@ -250,10 +250,10 @@ BUGS = (
     ),
     Bug(
         "agentforge.runtime.briefings",
-        "an item that doesn't fit is cut",
+        "a prompt whose item doesn't fit is sent",
         "Briefings.fitted",
-        "if fit.excess:\n    return _too_large(node, budget, tokens_of_bytes(most + fit.excess + sent))",
-        "pass",
+        "if kept == least:\n    return _too_large(node, budget, tokens)",
+        "if kept == least:\n    return replace(told, prompt=text)",
         STAGES,
     ),
 )
