@@ -1,5 +1,6 @@
 """Recompiling with the SDK: a run continues with another plan; after a crash it has one plan or the other."""
 
+import json
 import logging
 from pathlib import Path
 from typing import Any
@@ -221,3 +222,25 @@ def test_artifacts_of_another_major_version_refuse_the_new_plan(
             return
         with pytest.raises(IllegalMove, match=r"version 1\.2, .* version 2\.0"):
             engine.resume("s", recompile=True)
+
+
+def test_stage_that_is_over_items_no_longer_works_as_any_other(tmp_path: Path) -> None:
+    def over_items(**more: object) -> dict[str, object]:
+        return node("do", retry=ONCE, artifact={"type": "object"}, **more)
+
+    planner, items = node("plan", artifact={"type": "object"}), {"type": "items", "from": "plan.steps"}
+    steps = [{"id": "s1"}, {"id": "s2"}, {"id": "s3"}]
+    script = [says("planned", artifact={"steps": steps}), says("s1", artifact={"did": 1}), crashes()]
+    with sdk(tmp_path, ScriptedProvider(script)) as engine:
+        file = write(tmp_path, planner, over_items(termination=items), node("verify"))
+        assert not engine.run(file, session="s").completed
+    write(tmp_path, planner, over_items(runs=3), node("verify"))
+    provider = ScriptedProvider([*[says("all", artifact={"did": 2})] * 2, says("verified")])
+    with sdk(tmp_path, provider) as engine:
+        assert engine.resume("s", recompile=True).completed
+    assert [call.stage for call in provider.calls] == ["do", "do", "verify"]
+    contexts = [json.loads(Path(call.context_path).read_text()) for call in provider.calls]
+    # The first one was begun under the plan before.
+    assert ["item" in context for context in contexts] == [True, False, False]
+    assert contexts[2]["artifact"]["did"] == 2
+    assert "do" not in contexts[2]["artifact"]

@@ -157,7 +157,8 @@ def test_a_stage_over_no_items_contributes_an_empty_field() -> None:
 
 
 def test_a_stage_that_is_no_longer_over_items_contributes_what_it_leaves() -> None:
-    told = Told(OVER_ITEMS).leaves("1", {"n": 1}, "s1").leaves("1", {"n": 2})
+    told = Told(OVER_ITEMS).planned("1", "s1").leaves("1", {"n": 1}, "s1").leaves("1", {"n": 2})
+    told.plan = THREE
     assert told.input("2").merged == {"n": 2, **OWN}
 
 

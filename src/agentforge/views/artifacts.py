@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from agentforge.model.artifact import INLINE_BYTES, ORIGINAL_REQUEST, REQUEST_ID, Artifact, is_of_engine
-from agentforge.model.plan import Plan, StageNode
+from agentforge.model.plan import Items, Plan, StageNode
 from agentforge.model.request import UserRequest
 from agentforge.model.result import JSONObject
 from agentforge.model.task import AgentTask, PrepareTask
@@ -100,7 +100,7 @@ def artifact_input(
     merged = dict(read(history.initial)) if history.initial else {}
     for path, branch, stage in earlier_stages(plan, place.path, place.branch):
         known = history.artifacts_of(path, branch)
-        if known.over_items:
+        if known.over_items and isinstance(stage.termination, Items):
             merged[stage.id] = {id: read(one) for id, one in known.by_item.items()}
         elif known.latest is not None:
             merged |= read(known.latest)

@@ -3,7 +3,6 @@
 from typing import Literal
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from agentforge.engine.checks.feedback import failing_text
 from agentforge.engine.decide.requests import Question, Ruling
@@ -48,14 +47,17 @@ class StageAt(Struct, frozen=True):
 
     @property
     def items(self) -> dict[str, PlannedItem]:
-        """Of a stage over items: by id, in order."""
+        """By id, in order; none if the present plan has the stage over no items."""
+        if not isinstance(self.node.termination, Items):
+            return {}
         return self.state.items.get(visits_key(self.place.path, self.place.branch), {})
 
     def item_at(self, id: str) -> ItemAt | None:
         """With its position; None if there is no such item."""
-        found = self.state.item_at(visits_key(self.place.path, self.place.branch), id)
-        is_repair = found is not None and self.items[id].repair
-        return replace(found, repair=self.at.feedback) if found and is_repair else found
+        if id not in self.items:
+            return None
+        repair = self.at.feedback if self.items[id].repair else None
+        return ItemAt(id, [*self.items].index(id) + 1, len(self.items), repair)
 
     def outcome_of(self, check: Check) -> CheckRecord | None:
         """The outcome of a check after the completed iterations, or None. One that the runtime limit of the
