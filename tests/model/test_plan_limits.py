@@ -260,10 +260,11 @@ def ended(artifact: Artifact | None) -> f.IterationCompleted:
         (f.ItemsPlanned((PlannedItem("a", "1"), PlannedItem("../b", "2"))), "directory name"),
         (f.SessionStarted("loop", "r", GOOD_PLAN, "1", artifact=OUTSIDE), "outside the run"),
         (ended(OUTSIDE), "outside the run"),
+        (ended(Artifact("artifact.json", 1, "0", "x")), "no valid version"),
         (f.PlanChanged(BAD["passes"][0]), "its plan is not valid"),
     ],
 )
-def test_fact_that_names_a_path_outside_the_run_is_refused(fact: f.AnyFact, why: str) -> None:
+def test_fact_that_can_not_be_used_is_refused(fact: f.AnyFact, why: str) -> None:
     assert why in fact.defect(SESSION)
 
 

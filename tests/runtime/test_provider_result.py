@@ -159,12 +159,12 @@ def nested(levels: int) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("artifact", "problem"),
     [
-        ({"text": "x" * MAX_ARTIFACT_BYTES}, "of 16,777,227 bytes; at most 16 MB are accepted"),
-        (nested(MAX_ARTIFACT_DEPTH + 1), "that is nested deeper than 64 levels"),
-        (nested(100_000), "that is not JSON: "),
-        (CYCLIC, "that is not JSON: "),
-        ({"at": object()}, "that is not JSON: "),
-        ({"text": "\udcff"}, "that is not JSON: "),
+        ({"text": "x" * MAX_ARTIFACT_BYTES}, "it has 16,777,227 bytes; the maximum is 16 MB"),
+        (nested(MAX_ARTIFACT_DEPTH + 1), "it is nested deeper than 64 levels"),
+        (nested(100_000), "it is not JSON: "),
+        (CYCLIC, "it is not JSON: "),
+        ({"at": object()}, "it is not JSON: "),
+        ({"text": "\udcff"}, "it is not JSON: "),
     ],
     ids=["too large", "too deep", "far too deep", "cyclic", "no JSON", "not UTF-8"],
 )
@@ -173,7 +173,7 @@ def test_artifact_that_is_too_large_or_not_json_is_invalid(artifact: dict[str, A
     assert found.artifact is None
     assert found.failure is not None
     assert found.failure.kind is FailureKind.ARTIFACT_INVALID
-    assert found.failure.message.startswith(f"p returned an artifact {problem}")
+    assert found.failure.message.startswith(f"p returned no artifact: $: {problem}")
 
 
 def test_failure_of_the_provider_counts_more_than_its_artifact() -> None:

@@ -63,13 +63,15 @@ def test_a_large_one_is_only_in_its_file(project: Project, file: str) -> None:
         ({**GIVEN, "request_id": "x"}, "$.request_id: the engine sets this key; leave it out"),
         ({**GIVEN, "steps": [{"id": "a", "after": ["b"]}]}, "(the items of stage 'do')"),
         ({**GIVEN, "_artifact_meta": {"version": "x"}}, "_artifact_meta can't be used"),
+        ({**GIVEN, "_artifact_meta": {"version": "1.0\n"}}, "_artifact_meta can't be used"),
+        ({**GIVEN, "steps": [{"id": "s3cret-value-42"}]}, "got `[secret]`"),
     ],
 )
 def test_what_the_stages_can_not_use_is_refused_before_a_run_exists(
     project: Project, file: str, given: object, why: str
 ) -> None:
     options = () if given is None else ("--artifact", write(project, given))
-    refused = project.call("run", "-p", file, "-s", "s", *options)
+    refused = project.call("run", "-p", file, "-s", "s", *options, env={"DEPLOY_TOKEN": "s3cret-value-42"})
     assert (refused.code, refused.out.count("started")) == (2, 0)
     assert why in refused.err
     assert not project.run_dir("s").exists()

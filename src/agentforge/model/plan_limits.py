@@ -137,9 +137,12 @@ def folder_defect(folder: str) -> str:
 
 
 def artifact_defect(artifact: Artifact | None) -> str:
-    """Why a fact can't name the file of the artifact; empty if it can."""
-    is_usable = artifact is None or is_inside(artifact.file)
-    return "" if is_usable else "its artifact is outside the run"
+    """Why a fact can't have the artifact; empty if it can."""
+    if artifact is None:
+        return ""
+    if not re.fullmatch(VERSION_PATTERN, artifact.version):
+        return "its artifact has no valid version"
+    return "" if is_inside(artifact.file) else "its artifact is outside the run"
 
 
 def name_defect(*names: str) -> str:

@@ -104,14 +104,14 @@ class ArtifactRules:
         if is_large:
             sync_names(here.attempt(task.attempt), self._layout.root)
         assert task.node.artifact is not None
-        return Artifact(
-            self._layout.relative(here.artifact),
-            len(content),
-            sha256(content).hexdigest(),
-            task.node.artifact.version,
-            None if is_large else value,
-            task.item.id if task.item else "",
-        )
+        version, item = task.node.artifact.version, task.item.id if task.item else ""
+        return recorded(self._layout.relative(here.artifact), content, value, version, item)
+
+
+def recorded(file: str, content: bytes, value: JSONObject, version: str, item: str = "") -> Artifact:
+    """An artifact as the log has it."""
+    digest, is_large = sha256(content).hexdigest(), len(content) > INLINE_BYTES
+    return Artifact(file, len(content), digest, version, None if is_large else value, item)
 
 
 def foreign_keys(keys: RunKeys, value: JSONObject) -> list[str]:
@@ -147,6 +147,8 @@ def decoded(content: bytes) -> JSONObject | str:
     """The object, or why it is none that can be accepted."""
     if not content.strip():
         return "$: the file is empty"
+    if len(content) > MAX_ARTIFACT_BYTES:
+        return f"$: it has {len(content):,} bytes; the maximum is {MAX_ARTIFACT_BYTES >> 20} MB"
     try:
         value = msgspec.json.decode(content.removeprefix(BOM))
     except NOT_JSON as error:
@@ -155,6 +157,15 @@ def decoded(content: bytes) -> JSONObject | str:
         return "$: it must be a JSON object"
     too_deep = depth_of(value) > MAX_ARTIFACT_DEPTH
     return f"$: it is nested deeper than {MAX_ARTIFACT_DEPTH} levels" if too_deep else value
+
+
+def plain(value: object) -> JSONObject | str:
+    """The value as a program would write it, such as with times as text, or why it can't be accepted."""
+    try:
+        content = msgspec.json.encode(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        return f"$: it is not JSON: {error}"
+    return decoded(content)
 
 
 def read_artifact(layout: RunLayout, artifact: Artifact) -> JSONObject:

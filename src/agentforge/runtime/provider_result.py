@@ -7,17 +7,15 @@ the engine.
 import logging
 import math
 from datetime import datetime
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from agentforge.model.artifact import MAX_ARTIFACT_BYTES, MAX_ARTIFACT_DEPTH
 from agentforge.model.failure import Failure, FailureKind, short_message
 from agentforge.model.result import JSONObject, Usage, is_agent_session
 from agentforge.ports.provider import ExecuteResult
+from agentforge.runtime.artifacts import plain
 from agentforge.runtime.conclusion import MAX_RESULT_BYTES
-from agentforge.system.schemas import depth_of
 
 log = logging.getLogger("agentforge.run")
 
@@ -61,7 +59,12 @@ def checked(returned: object, provider: str) -> ExecuteResult:
         invalid = Failure(FailureKind.RESULT_INVALID, f"{provider} returned {problem}")
         returned = replace(returned, result=None, failure=returned.failure or invalid)
     if returned.artifact is not None:
-        returned = _with_plain_artifact(returned, returned.artifact, provider)
+        artifact = plain(returned.artifact)
+        if isinstance(artifact, str):
+            invalid = Failure(FailureKind.ARTIFACT_INVALID, f"{provider} returned no artifact: {artifact}")
+            returned = replace(returned, artifact=None, failure=returned.failure or invalid)
+        else:
+            returned = replace(returned, artifact=artifact)
     usage = returned.usage and checked_usage(returned.usage)
     failure = returned.failure
     if failure is not None:
@@ -87,23 +90,6 @@ def _result_problem(result: JSONObject) -> str:
     except (TypeError, ValueError, RecursionError) as error:
         return f"a result that is not JSON: {error}"
     return f"a result of {size:,} bytes; at most 1 MB is accepted" if size > MAX_RESULT_BYTES else ""
-
-
-def _with_plain_artifact(returned: ExecuteResult, artifact: JSONObject, provider: str) -> ExecuteResult:
-    """With the artifact as a program would write it, such as with times as text."""
-    try:
-        content = msgspec.json.encode(artifact)
-        plain = msgspec.json.decode(content, type=dict[str, Any])
-        if len(content) > MAX_ARTIFACT_BYTES:
-            problem = f"of {len(content):,} bytes; at most {MAX_ARTIFACT_BYTES >> 20} MB are accepted"
-        elif depth_of(plain) > MAX_ARTIFACT_DEPTH:
-            problem = f"that is nested deeper than {MAX_ARTIFACT_DEPTH} levels"
-        else:
-            return replace(returned, artifact=plain)
-    except (TypeError, ValueError, RecursionError) as error:
-        problem = f"that is not JSON: {error}"
-    invalid = Failure(FailureKind.ARTIFACT_INVALID, f"{provider} returned an artifact {problem}")
-    return replace(returned, artifact=None, failure=returned.failure or invalid)
 
 
 def checked_usage(usage: Usage) -> Usage:

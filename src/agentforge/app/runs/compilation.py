@@ -155,9 +155,9 @@ def compare_course(
 
 
 def _enacted(recording: Recording) -> tuple[Plan, Sequence[Event]]:
+    """The plan of a cassette, and the events of a run that would have made it."""
     from agentforge.engine.rehearsal.rehearsed_run import enact
 
-    """The plan of a cassette, and the events of a run that would have made it."""
     cassette = recording.cassette
     header, plan = cassette.header, cassette.header.plan
     if plan is None:

@@ -25,7 +25,7 @@ from agentforge.model.layout import RunLayout
 from agentforge.model.plan import ArtifactSource, Items, Plan
 from agentforge.model.plan_limits import VERSION_PATTERN
 from agentforge.model.result import JSONObject
-from agentforge.runtime.artifacts import decoded, foreign_keys, item_problems
+from agentforge.runtime.artifacts import decoded, foreign_keys, item_problems, plain, recorded
 from agentforge.system import files
 from agentforge.views.artifacts import RunKeys, earlier_stages
 from agentforge.views.structured_work import ArtifactWork
@@ -39,7 +39,7 @@ class ArtifactMeta(Struct, frozen=True):
     """Which stage of another run left it."""
 
     stage: str = ""
-    version: Annotated[str, Meta(pattern=f"^{VERSION_PATTERN}$")] = DEFAULT_VERSION
+    version: Annotated[str, Meta(pattern=rf"^{VERSION_PATTERN}\Z")] = DEFAULT_VERSION
     sha256: str = ""
     """Of the artifact without this, compact: whether the file is as it was written."""
 
@@ -56,9 +56,11 @@ def first_artifact(given: GivenArtifact, plan: Plan, environ: Mapping[str, str])
             raise InvalidRequest(f"{_name(plan)} needs an artifact with {missing}", hint=HINT)
         return None
     where = f"the artifact {given}" if isinstance(given, str) else "the artifact"
-    value = decoded(_content(given))
+    value = decoded(_content(given)) if isinstance(given, str) else plain(given)
     if isinstance(value, str):
         raise InvalidRequest(f"{where} can't be used: {value}", hint="it must be a JSON object")
+    # First, since the log and the items have what is left.
+    value = environment_redactor(environ).data(value)
     meta = _meta(value.pop(META, None), where)
     rule = next((one.artifact for one in plan.stages if one.artifact and one.id == meta.stage), None)
     if rule is not None and other_major(rule.version, meta.version):
@@ -76,40 +78,27 @@ def first_artifact(given: GivenArtifact, plan: Plan, environ: Mapping[str, str])
             f"{where} can't be used: {'; '.join(problems)}",
             hint="correct it, or give none",
         )
-    return FirstArtifact(environment_redactor(environ).data(value), meta.version)
+    return FirstArtifact(value, meta.version)
 
 
 def stored_artifact(found: FirstArtifact, layout: RunLayout) -> Artifact:
     """Write it to the run's folder, durably if the log is to have only its hash."""
     content = files.compact(found.value)
-    is_large = len(content) > INLINE_BYTES
-    files.replace(layout.artifact, content, durable=is_large)
-    return Artifact(
-        os.path.basename(layout.artifact),
-        len(content),
-        sha256(content).hexdigest(),
-        found.version,
-        None if is_large else found.value,
-    )
+    stored = recorded(os.path.basename(layout.artifact), content, found.value, found.version)
+    files.replace(layout.artifact, content, durable=stored.value is None)
+    if stored.value is None:
+        with files.storage(layout.root):
+            files.sync_directory(layout.root)
+    return stored
 
 
-def _content(given: str | Mapping[str, Any]) -> bytes:
-    if isinstance(given, str):
-        try:
-            content = files.read_named(os.path.abspath(given), MAX_ARTIFACT_BYTES)
-        except StorageFailed as error:
-            raise InvalidRequest(error.message, hint=HINT) from None
-        if content is None:
-            raise InvalidRequest(f"there is no file {given}", hint=HINT)
-        return content
+def _content(file: str) -> bytes:
     try:
-        content = msgspec.json.encode(given)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidRequest(
-            f"the artifact is not JSON: {error}", hint="give a mapping of JSON values"
-        ) from None
-    if len(content) > MAX_ARTIFACT_BYTES:
-        raise InvalidRequest("the artifact is larger than 16 MB", hint="put the details into files")
+        content = files.read_named(os.path.abspath(file), MAX_ARTIFACT_BYTES)
+    except StorageFailed as error:
+        raise InvalidRequest(error.message, hint=HINT) from None
+    if content is None:
+        raise InvalidRequest(f"there is no file {file}", hint=HINT)
     return content
 
 

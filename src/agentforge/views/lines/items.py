@@ -43,7 +43,7 @@ ROWS = (
             "items": len(x.items),
             "pending": sum(item.status == "pending" for item in x.items),
             **_counts(x),
-            "repair": x.repair,
+            "repair": one_line(x.repair),
         },
         line=_planned,
     ),
