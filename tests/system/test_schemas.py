@@ -67,6 +67,8 @@ def test_the_first_problems_are_named_and_cut() -> None:
     assert len(found) == MAX_PROBLEMS + 1
     (long,) = JsonSchema({"type": "null"}).mismatches("y" * 1000)
     assert len(long.message) == 300
+    assert long.message.startswith('"yyy')
+    assert long.message.endswith('y" is not of type "null"')
 
 
 @pytest.mark.parametrize(

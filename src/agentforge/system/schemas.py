@@ -120,7 +120,13 @@ class JsonSchema:
 
 
 def _mismatch(error: "ValidationError") -> Mismatch:
-    return Mismatch(error.message[:MAX_CHARS], tuple(error.instance_path))
+    return Mismatch(_shortened(error.message), tuple(error.instance_path))
+
+
+def _shortened(message: str) -> str:
+    """Most messages begin with the value, and say at their end what is wrong with it."""
+    kept = MAX_CHARS // 2
+    return message if len(message) <= MAX_CHARS else f"{message[:kept]} … {message[3 - kept :]}"
 
 
 def _validator(schema: Mapping[str, Any]) -> "Validator":
@@ -129,7 +135,7 @@ def _validator(schema: Mapping[str, Any]) -> "Validator":
     try:
         return validator_for(dict(schema), pattern_options=RegexOptions(), offline=True)
     except ValidationError as error:
-        raise InvalidSchema(error.message[:MAX_CHARS], tuple(error.instance_path)) from None
+        raise InvalidSchema(_shortened(error.message), tuple(error.instance_path)) from None
     except ValueError as error:
         raise InvalidSchema(str(error)[:MAX_CHARS]) from None
 
