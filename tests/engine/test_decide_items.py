@@ -502,6 +502,31 @@ def test_a_route_back_without_names_adds_one_repair_item() -> None:
     assert "the agent says so" in task.item.repair.text
 
 
+def test_a_repair_that_failed_is_followed_by_one_about_the_same() -> None:
+    conversation = sent_back(
+        "completed verdict=fail",
+        "a b<a",
+        f"""
+        ? prepare build 1 repair-2 3/3
+        {one(1, done="completed verdict=fail")}
+        < item_ended repair-2 failed
+        < stage_verdict fail repair-2
+        < session_failed rejected
+        = failed
+        > resume
+        < node_restart build requested round=1
+        < node_start build
+        ? items build 0
+        > items a b<a
+        ? prepare build 1 repair-3 3/3
+        """,
+    )
+    (task,) = conversation.work
+    assert isinstance(task, PrepareTask)
+    assert task.feedback is not None
+    assert task.feedback.text == "the agent says so\n\nfailed items: repair-2"
+
+
 def test_items_that_changed_are_done_again_and_dropped_ones_are_not() -> None:
     conversation = sent_back(
         "completed verdict=fail items=b",

@@ -204,6 +204,14 @@ def test_a_repair_is_about_its_text_and_belongs_to_one_visit() -> None:
     assert third.dropped == ("repair-2",)
 
 
+def test_a_repair_that_failed_is_there_again() -> None:
+    again = visit(AB, after_visit(visit(AB)), SAID)
+    known = after_visit(again, **{"b": "failed", "repair-2": "failed"})
+    third = visit(AB, known, replace(SAID, items=("b", "repair-2")), run=3)
+    assert pending(third) == ["b", "repair-3"]
+    assert (third.reopened, third.repair, third.dropped) == (("b",), "repair-3", ("repair-2",))
+
+
 def test_the_name_of_a_repair_is_free() -> None:
     listed = [step("Repair-2"), step("repair-2-1")]
     assert visit(listed, after_visit(visit(listed)), SAID).repair == "repair-2-2"

@@ -154,7 +154,8 @@ def planned(
     listed, before = list(elements), {item.id: item for item in known}
     present = {one.id for one in listed}
     same = {one.id for one in listed if one.id in before and before[one.id].hash == one.hash}
-    named = {one.id for one in listed} & set(feedback.items if feedback else ())
+    asked = set(feedback.items if feedback else ())
+    named, is_repaired = present & asked, any(item.repair and item.id in asked for item in known)
     reopened = tuple(one.id for one in listed if one.id in named and one.id in same)
     finished = {id for id in same - named if before[id].status == "done"}
     items = [
@@ -162,7 +163,7 @@ def planned(
         for one in listed
     ]
     repair = ""
-    if feedback is not None and not named and before:
+    if feedback is not None and before and (is_repaired or not named):
         taken, name = {one.id.casefold() for one in listed}, f"repair-{run}"
         numbered = (f"{name}-{number}" for number in count(1))
         repair = next(one for one in chain([name], numbered) if one not in taken)

@@ -273,8 +273,13 @@ def _why(verdict: Verdict) -> str:
 def verdict_feedback(here: StageAt, verdict: Verdict, said: str = "") -> Feedback:
     """What the next visit is told. `said`: by the person who decided on it."""
     told = failing_text(here.failing, verdict.reason or f"The verdict is {verdict.word!r}.")
+    before = here.at.feedback
+    secrets: tuple[str, ...] = ()
+    if before is not None and any(here.items[id].repair for id in verdict.items if id in here.items):
+        # The next visit has another repair instead, which must be about the same.
+        told, secrets = f"{before.text}\n\n{told}", before.secrets
     text = f"{said}\n\n{told}" if said else told
-    return Feedback(text, f"stage {here.node.id}", here.files, verdict.items)
+    return Feedback(text, f"stage {here.node.id}", here.files, verdict.items, secrets)
 
 
 def cycle_limits(pipeline: PipelineInfo, stage: StageNode) -> CycleLimits:
