@@ -18,13 +18,12 @@ from msgspec import Struct, field
 
 from agentforge.engine.items import id_of
 from agentforge.model.artifact import ItemAt, Strategy
-from agentforge.model.place import visits_key
 from agentforge.model.plan import Items
 from agentforge.model.request import Feedback
 from agentforge.model.result import JSONObject
 from agentforge.views.lines.entries import check_outcome
 from agentforge.views.record import RunRecord, Said
-from agentforge.views.structured_work import title_of
+from agentforge.views.structured_work import is_listed, title_of
 from agentforge.views.text import counted, one_line
 from agentforge.views.token_budget import Part
 from agentforge.views.visits import StageVisit
@@ -148,9 +147,7 @@ def _works(strategy: Strategy, record: RunRecord, at: BriefingAt) -> list[Iterat
             return [work for _, work in islice(_done(record, at, is_own=True, item=item), RECENT)]
         case "minimal":
             latest = [work for _, work in _latest_of_each(_done(record, at, is_own=False))]
-            before = [
-                work for work in latest if (work.path, work.branch) == (latest[0].path, latest[0].branch)
-            ]
+            before = [work for work in latest if work.key == latest[0].key]
             return [work for work in before if at.item and work.item == at.item.id] or before
         case "summary":  # exhaustive
             return []
@@ -168,7 +165,7 @@ def _done(record: RunRecord, at: BriefingAt, *, is_own: bool, item: str = "") ->
             and item in ("", work.item)
             and work.status == "completed"
             and _is_known(work.branch, at)
-            and _is_present(work, record)
+            and is_listed(work, record)
         ):
             yield age, work
 
@@ -178,26 +175,16 @@ def _is_known(branch: str | None, at: BriefingAt) -> bool:
     return branch is None or at.branch in (None, branch)
 
 
-def _is_present(work: IterationWork, record: RunRecord) -> bool:
-    """Whether its item wasn't dropped since."""
-    state = record.model.state
-    return not work.item or state is None or work.item in state.items.get(_key(work), {})
-
-
 def _latest_of_each(works: Iterable[_Aged]) -> list[_Aged]:
     """Of each stage, or of each item of a stage over items."""
-    found: dict[tuple[str, str | None, str], _Aged] = {}
+    found: dict[tuple[str, str], _Aged] = {}
     for age, work in works:
-        found.setdefault((work.path, work.branch, work.item), (age, work))
+        found.setdefault((work.key, work.item), (age, work))
     return list(found.values())
 
 
 def _path(work: IterationWork) -> str:
     return f"{work.folder}/output.md" if work.folder else ""
-
-
-def _key(one: IterationWork | StageVisit) -> str:
-    return visits_key(one.path, one.branch)
 
 
 # -- parts

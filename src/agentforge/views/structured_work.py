@@ -5,12 +5,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from agentforge.engine.items import elements_of
 from agentforge.model.artifact import Artifact, PlannedItem
 from agentforge.model.errors import UnusableFile
-from agentforge.model.place import visits_key
 from agentforge.model.plan import Items
 from agentforge.model.result import JSONObject
 from agentforge.model.state import RunState
@@ -87,24 +86,16 @@ def artifacts_of(record: RunRecord, read: ReadArtifact, *, latest: bool = False)
     or item. `read` may raise UnusableFile."""
     works = [work for work in record.iterations if work.artifact is not None]
     if latest:
-        state = record.model.state
-        works = list({_key(work): work for work in works if _is_listed(work, state)}.values())
+        works = list({(work.key, work.item): work for work in works if is_listed(work, record)}.values())
     initial = record.model.history.initial
     found = [_artifact(None, initial, read)] if initial else []
     return found + [_artifact(work, work.artifact, read) for work in works if work.artifact]
 
 
-def _key(work: IterationWork) -> tuple[str, str | None, str]:
-    return work.path, work.branch, work.item
-
-
-def _is_listed(work: IterationWork, state: RunState | None) -> bool:
+def is_listed(work: IterationWork, record: RunRecord) -> bool:
     """Whether its item, if it is about one, is still in the list."""
-    return not work.item or state is None or work.item in state.items.get(_place(work), {})
-
-
-def _place(work: IterationWork) -> str:
-    return visits_key(work.path, work.branch)
+    state = record.model.state
+    return not work.item or state is None or work.item in state.items.get(work.key, {})
 
 
 def _artifact(work: IterationWork | None, one: Artifact, read: ReadArtifact) -> ArtifactWork:
@@ -119,13 +110,8 @@ def _artifact(work: IterationWork | None, one: Artifact, read: ReadArtifact) -> 
         branch=work.branch if work else None,
         visit=work.visit if work else 0,
         iteration=work.iteration if work else 0,
-        item=one.item,
-        version=one.version,
-        size=one.size,
-        sha256=one.sha256,
-        file=one.file,
-        value=value,
         problem=problem,
+        **{**asdict(one), "value": value},
     )
 
 
@@ -136,7 +122,7 @@ def items_of(record: RunRecord, read: ReadArtifact) -> list[ItemWork]:
     works: dict[str, dict[str, list[IterationWork]]] = {}
     for work in record.iterations:
         if work.item:
-            works.setdefault(_place(work), {}).setdefault(work.item, []).append(work)
+            works.setdefault(work.key, {}).setdefault(work.item, []).append(work)
     found: list[ItemWork] = []
     for key, items in state.items.items() if state else ():
         path, _, branch = key.partition("@")
@@ -180,9 +166,8 @@ def _listed(
 def _worked(one: ItemWork, works: Iterable[IterationWork]) -> ItemWork:
     listed = tuple(works)
     reason = listed[-1].item_reason if listed and one.status == "failed" else ""
-    return replace(
-        one, reason=reason, iterations=tuple(ItemIteration(work.visit, work.iteration) for work in listed)
-    )
+    iterations = tuple(ItemIteration(work.visit, work.iteration) for work in listed)
+    return replace(one, reason=reason, iterations=iterations)
 
 
 def _current(state: RunState | None, path: str, branch: str | None) -> str:

@@ -11,6 +11,7 @@ from agentforge.model import facts as f
 from agentforge.model.artifact import Artifact, ContextUse
 from agentforge.model.changes import Changes, LeftInGit
 from agentforge.model.event import Event
+from agentforge.model.place import visits_key
 from agentforge.model.result import Result
 from agentforge.model.state import Spending
 
@@ -98,6 +99,11 @@ class IterationWork(Struct, frozen=True):
     def exact_name(self) -> str:
         """For the command line if stages of several paths have the same name."""
         return f"{self.path}@{self.branch}" if self.branch else self.path
+
+    @property
+    def key(self) -> str:
+        """Of its stage in `RunState.items`."""
+        return visits_key(self.path, self.branch)
 
     @property
     def awaits_changes(self) -> bool:
