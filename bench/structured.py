@@ -20,7 +20,7 @@ from agentforge.runtime.briefings import Briefings
 from agentforge.runtime.tasks.call import TaskContext
 from agentforge.runtime.tasks.prepare import Preparer
 from agentforge.views.artifacts import run_keys
-from agentforge.views.briefing import BriefingAt, briefing_sources
+from agentforge.views.briefing import BriefingAt, BriefingFiles, briefing_parts
 from agentforge.views.record import RunRecord, record_of
 from bench.agents import InProcess, engine_in, in_process_pipeline
 from bench.measure import Measure, beside
@@ -177,10 +177,12 @@ class _Context:
 
     def read_and_encode(self, strategy: Strategy) -> float:
         """What the strategy chooses from: the files are read, and what is in memory is encoded."""
-        at = BriefingAt(path=self._task.place.path)
+        at, outputs = BriefingAt(path=self._task.place.path), list[str]()
+        listing = BriefingFiles(lambda path: outputs.append(path) or "", lambda *_: ())
+        briefing_parts(strategy, self._record, at, listing)
         self._file.unlink(missing_ok=True)
         began = perf_counter()
-        for path in briefing_sources(strategy, self._record, at).outputs:
+        for path in outputs:
             Path(self._layout.absolute(path)).read_bytes()
         content = msgspec.json.encode(self._stored.input(self._task).merged)
         if strategy in ("minimal", "summary"):

@@ -19,10 +19,8 @@ from agentforge.views.briefing import (
     MAX_VISITS,
     RECENT,
     BriefingAt,
-    BriefingSources,
-    BriefingTexts,
+    BriefingFiles,
     briefing_parts,
-    briefing_sources,
     title_of,
 )
 from agentforge.views.record import RunRecord, record_of
@@ -33,22 +31,28 @@ STRATEGIES: list[Strategy] = ["full", "focused", "minimal", "summary"]
 S2 = ItemAt("s2", 2, 3)
 
 
+NO_FILES = BriefingFiles(lambda _: "", lambda *_: ())
+
+
 def told(
-    strategy: Strategy, story: ItemStory, where: BriefingAt, texts: BriefingTexts | None = None
+    strategy: Strategy, story: ItemStory, where: BriefingAt, files: BriefingFiles = NO_FILES
 ) -> list[Part]:
-    return list(briefing_parts(strategy, story.fold, where, texts or BriefingTexts()))
+    return list(briefing_parts(strategy, story.fold, where, files))
 
 
 def brief(parts: list[Part]) -> dict[str, str]:
     return {part.name: part.text for part in parts}
 
 
-def read(strategy: Strategy, story: ItemStory, where: BriefingAt) -> BriefingTexts:
-    """What the runtime would read: each output says where it is."""
-    found = briefing_sources(strategy, story.fold, where)
-    return BriefingTexts(
-        {path: f"({path})" for path in found.outputs}, {pair: ["a.py"] for pair in found.trees}
-    )
+READ = BriefingFiles(lambda path: f"({path})", lambda *_: ["a.py"])
+"""Each output says where it is."""
+
+
+def outputs(strategy: Strategy, story: ItemStory, where: BriefingAt) -> list[str]:
+    """The paths of those that are read, the latest first."""
+    read = list[str]()
+    told(strategy, story, where, BriefingFiles(lambda path: read.append(path) or "", lambda *_: ()))
+    return read[::-1]
 
 
 def busy() -> ItemStory:
@@ -77,7 +81,7 @@ def test_full_has_what_was_said_in_order_and_the_latest_outputs() -> None:
     story.items().item(1, "s1").item(2, "s2").iteration(at("2", 1), said="looked")
     story.add(f.StageTransitioned("verify", "build", "fail", feedback=Feedback("redo s2", "verify")), at("2"))
     where = BriefingAt(path="1", request="a parser", input=STEPS, item=S2, element="two")
-    parts = told("full", story, where, read("full", story, where))
+    parts = told("full", story, where, READ)
     assert [(part.name, part.rank) for part in parts] == [
         ("request of the user", 0),
         ("question of plan", 1),
@@ -114,14 +118,14 @@ def test_full_has_the_latest_output_of_each_item_of_other_stages_and_some_of_its
     story = ItemStory().planned().items()
     for number in range(1, RECENT + 3):
         story.iteration(at("1", number), "s1" if number % 2 else "s2")
-    own, other = (briefing_sources("full", story.fold, BriefingAt(path=path)).outputs for path in ("1", "2"))
+    own, other = (outputs("full", story, BriefingAt(path=path)) for path in ("1", "2"))
     assert len(own) == RECENT + 1
     assert [path.split("/")[-2] for path in own] == ["007", "006", "005", "004", "003", "001"]
     assert [path.split("/")[-2] for path in other] == ["007", "006", "001"]
 
 
 def test_focused_has_the_item_what_it_needs_its_own_outputs_and_feedback() -> None:
-    parts = told("focused", busy(), BUILD, read("focused", busy(), BUILD))
+    parts = told("focused", busy(), BUILD, READ)
     assert [(part.name, part.rank, part.age) for part in parts] == [
         ("item s2 (2 of 3)", 0, 0),
         ("item s1, which it depends on", 2, 0),
@@ -132,7 +136,7 @@ def test_focused_has_the_item_what_it_needs_its_own_outputs_and_feedback() -> No
     assert json.loads(parts[0].text) == STEPS["steps"][1]
     plain = BriefingAt(path="2")
     story = busy().enter("2").iteration(at("2", 1))
-    assert brief(told("focused", story, plain, read("focused", story, plain))) == {
+    assert brief(told("focused", story, plain, READ)) == {
         "output of verify, iteration 1": "(stage-02-verify/iterations/001/output.md)"
     }
 
@@ -144,7 +148,7 @@ def test_minimal_has_the_outputs_of_the_stage_before_its_items_and_its_checks() 
         "test", 1, "fail", counts=CheckCounts(1, 2), signatures=("a.py: broken",), duration_ms=1500
     )
     story.add(outcome, at("1", 3))
-    parts = told("minimal", story, VERIFY, read("minimal", story, VERIFY))
+    parts = told("minimal", story, VERIFY, READ)
     assert [(part.name, part.rank) for part in parts] == [
         ("item s1", 1),
         ("item s2", 1),
@@ -159,7 +163,7 @@ def test_minimal_has_the_outputs_of_the_stage_before_its_items_and_its_checks() 
 def test_minimal_has_what_the_stage_before_was_given_if_it_has_no_items() -> None:
     story = ItemStory().planned()
     where = BriefingAt(path="1", input={"goal": "x"})
-    parts = brief(told("minimal", story, where, read("minimal", story, where)))
+    parts = brief(told("minimal", story, where, READ))
     assert [*parts] == ["input artifact", "artifact of plan, iteration 1", "output of plan, iteration 1"]
     assert json.loads(parts["artifact of plan, iteration 1"]) == STEPS
     unknown = BriefingAt(path="2", input={"steps": "none"})
@@ -171,10 +175,10 @@ def test_minimal_has_what_the_stage_before_was_given_if_it_has_no_items() -> Non
 def test_minimal_of_a_stage_over_items_has_the_output_about_the_same_item() -> None:
     where = BriefingAt(path="2", item=S2, element="two", input=STEPS)
     story = busy()
-    parts = brief(told("minimal", story, where, read("minimal", story, where)))
+    parts = brief(told("minimal", story, where, READ))
     assert [*parts] == ["item s2 (2 of 3)", "output of build, iteration 3, item s2"]
     other = BriefingAt(path="2", item=ItemAt("s9", 1, 1), element="nine", input=STEPS)
-    assert len(told("minimal", story, other, read("minimal", story, other))) == 3
+    assert len(told("minimal", story, other, READ)) == 3
 
 
 def test_summary_has_the_items_and_the_visits_with_what_they_changed() -> None:
@@ -189,7 +193,7 @@ def test_summary_has_the_items_and_the_visits_with_what_they_changed() -> None:
     story.enter("0", 2).iteration(
         at("0", 1, 2), said="", result=Result(work=WorkReport(files_touched=("b.py", "c\nd")))
     )
-    parts = told("summary", story, VERIFY, read("summary", story, VERIFY))
+    parts = told("summary", story, VERIFY, READ)
     assert [(part.name, part.rank, part.age) for part in parts] == [
         ("request of the user", 0, 0),
         ("items of build", 1, 0),
@@ -232,7 +236,7 @@ def test_summary_has_the_latest_visits() -> None:
 def test_outputs_that_are_only_in_the_log_are_not_read_and_empty_ones_not_told() -> None:
     story = ItemStory().enter("0").iteration(at("0", 1), text="from the log")
     where = BriefingAt(path="1")
-    assert briefing_sources("full", story.fold, where) == BriefingSources()
+    assert outputs("full", story, where) == []
     assert brief(told("full", story, where)) == {"output of plan, iteration 1": "from the log"}
     assert told("full", ItemStory().planned(), where) == []
 
@@ -243,15 +247,13 @@ def test_iteration_without_a_folder_has_no_output() -> None:
     lost = f.IterationCompleted("build", 1, Decision.CONTINUE, "", "", result, 9)
     story.add(lost, at("1", 1))
     assert len(story.fold.iterations) == 2
-    assert briefing_sources("full", story.fold, BriefingAt(path="2")).outputs == (
-        "stage-00-plan/iterations/001/output.md",
-    )
+    assert outputs("full", story, BriefingAt(path="2")) == ["stage-00-plan/iterations/001/output.md"]
 
 
 def test_items_that_were_dropped_are_told_no_more() -> None:
     story = busy().items(2, {"steps": STEPS["steps"][:1]})
-    sources = briefing_sources("full", story.fold, BriefingAt(path="2"))
-    assert [path.split("/")[-2] for path in sources.outputs] == ["001", "001"]
+    read = outputs("full", story, BriefingAt(path="2"))
+    assert [path.split("/")[-2] for path in read] == ["001", "001"]
 
 
 def test_branches_do_not_know_what_the_others_do() -> None:
@@ -279,14 +281,13 @@ def test_items_of_other_branches_are_not_told() -> None:
     assert state is not None
     state.items["3.0@claude"] = state.items["1"]
     state.items["9@codex"] = state.items["1"]
-    parts = briefing_parts("summary", record, BriefingAt(path="3.0", branch="codex"), BriefingTexts())
+    parts = briefing_parts("summary", record, BriefingAt(path="3.0", branch="codex"), NO_FILES)
     assert [part.name for part in parts if part.rank == 1] == ["items of build", "items of 9"]
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_record_of_nothing_says_nothing(strategy: Strategy) -> None:
-    assert briefing_parts(strategy, RunRecord(), BriefingAt(path="0"), BriefingTexts()) == ()
-    assert briefing_sources(strategy, RunRecord(), BriefingAt(path="0")) == BriefingSources()
+    assert briefing_parts(strategy, RunRecord(), BriefingAt(path="0"), NO_FILES) == ()
 
 
 @pytest.mark.parametrize(
@@ -311,10 +312,9 @@ def test_whatever_the_log_says_the_briefing_fits_and_is_told_again_alike(
     for path, branch in (("0", None), ("5", None), ("2.0", "claude")):
         item = ItemAt("s1", 1, 2) if path == "5" else None
         where = BriefingAt(path=path, branch=branch, request=request, item=item, element=[1], input={"a": 1})
-        sources = briefing_sources(strategy, record, where)
-        texts = BriefingTexts(dict.fromkeys(sources.outputs, "x" * 500), dict.fromkeys(sources.trees, ("a",)))
-        parts = briefing_parts(strategy, record, where, texts)
-        assert parts == briefing_parts(strategy, record_of(events), where, texts)
+        files = BriefingFiles(lambda _: "x" * 500, lambda *_: ("a",))
+        parts = briefing_parts(strategy, record, where, files)
+        assert parts == briefing_parts(strategy, record_of(events), where, files)
         found = fitted(parts, room)
         sent = briefing_text(found.kept, found.missing)
         always = [part for part in parts if part.rank == 0]

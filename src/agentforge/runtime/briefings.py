@@ -21,7 +21,7 @@ from agentforge.ports.host import NoTree, Trees
 from agentforge.ports.provider import Provider, SendsMore
 from agentforge.system import files
 from agentforge.views.artifacts import IterationInput
-from agentforge.views.briefing import BriefingAt, BriefingTexts, briefing_parts, briefing_sources
+from agentforge.views.briefing import BriefingAt, BriefingFiles, briefing_parts
 from agentforge.views.record import RunRecord
 from agentforge.views.token_budget import (
     BYTES_PER_TOKEN,
@@ -105,7 +105,6 @@ class Briefings:
     def _parts(self, task: PrepareTask | AgentTask, given: IterationInput) -> tuple[Part, ...]:
         if task.node.context_strategy is None:
             return ()
-        record = self._record()
         at = BriefingAt(
             path=task.place.path,
             branch=task.place.branch,
@@ -116,13 +115,13 @@ class Briefings:
             element=given.element,
             needed=given.needed,
         )
-        needed = briefing_sources(task.node.context_strategy, record, at)
-        outputs = {path: self._output(path) for path in needed.outputs if is_inside(path)}
-        changed = {pair: paths for pair in needed.trees if (paths := self._changed(*pair))}
-        return briefing_parts(task.node.context_strategy, record, at, BriefingTexts(outputs, changed))
+        read = BriefingFiles(self._output, self._changed)
+        return briefing_parts(task.node.context_strategy, self._record(), at, read)
 
     def _output(self, path: str) -> str:
-        content = files.read_usable(self._layout.absolute(path), MAX_OUTPUT_BYTES)
+        content = (
+            files.read_usable(self._layout.absolute(path), MAX_OUTPUT_BYTES) if is_inside(path) else None
+        )
         return (content or b"").decode("utf-8", "replace")
 
     def _changed(self, before: str, after: str) -> tuple[str, ...]:

@@ -5,10 +5,10 @@
 - `minimal`: the output of the stage before, what that had to do, and its checks
 - `summary`: the items, visits, verdicts, checks and changed files of the whole run
 
-The record of the run has nearly all of it. What is only in files, the caller reads: `briefing_sources`.
+The record of the run has nearly all of it. What is only in files, the caller reads: `BriefingFiles`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from operator import itemgetter
 from typing import Any, Final
@@ -45,8 +45,6 @@ COVERED: Final[Mapping[Strategy, frozenset[str]]] = {
 """The variables whose content is part of the briefing."""
 _ALWAYS: Final = 0
 """The rank of what is never left out."""
-TreeSpan = tuple[str, str]
-"""Before and after."""
 
 
 class BriefingAt(Struct, frozen=True, kw_only=True):
@@ -66,36 +64,17 @@ class BriefingAt(Struct, frozen=True, kw_only=True):
     """By id: what it says about the items that this one depends on."""
 
 
-class BriefingSources(Struct, frozen=True):
-    """What the caller reads."""
+class BriefingFiles(Struct, frozen=True):
+    """How to get what the record lacks; empty: it is missing or unreadable."""
 
-    outputs: tuple[str, ...] = ()
-    """Paths of outputs, as the log has them; the latest first."""
-    trees: tuple[TreeSpan, ...] = ()
-    """Of visits: which files changed from the one to the other."""
-
-
-class BriefingTexts(Struct, frozen=True):
-    """What the caller read; what is missing was unreadable."""
-
-    outputs: Mapping[str, str] = field(default_factory=dict)
-    changed: Mapping[TreeSpan, Sequence[str]] = field(default_factory=dict)
-
-
-def briefing_sources(strategy: Strategy, record: RunRecord, at: BriefingAt) -> BriefingSources:
-    outputs = (_path(work) for work in _works(strategy, record, at) if work.text is None)
-    trees: Iterable[TreeSpan | None] = ()
-    if strategy == "summary":
-        works = _works_by_visit(record)
-        trees = (_trees(works.get(_visit_key(visit), ())) for visit in _visits(record, at))
-    return BriefingSources(
-        tuple(dict.fromkeys(path for path in outputs if path)),
-        tuple(dict.fromkeys(pair for pair in trees if pair)),
-    )
+    output: Callable[[str], str]
+    """By its path, as the log has it."""
+    changed: Callable[[str, str], Sequence[str]]
+    """The files that differ between two trees."""
 
 
 def briefing_parts(
-    strategy: Strategy, record: RunRecord, at: BriefingAt, texts: BriefingTexts
+    strategy: Strategy, record: RunRecord, at: BriefingAt, files: BriefingFiles
 ) -> tuple[Part, ...]:
     """In the order in which they are read. Their ranks say which are left out first: the highest."""
     works = _works(strategy, record, at)
@@ -106,13 +85,13 @@ def briefing_parts(
                 *_said(record, at, rank=1),
                 *_item(at),
                 *_input(at, rank=2),
-                *_outputs(works, texts, rank=3),
+                *_outputs(works, files, rank=3),
             )
         case "focused":
             return (
                 *_item(at),
                 *_needed(at, rank=2),
-                *_outputs(works, texts, rank=3),
+                *_outputs(works, files, rank=3),
                 *_feedback(at, rank=1),
             )
         case "minimal":
@@ -121,14 +100,14 @@ def briefing_parts(
                 *_criteria(record, at, works, rank=1),
                 *_checks(record, works, rank=2),
                 *_artifacts(works, rank=3),
-                *_outputs(works, texts, rank=4),
+                *_outputs(works, files, rank=4),
             )
         case "summary":  # exhaustive
             return (
                 *_request(at),
                 *_item(at),
                 *_items(record, at, rank=1),
-                *_history(record, at, texts, rank=2, files_rank=3),
+                *_history(record, at, files, rank=2, files_rank=3),
             )
 
 
@@ -183,10 +162,6 @@ def _latest_of_each(works: Iterable[_Aged]) -> list[_Aged]:
     return list(found.values())
 
 
-def _path(work: IterationWork) -> str:
-    return f"{work.folder}/output.md" if work.folder else ""
-
-
 # -- parts
 
 
@@ -234,10 +209,11 @@ def _needed(at: BriefingAt, rank: int) -> Iterator[Part]:
         yield _json(f"item {id}, which it depends on", value, rank, number)
 
 
-def _outputs(works: Sequence[IterationWork], texts: BriefingTexts, rank: int) -> Iterator[Part]:
+def _outputs(works: Sequence[IterationWork], files: BriefingFiles, rank: int) -> Iterator[Part]:
     """In the order in which they were written: the last one is the latest."""
     for age, work in reversed(list(enumerate(works))):
-        text = work.text if work.text is not None else texts.outputs.get(_path(work), "")
+        path = f"{work.folder}/output.md" if work.folder else ""
+        text = work.text if work.text is not None else files.output(path) if path else ""
         if text.strip():
             # What an agent concludes is at the end.
             yield Part(f"output of {_place(work)}", text, rank, age, "tail")
@@ -281,14 +257,9 @@ def _items(record: RunRecord, at: BriefingAt, rank: int) -> Iterator[Part]:
             continue
         node = plan.stage(path, branch or None) if plan else None
         elements = _elements(record, at, path, branch or None)
-        lines = (
-            f"{item.id} {item.status}{_titled(title_of(elements.get(item.id)))}" for item in items.values()
-        )
+        titles = {id: f": {title}" for id, one in elements.items() if (title := title_of(one))}
+        lines = (f"{item.id} {item.status}{titles.get(item.id, '')}" for item in items.values())
         yield Part(_name(f"items of {node.id if node else path}"), "\n".join(lines), rank, keep="head")
-
-
-def _titled(title: str) -> str:
-    return f": {title}" if title else ""
 
 
 def _elements(record: RunRecord, at: BriefingAt, path: str, branch: str | None) -> dict[str, Any]:
@@ -309,26 +280,17 @@ def _visit_key(one: StageVisit | IterationWork) -> _Visit:
     return one.path, one.branch, one.visit
 
 
-def _visits(record: RunRecord, at: BriefingAt) -> list[StageVisit]:
-    """The latest first."""
-    return [visit for visit in reversed(record.visits) if _is_known(visit.branch, at)][:MAX_VISITS]
-
-
-def _works_by_visit(record: RunRecord) -> dict[_Visit, list[IterationWork]]:
-    found: dict[_Visit, list[IterationWork]] = {}
-    for work in record.iterations:
-        found.setdefault(_visit_key(work), []).append(work)
-    return found
-
-
 def _history(
-    record: RunRecord, at: BriefingAt, texts: BriefingTexts, *, rank: int, files_rank: int
+    record: RunRecord, at: BriefingAt, files: BriefingFiles, *, rank: int, files_rank: int
 ) -> Iterator[Part]:
-    by_visit = _works_by_visit(record)
-    for age, visit in reversed(list(enumerate(_visits(record, at)))):
+    by_visit: dict[_Visit, list[IterationWork]] = {}
+    for work in record.iterations:
+        by_visit.setdefault(_visit_key(work), []).append(work)
+    latest = [visit for visit in reversed(record.visits) if _is_known(visit.branch, at)][:MAX_VISITS]
+    for age, visit in reversed(list(enumerate(latest))):
         works = by_visit.get(_visit_key(visit), [])
         yield Part(_stage(visit), "\n".join(_visit_lines(visit, works)), rank, age, "head")
-        changed = texts.changed.get(trees, ()) if (trees := _trees(works)) else _reported(works)
+        changed = files.changed(*trees) if (trees := _trees(works)) else _reported(works)
         if changed:
             name = f"files changed by {_stage(visit)}"
             yield Part(name, "\n".join(map(one_line, changed)), files_rank, age, "head")
@@ -349,7 +311,8 @@ def _visit_lines(visit: StageVisit, works: Sequence[IterationWork]) -> Iterator[
         yield f"then {'back to' if visit.cycle else 'on to'} {one_line(visit.to)}"
 
 
-def _trees(works: Sequence[IterationWork]) -> TreeSpan | None:
+def _trees(works: Sequence[IterationWork]) -> tuple[str, str] | None:
+    """Before and after."""
     before = next((work.tree_before for work in works if work.tree_before), None)
     after = next((work.tree_after for work in reversed(works) if work.tree_after), None)
     return (before, after) if before and after else None
