@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft7Validator
 
-from agentforge.definition.read.artifact_keys import ArtifactKind, FieldName, Fill, Percent, Version
+from agentforge.definition.read.artifact_keys import ArtifactKind, FieldName, Fill, Percent
 from agentforge.definition.read.file_keys import PIPELINE, PIPELINE_KEYS, STAGE
 from agentforge.definition.read.hook_keys import HOOK, POINTS, ConditionKind, HooksKind
 from agentforge.definition.read.node_keys import BLOCK, PARALLEL_NODE, PIPELINE_NODE, STAGE_NODE, NodeKind
@@ -76,7 +76,7 @@ def sample(kind: Any) -> Any:
         case Flag() | Given():
             return True
         case Name():
-            return "before-release"
+            return "1.0"
         case Texts():
             return {"test": "make"}
         case ListOf():
@@ -97,8 +97,6 @@ def sample(kind: Any) -> Any:
             return "make"
         case Percent():
             return "30%"
-        case Version():
-            return 1.0
         case Fill():
             return {"goal": "request"}
         case _:

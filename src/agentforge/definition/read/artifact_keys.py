@@ -1,13 +1,12 @@
 """The keys of artifacts, and of the context that an iteration is given."""
 
-import re
 from typing import get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.definition.read.table import Key, MappingSpec, Nested, Table, by_key
-from agentforge.definition.read.values import Number, Schema, Text, as_mapping
+from agentforge.definition.read.values import Name, Number, Schema, Text, as_mapping
 from agentforge.definition.report import Report
 from agentforge.definition.yaml_tree import Keyed, Scalar, Tree, Written, kind_of, shown
 from agentforge.model.artifact import ArtifactRule, FillSource, Strategy, is_of_engine
@@ -15,20 +14,8 @@ from agentforge.model.diagnostic import USER_PREFIX, is_misspelled
 from agentforge.model.plan import TokenBudget
 from agentforge.model.plan_limits import MAX_FIELDS, MAX_HEAL, MAX_TOKENS, VERSION_PATTERN, is_field_name
 
-
-class Version(Struct, frozen=True):
-    """MAJOR.MINOR, kept as written: `1.10` is another version than `1.1`, though it is the same number."""
-
-    def read(self, tree: Tree, name: str, report: Report) -> Written[str] | None:
-        text = tree.text if isinstance(tree, Scalar) and not isinstance(tree.value, bool) else None
-        if text is not None and re.fullmatch(VERSION_PATTERN, text):
-            return Written(text, tree.at)
-        code, hint = "bad-type" if text is None else "bad-value", "for example `version: 1.0`"
-        report.error(code, tree.at, f"{name} must be MAJOR.MINOR, got {kind_of(tree)}", hint)
-        return None
-
-    def schema(self, _: dict[str, Schema]) -> Schema:
-        return {"type": ["string", "number"], "pattern": f"^{VERSION_PATTERN}$"}
+# `1.10` is another version than `1.1`, though it is the same number.
+_VERSION = Name(VERSION_PATTERN, "MAJOR.MINOR", "for example `version: 1.0`")
 
 
 class FieldName(Struct, frozen=True):
@@ -91,7 +78,7 @@ ARTIFACT: Table[MappingSpec] = Table(
     "artifact",
     (
         Key("schema", SchemaKind(), "A built-in schema, a file beside the stage, or the schema.", field=None),
-        Key("version", Version(), "MAJOR.MINOR of what the schema describes; 1.0 by default."),
+        Key("version", _VERSION, "MAJOR.MINOR of what the schema describes; 1.0 by default."),
         Key(
             "heal",
             Number(0, MAX_HEAL, "a whole number", whole=True),

@@ -3,6 +3,7 @@
 A value of the wrong type is reported and ignored; one that is out of range is reported and kept.
 """
 
+import re
 from math import isfinite
 from typing import Any, Protocol
 
@@ -22,7 +23,6 @@ from agentforge.model.plan_limits import (
     NAME_PATTERN,
     VARIABLE_PATTERN,
     is_address,
-    is_plain_name,
     is_variable_name,
     wrong_port,
 )
@@ -103,18 +103,23 @@ class Text(Struct, frozen=True):
 
 
 class Name(Struct, frozen=True):
-    """A name that appears in commands and logs. Not a boolean: its writer takes the key for a switch."""
+    """A name that appears in commands and logs, or another text of one form, which is kept as it is written.
+    Not a boolean: its writer takes the key for a switch."""
+
+    pattern: str = NAME_PATTERN
+    noun: str = "a name"
+    hint: str = "use letters, digits, `.`, `_` and `-`"
 
     def read(self, tree: Tree, name: str, report: Report) -> Written[str] | None:
         text = tree.text if isinstance(tree, Scalar) and not isinstance(tree.value, bool) else None
-        if text is not None and is_plain_name(text):
+        if text is not None and re.fullmatch(self.pattern, text):
             return Written(text, tree.at)
-        code, hint = "bad-type" if text is None else "bad-value", "use letters, digits, `.`, `_` and `-`"
-        report.error(code, tree.at, f"{name} must be a name, got {kind_of(tree)}", hint)
+        code = "bad-type" if text is None else "bad-value"
+        report.error(code, tree.at, f"{name} must be {self.noun}, got {kind_of(tree)}", self.hint)
         return None
 
     def schema(self, _: dict[str, Schema]) -> Schema:
-        return {"type": ["string", "number"], "pattern": f"^{NAME_PATTERN}$"}
+        return {"type": ["string", "number"], "pattern": f"^{self.pattern}$"}
 
 
 def leaves_project(path: str) -> bool:
