@@ -60,7 +60,7 @@ BUGS = (
         OF_ITEMS,
         "a feedback about items adds a repair, too",
         "planned",
-        "feedback is not None and (not named) and before",
+        "feedback is not None and before and (is_repaired or not named)",
         "feedback is not None and before",
         LISTS,
     ),
