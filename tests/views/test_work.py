@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 from tests.engine.plans import block, event, plan_of, stage, started
 
@@ -92,6 +93,14 @@ def test_an_iteration_has_its_stage_folder_result_usage_and_attempts() -> None:
         (2, "completed", ""),
     ]
     assert (work.spending.cost_usd, work.spending.input_tokens) == (1.0, 20)
+
+
+@pytest.mark.parametrize("iteration", [1, 2], ids=["between two", "not prepared"])
+def test_a_failure_outside_of_an_attempt_is_of_no_iteration(iteration: int) -> None:
+    story = entered().begin(here(1)).add(f.TreeTaken(1, tree=A), here(1)).complete(here(1), B)
+    before = story.fold
+    story.add(f.ErrorOccurred(FailureKind.CONTEXT_TOO_LARGE, "no room", "plan", 0), here(iteration))
+    assert (story.fold.iterations, story.fold.trees) == (before.iterations, before.trees)
 
 
 def test_the_tree_before_is_the_latest_unless_something_else_changed_the_files() -> None:

@@ -130,6 +130,8 @@ class RunRecord:
     # -- iterations
 
     def _work(self, event: Event, at: Cursor, fact: IterationFact) -> None:
+        if isinstance(fact, f.ErrorOccurred) and not fact.attempt:
+            return  # Of what comes before an iteration, or between two: none has failed.
         # An attempt that never started has no tree, which doesn't make the latest one unknown.
         if isinstance(fact, f.TreeTaken | EndOfAttempt) and getattr(fact, "started", True):
             self._see(fact.tree)
