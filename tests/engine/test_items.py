@@ -113,6 +113,7 @@ def test_not_all_problems_are_listed() -> None:
     assert len(found) == MAX_PROBLEMS + 1
     assert found[-1] == "and more"
     assert len(problems([step("/", "b"), step("c")])) == 2
+    assert len(problems([step(True), step(1.5)])) == 2
 
 
 def test_what_a_problem_quotes_is_short() -> None:

@@ -296,7 +296,7 @@ def test_a_record_of_nothing_says_nothing(strategy: Strategy) -> None:
         ({"id": "s1", "title": "Parse\nit", "name": "n"}, "Parse it"),
         ({"title": 3, "name": "", "description": "what"}, "what"),
         ({"id": "s1"}, ""),
-        ("text", ""),
+        ("a text\nis its own", "a text is its own"),
         (None, ""),
     ],
 )

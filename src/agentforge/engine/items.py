@@ -97,7 +97,7 @@ def _name_problems(elements: Sequence[Element], field: str) -> Iterator[str]:
     first: dict[str, int] = {}
     for index, one in enumerate(elements):
         # Two folders whose names differ in case only are one on some file systems.
-        if first.setdefault(one.id.casefold(), index) != index:
+        if one.id and first.setdefault(one.id.casefold(), index) != index:
             before = first[one.id.casefold()]
             yield f"$.{field}[{index}].id: {_shown(one.id)} is the id of $.{field}[{before}], too"
     known = {one.id for one in elements}

@@ -193,6 +193,6 @@ def _titles(record: RunRecord, path: str, branch: str | None, read: ReadArtifact
 
 
 def title_of(element: Any) -> str:
-    """What an artifact calls an item, on one line; empty if it has no such text."""
-    found = (element.get(key) for key in _TITLES) if isinstance(element, dict) else ()
+    """What an artifact calls an item, on one line; empty if it has no such text. An item can be a text."""
+    found = (element.get(key) for key in _TITLES) if isinstance(element, dict) else (element,)
     return next((one_line(text, TITLE_CHARS) for text in found if isinstance(text, str) and text), "")
