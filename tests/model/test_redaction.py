@@ -36,6 +36,23 @@ def test_bytes_that_are_not_text_are_unchanged() -> None:
     assert Redactor([KEY]).bytes(b"\xff\xfe" + KEY.encode() + b"\x80") == b"\xff\xfe[secret]\x80"
 
 
+@pytest.mark.parametrize(
+    ("content", "clean"),
+    [
+        (rb'{"a": "sk-0123456789"}', b'{"a": "[secret]"}'),
+        (rb'{"a": "\u0073k-0123456789", "b": 1}', b'{"a":"[secret]","b":1}'),
+        (b"\xef\xbb\xbf" + rb'["a\"b\\c\nd\t\u00e9\/8"]', b'["[secret]"]'),
+        (rb'{"a": "one\n two"}', rb'{"a": "one\n two"}'),
+        (rb'{"a": "sk-0123456789\n', rb'{"a": "[secret]\n'),
+        (b"[" * 100_000 + b"\\", b"[" * 100_000 + b"\\"),
+    ],
+    ids=["plain", "escaped", "slashed", "other", "not JSON", "deep"],
+)
+def test_json_is_hidden_however_it_is_escaped(content: bytes, clean: bytes) -> None:
+    assert Redactor([KEY, ODD]).json(content) == clean
+    assert Redactor([]).json(content) == content
+
+
 def test_data_is_hidden_in_every_text_of_it() -> None:
     data = {"a": [KEY, 1, None, True, {f"x{KEY}": f"{KEY}y"}], "b": (KEY, 2.5)}
     assert Redactor([KEY]).data(data) == {

@@ -1,11 +1,15 @@
 """Detection and redaction of secrets, and where keys may be sent."""
 
 import re
+from codecs import BOM_UTF8
 from collections.abc import Callable, Collection, Iterable, Mapping
 from hashlib import pbkdf2_hmac
 from typing import Any
 
+import msgspec
 from msgspec import Struct
+
+from agentforge.model.errors import NOT_JSON
 
 HIDDEN = "[secret]"
 
@@ -34,6 +38,18 @@ class Redactor:
 
     def text(self, text: str) -> str:
         return text if self._pattern is None else self._pattern.sub(HIDDEN, text)
+
+    def json(self, content: bytes) -> bytes:
+        """Redact JSON, however its texts are escaped; what isn't JSON is text."""
+        kept = self.bytes(content)
+        if self._pattern is None or b"\\" not in kept:
+            return kept
+        try:
+            value = msgspec.json.decode(kept.removeprefix(BOM_UTF8))
+            hidden = self.data(value)
+            return kept if hidden == value else msgspec.json.encode(hidden)
+        except NOT_JSON:
+            return kept
 
     def bytes(self, content: bytes) -> bytes:
         """Redact UTF-8 text; other bytes are kept."""

@@ -230,7 +230,7 @@ def hide_secrets(about: Attempted) -> None:
     )
     for path, most in written_by_agent if about.redactor and not about.light else ():
         written = files.read_usable(path, most)
-        if written is not None and (kept := about.redactor.bytes(written)) != written:
+        if written is not None and (kept := about.redactor.json(written)) != written:
             files.replace(path, kept)
 
 
