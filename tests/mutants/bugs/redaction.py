@@ -37,6 +37,13 @@ BUGS = (
     ),
     Bug(
         SECRETS,
+        "a secret whose characters are escaped isn't redacted",
+        "Redactor.json",
+        "self.data(value)",
+        "value",
+    ),
+    Bug(
+        SECRETS,
         "keys of mappings aren't redacted",
         "Redactor.data",
         "self.data(key)",
