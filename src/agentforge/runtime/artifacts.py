@@ -7,6 +7,7 @@ read compares both.
 
 import os
 from collections.abc import Iterable
+from functools import partial
 from hashlib import sha256
 from typing import Any
 
@@ -40,7 +41,6 @@ from agentforge.views.history import History
 
 SHOWN_KEYS = 5
 REPAIR_TITLE = "Repair what was sent back"
-_NOT_RUN = "the stage that makes it was passed over, or left none"
 BOM = b"\xef\xbb\xbf"
 
 
@@ -172,7 +172,7 @@ def read_artifact(layout: RunLayout, artifact: Artifact) -> JSONObject:
     """Its value. Raises UnusableFile."""
     if artifact.value is not None:
         return artifact.value
-    path = layout.absolute(artifact.file)
+    path = layout.absolute(artifact.file)  # Inside of the run: the reader of the log refuses any other.
     try:
         content = files.read_bytes(path, MAX_ARTIFACT_BYTES)
     except UnusableFile as error:  # Something else is in its place.
@@ -198,9 +198,9 @@ class StoredArtifacts:
 
     def __init__(self, plan: Plan, layout: RunLayout, history: History, keys: RunKeys) -> None:
         self._plan = plan
-        self._layout = layout
         self._history = history
         self._keys = keys
+        self._value = partial(read_artifact, layout)
         self._elements: dict[str, tuple[str, dict[str, Element]]] = {}
         """By the source of the items, with the hash of the artifact that they are from."""
 
@@ -228,20 +228,17 @@ class StoredArtifacts:
         else:
             known = self._history.initial
         if known is None:
-            raise UnusableFile(f"there is no artifact for the items {termination.source!r}: {_NOT_RUN}")
-        digest = known.sha256
-        if termination.source not in self._elements or self._elements[termination.source][0] != digest:
+            why = "the stage that makes it was passed over, or left none"
+            raise UnusableFile(f"there is no artifact for the items {termination.source!r}: {why}")
+        digest, elements = self._elements.get(termination.source, (None, {}))
+        if digest != known.sha256:
             found = elements_of(self._value(known), termination.field, termination.max)
             elements = {one.id: one for one in found if not isinstance(one, str)}
             if len(elements) < len(found):
-                raise UnusableFile(
-                    f"the items {termination.source!r} can't be used: {'; '.join(map(str, found))}"
-                )
-            self._elements[termination.source] = digest, elements
-        return self._elements[termination.source]
-
-    def _value(self, artifact: Artifact) -> JSONObject:
-        return read_artifact(self._layout, artifact)
+                problems = "; ".join(map(str, found))
+                raise UnusableFile(f"the items {termination.source!r} can't be used: {problems}")
+            self._elements[termination.source] = known.sha256, elements
+        return known.sha256, elements
 
 
 def unusable(node: StageNode, problem: str) -> ErrorOccurred:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import TypeVar
 
 from msgspec import Struct
@@ -9,14 +10,12 @@ from msgspec import Struct
 from agentforge.app.runs.comparison import TreeComparison, current_tree
 from agentforge.app.runs.lookup import Runs
 from agentforge.engine.normalise import clean_output
-from agentforge.model.artifact import Artifact
 from agentforge.model.changes import Changes
 from agentforge.model.diagnostic import did_you_mean
-from agentforge.model.errors import InvalidRequest, UnusableFile
+from agentforge.model.errors import InvalidRequest
 from agentforge.model.layout import IterationLayout, is_inside
 from agentforge.model.names import session_argument
 from agentforge.model.request import Request
-from agentforge.model.result import JSONObject
 from agentforge.runtime.artifacts import read_artifact
 from agentforge.system import files
 from agentforge.views.hook_calls import Delivery
@@ -115,16 +114,11 @@ class RunWork:
     def artifacts(self, *, latest: bool = False) -> list[ArtifactWork]:
         """The artifacts that were accepted, in this order, with their values. `latest`: only those that later
         stages get, one of each stage or item. Of one that was changed, `problem` says so."""
-        return artifacts_of(self.record, self._artifact, latest=latest)
+        return artifacts_of(self.record, partial(read_artifact, self._layout), latest=latest)
 
     def items(self) -> list[ItemWork]:
         """The items of all stages over items, with what became of them."""
-        return items_of(self.record, self._artifact)
-
-    def _artifact(self, artifact: Artifact) -> JSONObject:
-        if not is_inside(artifact.file):
-            raise UnusableFile(f"artifact {artifact.file} is outside of the run")
-        return read_artifact(self._layout, artifact)
+        return items_of(self.record, partial(read_artifact, self._layout))
 
     def changes(self, works: Iterable[IterationWork]) -> list[Changes | None]:
         """What changed in the project's files from before to after each iteration; None if unknown."""

@@ -12,7 +12,6 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agentforge.model.artifact import ContextUse
 from agentforge.model.errors import NOT_JSON, AgentForgeError, UnusableFile
 from agentforge.model.facts import AnyFact, ErrorOccurred, IterationStarted
 from agentforge.model.failure import FailureKind
@@ -79,12 +78,6 @@ class Prepared(Struct, frozen=True):
     """Empty: read it from its file."""
     is_new: bool = False
     """Whether its folder was created now, so that it can't contain leftovers."""
-
-
-class Rendered(Struct, frozen=True):
-    prompt: str
-    briefing: str = ""
-    use: ContextUse | None = None
 
 
 class _WrittenContext(Struct, frozen=True):
@@ -178,7 +171,7 @@ class Preparer:
 
     def _rendered(
         self, template: str, task: Preparing, given: IterationInput, progress: str
-    ) -> Rendered | ErrorOccurred:
+    ) -> Told | ErrorOccurred:
         """With references only where the engine has put them: in the plan, and in what people said. They are
         marked meanwhile, since a text could be completed to a reference by the one beside it."""
         mark = sha256(msgspec.json.encode(task)).hexdigest()
@@ -198,10 +191,10 @@ class Preparer:
             if isinstance(fitting, ErrorOccurred):
                 return fitting
             told = fitting
-        return Rendered(told.prompt or filled(told), from_marks(told.briefing, mark), told.use)
+        return replace(told, prompt=told.prompt or filled(told), briefing=from_marks(told.briefing, mark))
 
     def _write_files(
-        self, task: Preparing, given: IterationInput, rendered: Rendered, progress: str, max_outputs: int
+        self, task: Preparing, given: IterationInput, rendered: Told, progress: str, max_outputs: int
     ) -> bool:
         """Whether the folder is new."""
         here = self._here(task)

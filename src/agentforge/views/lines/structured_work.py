@@ -1,5 +1,6 @@
 """Artifacts, items and contexts of a run as text, for `show`."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -86,9 +87,7 @@ def _stage(one: ArtifactWork | ItemWork) -> str:
 
 def items_text(found: Sequence[ItemWork]) -> str:
     """`3 items: 1 done, 2 to do`"""
-    counts = dict.fromkeys((ITEM_WORDS.get(one.status, one.status) for one in found), 0)
-    for one in found:
-        counts[ITEM_WORDS.get(one.status, one.status)] += 1
+    counts = Counter(ITEM_WORDS.get(one.status, one.status) for one in found)
     numbers = ", ".join(f"{number:,} {status}" for status, number in counts.items())
     return f"{counted(len(found), 'item')}: {numbers}" if found else "no items"
 
