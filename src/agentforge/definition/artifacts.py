@@ -199,7 +199,10 @@ class _Supplying:
         left = here.nodes.get(node)
         if not node or not is_field_name(field):
             message = f"`termination.from` must be NODE.FIELD, got {shown(source.value)}"
-            self._report.error("bad-value", source.at, message, _proposed(here.nodes.get(source.value)))
+            meant = here.nodes.get(source.value)
+            lists = _lists(meant.rule) if isinstance(meant, _Left) and meant.rule else []
+            hint = f"for example `{source.value}.{lists[0]}`" if lists else "for example `plan.steps`"
+            self._report.error("bad-value", source.at, message, hint)
         elif node == INITIAL and INITIAL in here.ids:
             message = f"`{INITIAL}` is a node, and also the artifact that a run is started with"
             self._report.error("conflict", source.at, message, "give the node another id")
@@ -253,12 +256,3 @@ def _lists(rule: ArtifactRule) -> list[str]:
         return types is None or "array" in types
 
     return [name for name, schemas in fields_of(rule.schema).items() if any(map(is_list, schemas))]
-
-
-def _proposed(left: _Left | str | None) -> str:
-    lists = _lists(left.rule) if isinstance(left, _Left) and left.rule else []
-    return (
-        f"for example `{left.id}.{lists[0]}`"
-        if lists and isinstance(left, _Left)
-        else "for example `plan.steps`"
-    )

@@ -116,28 +116,26 @@ class Schemas:
         else:
             path = join(self._sources.builtin, FOLDER, f"{name}{_SUFFIX}")
         content = self._sources.read(path)
-        if content is None and is_file:
-            self._report_missing(named, path)
-        elif content is None:
-            names = schema_names(self._sources)
-            message = f"no built-in schema is named {shown(name)}"
-            hint = f"{choice(name, 'schemas', names)}; the name of a file ends in `.json`"
-            self._report.error("unknown-schema", named.at, message, hint)
         if content is None:
+            self._report_missing(named, path if is_file else None)
             return None
         text = SourceText(relative(project, path), content.removeprefix("\ufeff"))
         self._report.add_text(text.file, text.text)
         return self._decoded(text, text.file if is_file else name)
 
-    def _report_missing(self, named: Scalar, path: str) -> None:
-        place = relative(self._sources.project, path)
-        message, hint = (
-            f"no schema file {shown(named.text)}; looked for {place}",
-            "create it, or correct the path",
-        )
-        if self._sources.is_dir(path):
-            message, hint = f"the schema file {shown(named.text)} is a folder", "name a file in it"
-        self._report.error("missing-schema", named.at, message, hint)
+    def _report_missing(self, named: Scalar, path: str | None) -> None:
+        """`path`: of the file, if it is one."""
+        code, name = "missing-schema", shown(named.text)
+        if path is None:
+            code, message = "unknown-schema", f"no built-in schema is named {name}"
+            known = choice(named.text, "schemas", schema_names(self._sources))
+            hint = f"{known}; the name of a file ends in `.json`"
+        elif self._sources.is_dir(path):
+            message, hint = f"the schema file {name} is a folder", "name a file in it"
+        else:
+            message = f"no schema file {name}; looked for {relative(self._sources.project, path)}"
+            hint = "create it, or correct the path"
+        self._report.error(code, named.at, message, hint)
 
     def _decoded(self, text: SourceText, source: str) -> _Read | None:
         if len(text.text) > MAX_SOURCE_BYTES:
@@ -147,8 +145,8 @@ class Schemas:
         try:
             return _Read(msgspec.json.decode(text.text), source, text=text)
         except NOT_JSON as error:
-            at = _place_of(error, text)
-            self._report.error("syntax", at, f"the schema is not valid JSON: {_first(str(error))}")
+            problem = str(error).partition("\n")[0][:200]
+            self._report.error("syntax", _place_of(error, text), f"the schema is not valid JSON: {problem}")
             return None
 
     def _is_usable(self, read: _Read) -> bool:
@@ -190,10 +188,6 @@ def _meant(schema: Any, path: tuple[str | int, ...]) -> str:
         schema = schema[step]
     is_type = isinstance(schema, str) and "type" in path[-2:]
     return choice(schema, "types", _TYPES) if is_type else ""
-
-
-def _first(text: str) -> str:
-    return text.partition("\n")[0][:200]
 
 
 def _place_of(error: Exception, text: SourceText) -> SourcePlace:

@@ -78,25 +78,28 @@ def briefing_parts(
 ) -> tuple[Part, ...]:
     """In the order in which they are read. Their ranks say which are left out first: the highest."""
     works = _works(strategy, record, at)
+    request = [Part("request of the user", at.request, _ALWAYS)] if at.request else []
+    name = f"item {at.item.id} ({at.item.number} of {at.item.of})" if at.item else ""
+    item = [_json(name, at.element, _ALWAYS)] if name else []
     match strategy:
         case "full":
             return (
-                *_request(at),
+                *request,
                 *_said(record, at, rank=1),
-                *_item(at),
+                *item,
                 *_input(at, rank=2),
                 *_outputs(works, files, rank=3),
             )
         case "focused":
             return (
-                *_item(at),
+                *item,
                 *_needed(at, rank=2),
                 *_outputs(works, files, rank=3),
                 *_feedback(at, rank=1),
             )
         case "minimal":
             return (
-                *_item(at),
+                *item,
                 *_criteria(record, at, works, rank=1),
                 *_checks(record, works, rank=2),
                 *_artifacts(works, rank=3),
@@ -104,8 +107,8 @@ def briefing_parts(
             )
         case "summary":  # exhaustive
             return (
-                *_request(at),
-                *_item(at),
+                *request,
+                *item,
                 *_items(record, at, rank=1),
                 *_history(record, at, files, rank=2, files_rank=3),
             )
@@ -163,16 +166,6 @@ def _latest_of_each(works: Iterable[_Aged]) -> list[_Aged]:
 
 
 # -- parts
-
-
-def _request(at: BriefingAt) -> Iterator[Part]:
-    if at.request:
-        yield Part("request of the user", at.request, _ALWAYS)
-
-
-def _item(at: BriefingAt) -> Iterator[Part]:
-    if at.item is not None:
-        yield _json(f"item {at.item.id} ({at.item.number} of {at.item.of})", at.element, _ALWAYS)
 
 
 def _input(at: BriefingAt, rank: int) -> Iterator[Part]:
@@ -238,10 +231,8 @@ def _criteria(record: RunRecord, at: BriefingAt, works: Sequence[IterationWork],
 
 
 def _checks(record: RunRecord, works: Sequence[IterationWork], rank: int) -> Iterator[Part]:
-    if not works:
-        return
-    place = (works[0].path, works[0].branch)
-    visits = (visit for visit in reversed(record.visits) if (visit.path, visit.branch) == place)
+    places = [(work.path, work.branch) for work in works[:1]]
+    visits = (visit for visit in reversed(record.visits) if (visit.path, visit.branch) in places)
     visit = next(visits, None)
     if visit is not None and visit.checks:
         lines = (line for run in visit.latest_checks for line in (check_outcome(run), *run.signatures))

@@ -22,26 +22,17 @@ def example_of(schema: JSONObject) -> JSONObject | None:
 def _simplest(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return TEXT
-    for key in ("const", "default"):
-        if key in schema:
-            return schema[key]
-    for key in ("examples", "enum"):
-        if isinstance(given := schema.get(key), list) and given:
-            return given[0]
+    given = [schema[key] for key in ("const", "default") if key in schema]
+    lists = (schema.get(key) for key in ("examples", "enum"))
+    given += [one for listed in lists if isinstance(listed, list) for one in listed]
+    if given:
+        return given[0]
     kinds = schema.get("type", "string")
-    match kinds[0] if isinstance(kinds, list) and kinds else kinds:
-        case "object":
-            known = schema.get("properties")
-            known = known if isinstance(known, dict) else {}
-            return {str(name): _simplest(known.get(name)) for name in schema.get("required", ())}
-        case "array":
-            number = schema.get("minItems", 0)
-            return [_simplest(schema.get("items"))] * min(int(number), MAX_ELEMENTS)
-        case "integer" | "number":
-            return schema.get("minimum", 0)
-        case "boolean":
-            return False
-        case "null":
-            return None
-        case _:
-            return TEXT
+    kind = kinds if isinstance(kinds, str) else kinds[0]
+    if kind == "object":
+        known = schema.get("properties", {})
+        return {name: _simplest(known.get(name)) for name in schema.get("required", ())}
+    if kind == "array":
+        return [_simplest(schema.get("items"))] * min(int(schema.get("minItems", 0)), MAX_ELEMENTS)
+    least = schema.get("minimum", 0)
+    return {"integer": least, "number": least, "boolean": False, "null": None}.get(kind, TEXT)

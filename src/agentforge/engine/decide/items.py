@@ -29,19 +29,9 @@ MAX_NAMED = 20
 def plan_items(here: StageAt) -> Ruling | None:
     if not isinstance(here.node.termination, Items) or here.at.planned:
         return None
-    known = tuple(here.items.values())
-    return Ruling(
-        work=(
-            ItemsTask(
-                here.place,
-                here.node.id,
-                here.at.completed,
-                node=here.node,
-                known=known,
-                feedback=here.at.feedback,
-            ),
-        )
-    )
+    at, node, known = here.at, here.node, tuple(here.items.values())
+    task = ItemsTask(here.place, node.id, at.completed, node=node, known=known, feedback=at.feedback)
+    return Ruling(work=(task,))
 
 
 def item_over(here: StageAt) -> Ruling | None:
