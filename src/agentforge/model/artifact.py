@@ -120,4 +120,5 @@ class ContextUse(Struct, frozen=True, omit_defaults=True):
     """Of all that the engine sends."""
     budget: int | None = None
     omitted: tuple[OmittedPart, ...] = ()
-    estimator: str = ESTIMATOR
+    estimator: str = ""
+    """By name: a later engine may count in another way."""

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.engine.checks.feedback import size
-from agentforge.model.artifact import ContextUse
+from agentforge.model.artifact import ESTIMATOR, ContextUse
 from agentforge.model.errors import AgentForgeError
 from agentforge.model.facts import ErrorOccurred
 from agentforge.model.failure import FailureKind
@@ -86,7 +86,8 @@ class Briefings:
         if budget.limit is None:
             told = replace(said, briefing=briefing_text(parts))
             text = filled(told)
-            return replace(told, prompt=text, use=ContextUse(strategy, tokens_of_bytes(size(text) + sent)))
+            used = ContextUse(strategy, tokens_of_bytes(size(text) + sent), estimator=ESTIMATOR)
+            return replace(told, prompt=text, use=used)
         parts += tuple(part for part in _said_parts(said) if f"${{{part.variable}}}" in template)
         room = most = budget.limit * BYTES_PER_TOKEN - sent
         least = sum(part.size for part in parts if part.rank == 0)
@@ -96,7 +97,8 @@ class Briefings:
             text = filled(told)
             tokens, over = tokens_of_bytes(size(text) + sent), size(text) - most
             if over <= 0:
-                return replace(told, prompt=text, use=ContextUse(strategy, tokens, budget.limit, fit.omitted))
+                used = ContextUse(strategy, tokens, budget.limit, fit.omitted, ESTIMATOR)
+                return replace(told, prompt=text, use=used)
             kept = sum(part.size for part in fit.kept)
             if kept == least:
                 return _too_large(node, budget, tokens)
