@@ -1,12 +1,12 @@
 """Rules of the fifth pass about artifacts and budgets: keys that have no effect without others, and variables
 of prompts that are empty."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from agentforge.definition.precedence import merged
 from agentforge.definition.read.work_keys import ITEMS
 from agentforge.definition.report import Report
-from agentforge.definition.specs import ResolvedBlock, ResolvedPipeline, ResolvedStage
+from agentforge.definition.specs import ResolvedStage
 from agentforge.definition.yaml_tree import shown
 from agentforge.model.diagnostic import SourcePlace
 
@@ -30,11 +30,9 @@ def empty_variables(
         yield "BRIEFING", ("the stage has no `context_strategy`", "add `context_strategy: full`")
 
 
-def validate_tokens(pipelines: Sequence[ResolvedPipeline], report: Report) -> None:
+def validate_tokens(stages: Iterable[ResolvedStage], report: Report) -> None:
     """Shares of a budget may be defaults, for those of the stages that have one."""
-    budgets = [
-        budget for stage in _stages(pipelines) if stage.is_found and (budget := merged(stage, "tokens"))
-    ]
+    budgets = [budget for stage in stages if stage.is_found and (budget := merged(stage, "tokens"))]
     used = {budget.get(key).at for budget in budgets if budget.get("total") for key in budget.values}
     for budget in budgets:
         for key in ("reserve", "share"):
@@ -44,21 +42,10 @@ def validate_tokens(pipelines: Sequence[ResolvedPipeline], report: Report) -> No
                 report.warning("no-effect", part.at, message, "add `total`, the number of tokens")
 
 
-def validate_fill(pipelines: Sequence[ResolvedPipeline], report: Report) -> None:
-    """A run of a pipeline that takes no user request has none. The outermost pipeline is the first."""
-    rule = pipelines[0].spec.get("request")
-    if rule is not None and rule.value != "none":
-        return
-    for artifact in filter(None, (merged(stage, "artifact") for stage in _stages(pipelines))):
+def validate_fill(stages: Iterable[ResolvedStage], report: Report) -> None:
+    """Those of a run without a user request."""
+    for artifact in filter(None, (merged(stage, "artifact") for stage in stages)):
         for field, source in (artifact.get("fill") or {}).items():
             message = f"{shown(field)} is filled with the user request, and the pipeline takes none"
             hint = "add `request: optional` or `required` at the top of the pipeline"
             report.warning("no-effect", source.at, message, hint)
-
-
-def _stages(pipelines: Iterable[ResolvedPipeline]) -> Iterator[ResolvedStage]:
-    for node in (node for part in pipelines for node in part.nodes):
-        if isinstance(node, ResolvedStage):
-            yield node
-        elif isinstance(node, ResolvedBlock):
-            yield from filter(None, node.stages)

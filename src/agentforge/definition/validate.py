@@ -93,6 +93,7 @@ class Validation:
         self._report = report
         self.places: dict[str, SourcePlace] = {}
         """Where each provider is first named."""
+        self._stages: list[ResolvedStage] = []
 
     def run(self, pipelines: Sequence[ResolvedPipeline], default_runs: int, passes: int) -> None:
         """`pipelines`: the outermost one, then those nested in it."""
@@ -101,9 +102,10 @@ class Validation:
         everywhere = frozenset(ids_of([*nodes, *inner]))
         for part in pipelines:
             self._pipeline(part, default_runs, everywhere, is_nested=part is not pipelines[0])
-        validate_tokens(pipelines, self._report)
-        if self._given is not None:
-            validate_fill(pipelines, self._report)
+        validate_tokens(self._stages, self._report)
+        rule = pipelines[0].spec.get("request")
+        if self._given is not None and (rule is None or rule.value == "none"):
+            validate_fill(self._stages, self._report)
         validate_checkpoints([part.spec for part in pipelines], self._report)
         validate_size(pipelines[0], passes, self._report)
         if judge := self._sources.environment.get(JUDGE_PROVIDER):
@@ -164,6 +166,7 @@ class Validation:
                 self._report.warning("ignored-key", written.at, message, where)
 
     def _stage(self, stage: ResolvedStage, default_runs: int) -> None:
+        self._stages.append(stage)
         validate_termination(stage, default_runs, self._report)
         validate_prompt(stage, self._sources, self._given, self._report)
         validate_approval(stage, self._report)

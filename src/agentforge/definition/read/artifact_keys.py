@@ -12,7 +12,14 @@ from agentforge.definition.yaml_tree import Keyed, Scalar, Tree, Written, kind_o
 from agentforge.model.artifact import ArtifactRule, FillSource, Strategy, is_of_engine
 from agentforge.model.diagnostic import USER_PREFIX, is_misspelled
 from agentforge.model.plan import TokenBudget
-from agentforge.model.plan_limits import MAX_FIELDS, MAX_HEAL, MAX_TOKENS, VERSION_PATTERN, is_field_name
+from agentforge.model.plan_limits import (
+    FIELD_PATTERN,
+    MAX_FIELDS,
+    MAX_HEAL,
+    MAX_TOKENS,
+    VERSION_PATTERN,
+    is_field_name,
+)
 
 # `1.10` is another version than `1.1`, though it is the same number.
 _VERSION = Name(VERSION_PATTERN, "MAJOR.MINOR", "for example `version: 1.0`")
@@ -30,7 +37,7 @@ class FieldName(Struct, frozen=True):
         return text
 
     def schema(self, _: dict[str, Schema]) -> Schema:
-        return {"type": ["string", "number", "boolean"], "pattern": r"^[^\s.]+$"}
+        return {"type": ["string", "number", "boolean"], "pattern": f"^{FIELD_PATTERN}$"}
 
 
 class Fill(Struct, frozen=True):
