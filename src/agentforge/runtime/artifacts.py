@@ -223,10 +223,7 @@ class StoredArtifacts:
         termination, source = node.termination, node.sources.items if node.sources else None
         assert source is not None
         assert isinstance(termination, Items)
-        if source.path:
-            known = self._history.artifacts_of(source.path, source.provider).latest
-        else:
-            known = self._history.initial
+        known = self._history.artifact_of(source)
         if known is None:
             why = "the stage that makes it was passed over, or left none"
             raise UnusableFile(f"there is no artifact for the items {termination.source!r}: {why}")

@@ -16,6 +16,7 @@ from agentforge.model.artifact import Artifact
 from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
 from agentforge.model.layout import RunLayout
+from agentforge.model.plan import ArtifactSource
 from agentforge.model.result import Decision, Result, Signals
 
 KEPT = 1000
@@ -145,6 +146,9 @@ class History(Struct):
 
     def artifacts_of(self, path: str, provider: str | None = None) -> StageArtifacts:
         return self.artifacts.get(_key(path, provider)) or StageArtifacts()
+
+    def artifact_of(self, source: ArtifactSource) -> Artifact | None:
+        return self.artifacts_of(source.path, source.provider).latest if source.path else self.initial
 
     def apply(self, event: Event) -> None:
         fact = event.fact

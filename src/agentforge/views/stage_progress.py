@@ -83,13 +83,11 @@ def _step_progress(state: RunState, step: Step, record: StageRecord | None) -> S
         return StageProgress(name, _current_mark(state.status), done, total, item=item)
     if state.block and state.block.path == step.path and isinstance(step.node, ParallelNode):
         return _block_progress(state, state.block, step, step.node)
+    done, total = _counts_of_all(state, step, record.counted if record else 0)
     if is_skipped(step.path, state):
-        return StageProgress(name, "skipped", 0, _total(state, step))
+        return StageProgress(name, "skipped", 0, total)
     if record is None or _is_ahead(step.path, state):
-        return StageProgress(name, "waiting", 0, _total(state, step))
-    done, total = record.counted, _total(state, step)
-    if isinstance(step.node, StageNode):
-        done, total = _counts(state, step.node, step.path, record.counted)
+        return StageProgress(name, "waiting", 0, total)
     return StageProgress(
         name,
         verdict_mark(record.verdict, record.accepted_by),
@@ -110,12 +108,13 @@ def _counts(state: RunState, stage: StageNode, key: str, counted: int) -> tuple[
     return sum(item.status != "pending" for item in items), len(items)
 
 
-def _total(state: RunState, step: Step) -> int:
+def _counts_of_all(state: RunState, step: Step, counted: int) -> tuple[int, int]:
     match step.node:
         case StageNode() as stage:
-            return _counts(state, stage, step.path, 0)[1]
+            return _counts(state, stage, step.path, counted)
         case ParallelNode(branches=branches):  # exhaustive
-            return sum(_branch_counts(state, step, BranchState(each.provider))[1] for each in branches)
+            each = (_branch_counts(state, step, BranchState(branch.provider)) for branch in branches)
+            return counted, sum(total for _, total in each)
 
 
 def _branch_counts(state: RunState, step: Step, branch: BranchState) -> tuple[int, int]:

@@ -186,6 +186,8 @@ def status_view(info: RunInfo, now: datetime, program: str = "agentforge") -> St
     asked = [one for one in state.open_requests if not info.answered or one.id in info.unanswered]
     step, stages = current_step(plan, state), stage_progress(plan, state)
     here = stages[plan.steps.index(step)] if step else None
+    stage = step.node if step and isinstance(step.node, StageNode) else None
+    is_over_items = stage is not None and isinstance(stage.termination, Items)
     at, failed = state.node, state.failure
     done = at.completed if at else here.completed if here else 0
     hooks = needed_hooks(plan, state) if status in RESUMABLE else ()
@@ -202,7 +204,7 @@ def status_view(info: RunInfo, now: datetime, program: str = "agentforge") -> St
         iteration=state.iteration.number if state.iteration else done,
         iteration_completed=done,
         iterations_asked=at.asked_before if at else 0,
-        iterations_max=here.total if here and not _is_over_items(step) else 0,
+        iterations_max=here.total if here and not is_over_items else 0,
         attempt=state.attempt.number if state.attempt else 0,
         item=here.item if here else None,
         started_at=state.started_at,
@@ -260,11 +262,6 @@ def status_view(info: RunInfo, now: datetime, program: str = "agentforge") -> St
         answered=info.answered,
         unanswered=info.unanswered,
     )
-
-
-def _is_over_items(step: Step | None) -> bool:
-    stage = step.node if step and isinstance(step.node, StageNode) else None
-    return stage is not None and isinstance(stage.termination, Items)
 
 
 def _cycles(plan: Plan, state: RunState) -> Iterator[CycleStatus]:

@@ -10,10 +10,10 @@ from msgspec.structs import asdict, replace
 from agentforge.engine.items import elements_of
 from agentforge.model.artifact import Artifact, PlannedItem
 from agentforge.model.errors import UnusableFile
-from agentforge.model.plan import Items
+from agentforge.model.plan import Items, StageNode
 from agentforge.model.result import JSONObject
-from agentforge.model.state import RunState
 from agentforge.views.artifacts import ReadArtifact
+from agentforge.views.history import History
 from agentforge.views.record import RunRecord
 from agentforge.views.text import one_line
 from agentforge.views.work import IterationWork
@@ -125,11 +125,13 @@ def items_of(record: RunRecord, read: ReadArtifact) -> list[ItemWork]:
             works.setdefault(work.key, {}).setdefault(work.item, []).append(work)
     found: list[ItemWork] = []
     for key, items in state.items.items() if state else ():
-        path, _, branch = key.partition("@")
-        node = plan.stage(path, branch or None) if plan else None
-        place = ItemWork(node.id if node else path, path, branch or None, "", 0, 0, "dropped")
-        titles, done = _titles(record, path, branch or None, read), works.get(key, {})
-        found += _listed(place, items, done, titles, _current(state, path, branch or None))
+        path, _, provider = key.partition("@")
+        branch, done = provider or None, works.get(key, {})
+        node, at = plan.stage(path, branch) if plan else None, state.stage(branch) if state else None
+        titles = _titles(node, record.model.history, read) if node else {}
+        current = at.item_id if at and at.path == path else ""
+        place = ItemWork(node.id if node else path, path, branch, "", 0, 0, "dropped")
+        found += _listed(place, items, done, titles, current)
         found += (_worked(replace(place, id=id), done[id]) for id in done if id not in items)
     return found
 
@@ -170,20 +172,12 @@ def _worked(one: ItemWork, works: Iterable[IterationWork]) -> ItemWork:
     return replace(one, reason=reason, iterations=iterations)
 
 
-def _current(state: RunState | None, path: str, branch: str | None) -> str:
-    """The item that the stage works on."""
-    at = state.stage(branch) if state else None
-    return at.item_id if at and at.path == path else ""
-
-
-def _titles(record: RunRecord, path: str, branch: str | None, read: ReadArtifact) -> dict[str, str]:
+def _titles(node: StageNode, history: History, read: ReadArtifact) -> dict[str, str]:
     """What the artifact with the list calls them, by id."""
-    plan, history = record.model.plan, record.model.history
-    node = plan.stage(path, branch) if plan else None
-    source = node.sources.items if node and node.sources else None
-    if node is None or source is None or not isinstance(node.termination, Items):
+    source = node.sources.items if node.sources else None
+    if source is None or not isinstance(node.termination, Items):
         return {}
-    known = history.artifacts_of(source.path, source.provider).latest if source.path else history.initial
+    known = history.artifact_of(source)
     try:
         value: dict[str, Any] = read(known) if known else {}
     except UnusableFile:
