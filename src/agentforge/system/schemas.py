@@ -90,18 +90,18 @@ class JsonSchema:
             raise InvalidSchema(f"the schema is nested deeper than {MAX_DEPTH} levels")
         self._applications = _Applications(schema)
         self._validator = _validator(schema)
-        self._size = _size(schema)
+        self._parts = _size(schema)[1]
 
     def mismatches(self, value: Any) -> list[Mismatch]:
         """What doesn't match, at most `MAX_PROBLEMS`; empty if all does."""
         depth = depth_of(value)
         if depth > MAX_DEPTH:
             return [Mismatch(f"it is nested deeper than {MAX_DEPTH} levels")]
-        applied, size = self._applications.most(depth), _size(value)
+        applied, (size, parts) = self._applications.most(depth), _size(value)
         if applied > MAX_APPLICATIONS or applied * size > MAX_WORK:
             return [Mismatch("the schema has too many alternatives for a value of this size and depth")]
         try:
-            if size * self._size > MAX_COPIED:
+            if parts * self._parts > MAX_COPIED:
                 return self._first_mismatch(value)
             found = list(islice(self._validator.iter_errors(value), MAX_PROBLEMS + 1))
         except ValueError as error:  # Text that isn't Unicode.
@@ -162,15 +162,16 @@ def depth_of(value: Any) -> int:
     return depth
 
 
-def _size(value: Any) -> int:
-    """The number of values in it; long texts count more."""
-    todo, size = [value], 0
+def _size(value: Any) -> tuple[int, int]:
+    """The number of values in it, and of parts: a long text has several."""
+    todo, size, chars = [value], 0, 0
     while todo:
         one = todo.pop()
+        size += 1
         texts = (one,) if isinstance(one, str) else one if isinstance(one, dict) else ()
-        size += 1 + sum(len(text) for text in texts if isinstance(text, str)) // PART_CHARS
+        chars += sum(len(text) for text in texts if isinstance(text, str))
         todo.extend(_children(one))
-    return size
+    return size, size + chars // PART_CHARS
 
 
 def _schemas_in(schema: Mapping[str, Any], names: Iterable[str]) -> Iterator[tuple[Path, Any]]:
