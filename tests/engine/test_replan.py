@@ -9,10 +9,11 @@ from tests.engine.plans import NOON, block, event, nested, plan_of, stage, start
 from agentforge.engine.evolve.run import evolve
 from agentforge.engine.replan import moved_paths, plan_change
 from agentforge.model import facts as f
+from agentforge.model.artifact import PlannedItem
 from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.errors import IllegalMove
 from agentforge.model.failure import FailureKind
-from agentforge.model.plan import Plan, ProviderChoice
+from agentforge.model.plan import Fixed, Items, Plan, ProviderChoice
 from agentforge.model.result import Decision, Result
 from agentforge.model.state import AgentSession, Between, RunState
 
@@ -135,6 +136,18 @@ def test_replan_while_the_judge_may_be_running_keeps_its_judge() -> None:
 
 
 BLOCK = plan_of(block("claude codex", stage("ideas"), stage("rate")))
+
+
+def test_replan_keeps_the_list_of_a_visit_that_has_begun() -> None:
+    old, other, fixed = (
+        plan_of(stage("do", termination=ends)) for ends in (Items(9, "plan.a"), Items(9, "plan.b"), Fixed(3))
+    )
+    state = state_after(old, entered("do", "0"))
+    assert place_in(other, old, state) == "0", "it has no items yet"
+    state = evolve(state, event(9, f.ItemsPlanned((PlannedItem("a", "1"),)), Cursor("0", 1, 0)))
+    assert place_in(old, old, state) == place_in(fixed, old, state) == "0"
+    with pytest.raises(IllegalMove, match=r"takes 'plan\.b' in the new plan"):
+        plan_change(other, old, state)
 
 
 @pytest.mark.parametrize(

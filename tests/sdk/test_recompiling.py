@@ -224,6 +224,22 @@ def test_artifacts_of_another_major_version_refuse_the_new_plan(
             engine.resume("s", recompile=True)
 
 
+def test_list_of_a_visit_that_has_begun_cannot_be_replaced(tmp_path: Path) -> None:
+    def over(field: str) -> dict[str, object]:
+        return node("do", retry=ONCE, termination={"type": "items", "from": f"plan.{field}"})
+
+    planner = node("plan", artifact={"type": "object"})
+    lists = {"steps": [{"id": "s1"}, {"id": "s2"}], "tests": [{"id": "s1"}, {"id": "t1"}]}
+    script = [says("planned", artifact=lists), says("s1"), crashes()]
+    with sdk(tmp_path, ScriptedProvider(script)) as engine:
+        assert not engine.run(write(tmp_path, planner, over("steps")), session="s").completed
+    write(tmp_path, planner, over("tests"))
+    with sdk(tmp_path) as engine:
+        with pytest.raises(IllegalMove, match=r"takes 'plan\.tests' in the new plan"):
+            engine.resume("s", recompile=True)
+        assert engine.resume("s").completed
+
+
 def test_stage_that_is_over_items_no_longer_works_as_any_other(tmp_path: Path) -> None:
     def over_items(**more: object) -> dict[str, object]:
         return node("do", retry=ONCE, artifact={"type": "object"}, **more)

@@ -15,7 +15,7 @@ from agentforge.model import facts as f
 from agentforge.model.check import Check
 from agentforge.model.cursor import Destination
 from agentforge.model.errors import IllegalMove
-from agentforge.model.plan import ParallelNode, Plan, StageNode, Step
+from agentforge.model.plan import Items, ParallelNode, Plan, StageNode, Step
 from agentforge.model.state import Between, BlockState, RunState, Start, is_within
 
 _HINT = "restore it, resume without --recompile, or start over with --force"
@@ -66,6 +66,7 @@ def _destination(new: Plan, old: Plan, state: RunState, paths: dict[str, str | N
                 _refuse_other_branches(now, before, at)
             _refuse_other_agents(new, old, state, paths)
             _refuse_other_commands(new, old, state, paths)
+            _refuse_other_lists(new, old, state, paths)
             return Destination(now.path, state.rounds)
 
 
@@ -143,6 +144,22 @@ def _refuse_other_commands(new: Plan, old: Plan, state: RunState, paths: dict[st
                     f"{named} of node {before.id!r} may still be running, but it changed in the new plan",
                     hint=f"resume without --recompile, pause after the {kind}, then recompile",
                 )
+
+
+def _refuse_other_lists(new: Plan, old: Plan, state: RunState, paths: dict[str, str | None]) -> None:
+    """A visit works through the list that it began with: in another one, an id may mean something else."""
+    for provider, at in state.under_way():
+        before, now = old.stage(at.path, provider), new.stage(paths.get(at.path) or "", provider)
+        lists = [
+            node.termination.source
+            for node in (before, now)
+            if node is not None and isinstance(node.termination, Items)
+        ]
+        if at.planned and len({*lists}) > 1:
+            raise IllegalMove(
+                f"a stage works through the items of {lists[0]!r}, and takes {lists[1]!r} in the new plan",
+                hint=_HINT,
+            )
 
 
 def _command(node: StageNode, kind: str, about: str) -> tuple[str | None, Check | None]:

@@ -36,8 +36,7 @@ from agentforge.views.history import History
 
 # Agents work in the project, and the run's folder is below it. A stage that silently got another plan
 # than the one that was accepted and approved would make every gate before it worthless. So a changed
-# artifact isn't used, and the stage fails with both hashes: a person restores the file, or restarts the
-# stage that made it.
+# artifact isn't used, and the stage fails with both hashes: a person restores the file, or starts over.
 
 SHOWN_KEYS = 5
 REPAIR_TITLE = "Repair what was sent back"
@@ -184,7 +183,7 @@ def read_artifact(layout: RunLayout, artifact: Artifact) -> JSONObject:
     if content is None:
         raise UnusableFile(
             f"artifact {path} was changed: SHA-256 {artifact.sha256} was accepted, {found}",
-            hint="restore the file, or restart the stage that made it",
+            hint="restore the file and resume the run, or start over with --force",
         )
     try:
         return msgspec.json.decode(content.removeprefix(BOM), type=dict[str, Any])
@@ -214,7 +213,7 @@ class StoredArtifacts:
             return replace(given, element=element)
         _, elements = self.items(task.node)
         if item.id not in elements:
-            raise UnusableFile(f"the list of the items no longer has {item.id!r}: restart the stage")
+            raise UnusableFile(f"the list has no item {item.id!r} any more: resume with --restart-stage")
         needed = {id: elements[id].value for id in elements[item.id].after}
         return replace(given, element=elements[item.id].value, needed=needed)
 
