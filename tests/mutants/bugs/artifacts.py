@@ -97,6 +97,22 @@ BUGS = (
         LISTS,
     ),
     Bug(
+        "agentforge.engine.decide.stage_at",
+        "a stage that is over items no longer has those of before",
+        "StageAt.items",
+        "if not isinstance(self.node.termination, Items):\n    return {}",
+        "pass",
+        ("tests/sdk/test_recompiling.py",),
+    ),
+    Bug(
+        "agentforge.engine.replan",
+        "a visit continues with another list than it began with",
+        "_refuse_other_lists",
+        "at.planned and len({*lists}) > 1",
+        "False",
+        ("tests/engine/test_replan.py",),
+    ),
+    Bug(
         OF_ITEMS,
         "a cycle is left out",
         "elements_of",
