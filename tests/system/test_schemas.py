@@ -164,12 +164,25 @@ CHAIN = {
         ({"anyOf": [{"properties": {"c": {"$ref": "#"}}}] * 2}, nested(60)),
         (CHAIN, 1),
         ({"items": {"$ref": "#/$defs/a0"}, "$defs": doubling(8)["$defs"]}, [1] * 20_000),
+        ({"items": {"enum": [n + 0.5 for n in range(1_000)]}}, [999.5] * 1_000),
+        ({"items": {"dependentRequired": {f"k{n}": [] for n in range(1_000)}}}, [{}] * 1_000),
     ],
-    ids=["alternatives", "recursion", "chain", "size"],
+    ids=["alternatives", "recursion", "chain", "size", "enum", "dependent"],
 )
 def test_a_schema_with_too_many_alternatives_is_not_tried(schema: Any, value: Any) -> None:
     (refused,) = JsonSchema(schema).mismatches(value)
     assert refused.message.startswith("the schema has too many alternatives")
+
+
+def test_a_keyword_that_an_older_draft_lacks_may_be_anything() -> None:
+    older = {"$schema": "http://json-schema.org/draft-07/schema#", "dependentRequired": 5}
+    assert JsonSchema(older).mismatches({"a": 1}) == []
+
+
+def test_many_texts_are_looked_up() -> None:
+    assert (
+        JsonSchema({"items": {"enum": [f"v{n}" for n in range(6_000)]}}).mismatches(["v5999"] * 50_000) == []
+    )
 
 
 def test_a_pattern_is_matched_in_linear_time() -> None:

@@ -186,6 +186,13 @@ def _schemas_in(schema: Mapping[str, Any], names: Iterable[str]) -> Iterator[tup
             yield (name,), inner
 
 
+def _one_by_one(schema: Mapping[str, Any]) -> int:
+    """What a value is compared with beside schemas: texts of an `enum` are looked up, all else is not."""
+    values, needed = schema.get("enum"), schema.get("dependentRequired")
+    compared = 0 if all(isinstance(one, str) for one in _children(values)) else len(values or ())
+    return compared + (len(needed) if isinstance(needed, Mapping) else 0)
+
+
 class _Applications:
     """How often the schemas of one are applied on the way from the root of a value to a leaf, at most."""
 
@@ -227,7 +234,7 @@ class _Applications:
         if key not in self._known:
             self._under_way.add(key)
             targets = (self._target(schema[name]) for name in _REFERENCES if name in schema)
-            found = 1 + sum(self._of(one, depth) for one in targets)
+            found = 1 + _one_by_one(schema) + sum(self._of(one, depth) for one in targets)
             found += sum(self._of(one, depth) for _, one in _schemas_in(schema, _SAME_VALUE))
             if depth:
                 found += sum(self._of(one, depth - 1) for _, one in _schemas_in(schema, _ALL_CHILDREN))

@@ -304,4 +304,12 @@ BUGS = (
         "False",
         ("tests/views/test_work.py",),
     ),
+    Bug(
+        "agentforge.system.schemas",
+        "a value may be compared with as many numbers as one likes",
+        "_Applications._of",
+        "1 + _one_by_one(schema)",
+        "1",
+        ("tests/system/test_schemas.py",),
+    ),
 )
