@@ -171,12 +171,17 @@ def test_questions_to_a_person_are_in_the_result(
 def test_verdict_is_one_of_those_of_the_task_and_in_the_result(
     model_server: ModelServer, wire_format: str, tmp_path: Path
 ) -> None:
-    given = [{"summary": "reviewed", "verdict": word, "reason": "slow"} for word in ("awful", "blocking")]
+    given = [
+        {"summary": "reviewed", "verdict": word, "reason": "slow", "items": ["s2"]}
+        for word in ("awful", "blocking")
+    ]
     script = Script(tuple(Turn("", (Call("complete", each),)) for each in given))
-    work = task(model_server, script, wire_format, tmp_path, verdicts=("pass", "blocking"))
+    work = task(
+        model_server, script, wire_format, tmp_path, verdicts=("pass", "blocking"), returns_items=True
+    )
     assert Ran(work).outcome.failure is None
     written = json.loads((tmp_path / "iteration/result.json").read_text())
-    assert (written["verdict"], written["reason"]) == ("blocking", "slow")
+    assert (written["verdict"], written["reason"], written["items"]) == ("blocking", "slow", ["s2"])
 
 
 @pytest.mark.parametrize(

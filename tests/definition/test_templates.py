@@ -83,3 +83,5 @@ def test_only_a_prompt_that_does_not_ask_for_the_result_is_extended() -> None:
 def test_instructions_name_the_verdicts_that_a_stage_may_have() -> None:
     extended = with_result_instructions("do it", ("pass", "fail", "reject", "blocking"))
     assert '"pass", "fail", "reject", "blocking"' in extended
+    assert "items" not in extended
+    assert '"items"' in with_result_instructions("do it", ("pass", "fail"), returns_items=True)

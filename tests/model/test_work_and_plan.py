@@ -10,7 +10,7 @@ from agentforge.model.cursor import Cursor
 from agentforge.model.hook import Hook
 from agentforge.model.layout import RunLayout
 from agentforge.model.place import Place
-from agentforge.model.plan import Judgment, ProviderChoice
+from agentforge.model.plan import Items, Judgment, ProviderChoice, Route
 from agentforge.model.task import (
     AgentTask,
     CheckTask,
@@ -140,3 +140,11 @@ def test_reports_of_all_checks_are_known_by_their_plain_paths() -> None:
     checks = (Check("test", "t", report="./out/report.xml"), Check("lint", "l"))
     plan = plan_of(stage("plan"), nested("inner", stage("build", checks=checks)))
     assert plan.check_reports == {"out/report.xml"}
+
+
+def test_a_stage_returns_items_if_a_route_leads_back_to_those_of_another() -> None:
+    build = stage("build", termination=Items(10, "plan.steps"), routes=(Route("fail", "go", "build"),))
+    verify, other = stage("verify", routes=(Route("fail", "go", "build"),)), stage("other")
+    plan = plan_of(other, build, verify)
+    assert [plan.returns_items(node) for node in (other, build, verify)] == [False, False, True]
+    assert not plan_of(other, stage("build"), verify).returns_items(verify)

@@ -12,7 +12,7 @@ from agentforge.model.facts import ErrorOccurred, IterationStarted
 from agentforge.model.failure import FailureKind
 from agentforge.model.layout import RunLayout
 from agentforge.model.place import Place
-from agentforge.model.plan import Route
+from agentforge.model.plan import Items, Route
 from agentforge.model.request import AnsweredQuestion, Feedback
 from agentforge.model.task import AgentTask, PrepareTask
 from agentforge.runtime.tasks.call import TaskContext
@@ -155,3 +155,15 @@ def test_result_instructions_name_the_verdicts_of_a_stage_with_routes(
     made.do(PrepareTask(PLACE, "plan", 1, node=node))
     prompt = Path(layout.iteration(PLACE.folder, 1).prompt).read_text()
     assert '"pass", "fail", "reject", "blocking"' in prompt
+
+
+def test_result_instructions_say_that_items_can_be_named_where_these_can_be_sent_back(
+    tmp_path: Path, layout: RunLayout
+) -> None:
+    verify = replace(NODE, routes=(Route("fail", "go", "build"),))
+    plan = plan_of(stage("build", termination=Items(10, "plan.steps")), verify)
+    made = Preparer(
+        TaskContext(str(tmp_path), layout, plan, "r", {}), History(), writes_result=lambda _node: True
+    )
+    made.do(PrepareTask(PLACE, "plan", 1, node=verify))
+    assert 'add "items"' in Path(layout.iteration(PLACE.folder, 1).prompt).read_text()

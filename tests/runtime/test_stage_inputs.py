@@ -255,6 +255,14 @@ def test_item_that_is_done_again_gets_its_own_artifact_and_the_failures(tmp_path
     assert [event.fact.status for event in events(tmp_path, "item_ended")] == ["done"]
 
 
+def test_only_a_stage_that_may_return_items_is_asked_for_them(tmp_path: Path) -> None:
+    provider = agent({"plan": leaves(steps=[{"id": "s1"}])})
+    nodes = (leaving("plan"), over_items(), node("verify", runs=1, on={"fail": "do"}))
+    assert run(engine(tmp_path, provider).run(pipeline(*nodes), session="s")).completed
+    asked = [(call.stage, call.returns_items) for call in provider.calls]
+    assert asked == [("plan", False), ("do", False), ("verify", True)]
+
+
 # -- briefings and budgets
 
 

@@ -432,6 +432,11 @@ class Plan(Struct, frozen=True, dict=True):
     """The texts of the project's descriptions of its providers, by name."""
     version: int = PLAN_VERSION
 
+    def returns_items(self, node: StageNode) -> bool:
+        """Whether a verdict of the stage may send items of another one back."""
+        targets = {route.to for route in node.routes if route.to != node.id}
+        return any(one.id in targets and isinstance(one.termination, Items) for one in self.stages)
+
     @cached_property
     def steps(self) -> "tuple[Step, ...]":
         """Every stage and block of the plan in file order, including those of nested pipelines."""

@@ -41,6 +41,8 @@ class ExecuteRequest(Struct, frozen=True):
     """The provider of the branch in a parallel block; empty outside blocks."""
     verdicts: tuple[str, ...] = ()
     """The verdicts that the result may have; empty: the stage expects none."""
+    returns_items: bool = False
+    """Whether the result may name items of another stage that must be done again, in `items`."""
     judges: bool = False
     """Whether the request is a judgment of an iteration instead of its work."""
     artifact_path: str = ""

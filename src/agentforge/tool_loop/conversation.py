@@ -77,7 +77,9 @@ check before you repeat them. Then finish the task, and call `{complete}`.
 _NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,63}")
 
 
-def complete_schema(schema: dict[str, Any] | None, verdicts: Sequence[str] = ()) -> dict[str, Any]:
+def complete_schema(
+    schema: dict[str, Any] | None, verdicts: Sequence[str] = (), *, returns_items: bool = False
+) -> dict[str, Any]:
     """The schema of `complete`. `result` is required with a schema for it, but not in order to ask or to
     report an error: see `complete_errors`."""
     whole: dict[str, Any] = {"type": "object", "properties": dict(_FIELDS), "required": ["summary"]}
@@ -85,6 +87,9 @@ def complete_schema(schema: dict[str, Any] | None, verdicts: Sequence[str] = ())
         about = "Your verdict on the work, if you can give one, with its reason in `reason`."
         verdict = {"type": "string", "enum": list(verdicts), "description": about}
         whole["properties"]["verdict"] = verdict
+    if returns_items:
+        about = "If the work must be done again, but not for all items: the ids of those that it must be for."
+        whole["properties"]["items"] = {**_TEXTS, "description": about}
     if schema is None:
         return whole
     result = deepcopy(schema)
@@ -132,7 +137,7 @@ def result_file(given: dict[str, Any], touched: list[str]) -> dict[str, Any]:
             "notes": given.get("notes", ""),
         },
         "errors": given.get("errors", []),
-        **({"verdict": given["verdict"]} if "verdict" in given else {}),
+        **{key: given[key] for key in ("verdict", "items") if key in given},
         **asked,
     }
 

@@ -160,7 +160,7 @@ class _Loop:
         task = self._task
         endings = [tool for tool in task.extra_tools if tool.ends]
         if not _replaces_complete(task):
-            schema = complete_schema(task.schema, task.verdicts)
+            schema = complete_schema(task.schema, task.verdicts, returns_items=task.returns_items)
             endings.insert(0, ExtraTool(COMPLETE, COMPLETE_DESCRIPTION, schema, ends=True))
         outputs: list[Any] = [
             ToolOutput(

@@ -183,6 +183,8 @@ class ModelTask(Struct, frozen=True):
     """Whether the result is the artifact that the stage must leave."""
     verdicts: tuple[str, ...] = ()
     """Those that `complete` accepts; empty: it asks for none."""
+    returns_items: bool = False
+    """Whether `complete` accepts ids of items that must be done again."""
     tools: tuple[str, ...] = TOOLS
     extra_tools: tuple[ExtraTool, ...] = ()
     max_steps: int = 50

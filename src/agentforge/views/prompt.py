@@ -35,6 +35,10 @@ The decision is "continue" if another iteration would improve the work, "stop" i
 VERDICT_INSTRUCTIONS = """
 Add "verdict", your verdict on the work, if you can give one: {words}. Give the reason in "reason".
 """
+ITEMS_INSTRUCTIONS = """
+If the work must be done again, but not for all items, add "items", a list of the ids of those that it must be
+done again for.
+"""
 ARTIFACT_INSTRUCTIONS = """
 ---
 
@@ -57,13 +61,17 @@ def asks_for_result(template: str) -> bool:
     return "${RESULT}" in template or "${STATUS}" in template
 
 
-def with_result_instructions(template: str, verdicts: Sequence[str] = ()) -> str:
-    """The template, extended if it doesn't ask for the result. `verdicts`: those that it may have."""
+def with_result_instructions(
+    template: str, verdicts: Sequence[str] = (), *, returns_items: bool = False
+) -> str:
+    """The template, extended if it doesn't ask for the result. `verdicts`: those that it may have.
+    `returns_items`: whether they may send items back."""
     if asks_for_result(template):
         return template
     words = ", ".join(f'"{word}"' for word in verdicts)
     asked = VERDICT_INSTRUCTIONS.format(words=words) if verdicts else ""
-    return f"{template.rstrip()}\n{RESULT_INSTRUCTIONS}{asked}"
+    named = ITEMS_INSTRUCTIONS if returns_items else ""
+    return f"{template.rstrip()}\n{RESULT_INSTRUCTIONS}{asked}{named}"
 
 
 def with_schema(template: str) -> str:

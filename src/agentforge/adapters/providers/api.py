@@ -150,6 +150,7 @@ class ApiProvider(ProgramProvider):
             schema=_schema(config.schema, request.workdir) if request.schema is None else request.schema,
             is_artifact=request.schema is not None,
             verdicts=request.verdicts,
+            returns_items=request.returns_items,
             max_steps=config.max_steps,
             max_tokens=config.max_tokens,
             temperature=config.temperature,

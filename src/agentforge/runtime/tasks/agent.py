@@ -274,6 +274,7 @@ class AgentPerformer(CallPerformer[AgentTask]):
             node=recorded_key(context.plan, task.place.path, task.place.run),
             branch=task.place.branch or "",
             verdicts=task.node.allowed_verdicts if task.node.expects_verdict else (),
+            returns_items=context.plan.returns_items(task.node),
             artifact_path=here.artifact if task.node.artifact else "",
             # A copy, which the provider may change.
             schema={**task.node.artifact.agent_schema} if task.node.artifact else None,
