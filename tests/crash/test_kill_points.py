@@ -89,6 +89,12 @@ PLACES = {
 }
 
 
+def test_end_that_only_the_write_ahead_file_has_reaches_the_state_file() -> None:
+    """After a power failure. The log on the disk says that the run was interrupted."""
+    end = "block engine:sync=session_complete:1:after:engine+supervisor+agent+power"
+    assert expect_no_violation([Case.parse(end)]) > 0
+
+
 @pytest.mark.parametrize("place", one_in(5, PLACES))
 def test_killed_at(place: str) -> None:
     assert expect_no_violation([Case.parse(PLACES[place])]) > 0

@@ -298,7 +298,7 @@ class Leases:
         with suppress(AgentForgeError):
             info = self._runs.info(session)
             if self._runs.is_outdated(session, info) and self._trust.is_own(session):
-                self._update(self.open(session))
+                self.update(self.open(session))
 
     async def release_tasks(self, session: str) -> None:
         """Release the tasks that a dead owner's agents had claimed, unless one of them is still running."""
@@ -326,7 +326,7 @@ class Leases:
             remove_lock(self._runs.project, session)
         await self.release_tasks(session)
 
-    def _update(self, journal: Journal) -> None:
+    def update(self, journal: Journal) -> None:
         """Bring state.json up to date, and release the run."""
         is_running = journal.state.status is RunStatus.RUNNING
         try:

@@ -166,7 +166,8 @@ async def recover_run(context: RunContext, session: str, *, accept_damage: bool)
         with context.leases.released_on_error(journal):
             journal.record(recovered("recovery"), journal.state.cursor)
     elif not is_answered(journal.plan, journal.state, layout, now):
-        context.leases.release(journal)
+        # After a power failure, the restored end of the log may say that the run is over.
+        context.leases.update(journal)
         return None
     return await drive(context, journal)
 
