@@ -209,6 +209,7 @@ def test_context_has_the_tokens_of_each_text() -> None:
         EntryRow("Left out", "2 texts", ("    900  output of a, 200 of them kept", "     30  note 1")),
     ]
     assert {row.label for row in work_rows(work, None, "running")} >= {"Context", "Item"}
+    assert [row.label for row in context_rows(work, "")] == ["Context", "Left out"]
     assert context_parts(PROMPT)[0] == {"name": "item s1", "tokens": item.tokens, "text": "{}"}
     assert part_head(item) == f"item s1, {item.tokens} tokens:"
 

@@ -169,8 +169,8 @@ def _show_part(work: "RunWork", one: "IterationWork", part: str) -> None:
             note(f"{_title(work, one)}, changed no files.")
         return
     text = work.output(one) if part == "output" else work.prompt(one)
-    if text and part == "context":
-        _show_context(work, one, text)
+    if part == "context" and (text or one.context):
+        _show_context(work, one, text or "")
     elif text:
         echo(*text.splitlines())
     else:

@@ -93,7 +93,7 @@ def items_text(found: Sequence[ItemWork]) -> str:
 
 
 def context_rows(work: IterationWork, prompt: str) -> Iterator[EntryRow]:
-    """How much an iteration was given, and what of it is quoted data."""
+    """How much an iteration was given, and what of it is quoted data, if it has left its prompt."""
     parts = list(parts_in(prompt))
     use = work.context or ContextUse(None, tokens_of(prompt))
     yield EntryRow("Context", tokens_text(use))
@@ -101,9 +101,10 @@ def context_rows(work: IterationWork, prompt: str) -> Iterator[EntryRow]:
         yield EntryRow(
             "Counted", f"{work.spending.input_tokens:,} tokens by the provider, all calls together"
         )
-    rest = max(0, use.tokens - sum(part.tokens for part in parts))
-    lines = [*(_part(part.name, part.tokens) for part in parts), _part("the rest of what is sent", rest)]
-    yield EntryRow("Parts", counted(len(parts), "quoted text"), tuple(lines))
+    if prompt:
+        rest = max(0, use.tokens - sum(part.tokens for part in parts))
+        lines = [*(_part(part.name, part.tokens) for part in parts), _part("the rest of what is sent", rest)]
+        yield EntryRow("Parts", counted(len(parts), "quoted text"), tuple(lines))
     if use.omitted:
         yield EntryRow("Left out", counted(len(use.omitted), "text"), tuple(map(_omitted, use.omitted)))
 
