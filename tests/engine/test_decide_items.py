@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.engine.plans import block, event, plan_of, stage, started
+from tests.engine.plans import block, event, nested, plan_of, stage, started
 from tests.engine.playbook import Play, play
 
 from agentforge.engine.evolve.run import evolve
@@ -587,3 +587,34 @@ def test_the_state_has_only_the_items_of_the_latest_list() -> None:
         state = evolve(state, event(2 * visit + 1, ended, Cursor("0", visit, 1)))
         assert [item.status for item in state.items["0"].values()] == ["done", "pending", "pending"]
     assert [*state.items] == ["0"]
+
+
+def test_a_route_back_to_a_nested_pipeline_keeps_what_is_done_there() -> None:
+    verify = stage("verify", routes=(Route("fail", "go", "inner"),))
+    play(
+        plan_of(nested("inner", over_items()), verify),
+        f"""{BEGIN}
+        > items a b
+        ? prepare build 1 a 1/2
+        {one(1)}
+        < item_ended a done
+        ? prepare build 2 b 2/2
+        {one(2)}
+        < item_ended b done
+        < stage_verdict pass
+        < node_complete build: Completed 2 of 2 items
+        < node_start verify
+        ? prepare verify 1
+        > prepared
+        < attempt_start 1
+        ? execute verify 1 attempt 1
+        > completed verdict=fail items=b
+        < stage_verdict fail b
+        < stage_transition verify to inner cycle 2/3
+        < node_complete verify: Completed 1 iterations (max: 1)
+        < node_start build
+        ? items build 0
+        > items a b
+        ? prepare build 1 b 2/2
+        """,
+    )

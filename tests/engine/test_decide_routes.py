@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.engine.plans import nested, plan_of, stage
+from tests.engine.plans import block, nested, plan_of, stage
 from tests.engine.playbook import Play
 
 from agentforge.model import facts as f
@@ -264,6 +264,18 @@ def test_each_round_of_a_pipeline_counts_from_the_start() -> None:
         works(run)
     assert routes(run) == [(2, 2), (2, 2)]
     assert state_of(run).open_requests == ()
+
+
+def test_a_block_that_a_route_leads_back_to_is_told_why_in_each_branch() -> None:
+    review = stage("review", routes=(Route("fail", "go", "duel"),))
+    run = started(plan_of(block("claude codex", stage("draft")), review))
+    for happened in ("prepared", "completed"):
+        run.happens(f"claude: {happened}")
+        run.happens(f"codex: {happened}")
+    run.happens("manifest")
+    works(run, "completed stop verdict=fail")
+    told = [work.feedback for work in run.work if isinstance(work, PrepareTask)]
+    assert [one and one.by for one in told] == ["stage review"] * 2
 
 
 def test_end_in_a_nested_pipeline_ends_that_pipeline() -> None:

@@ -199,4 +199,20 @@ BUGS = (
         "pipeline.limits or cycle_limits(pipeline, stage)",
         GRAPH,
     ),
+    Bug(
+        "agentforge.engine.evolve.node",
+        "a pipeline that a route leads back to forgets what is done there",
+        "_entered",
+        "replace(visited, items=state.items)",
+        "visited",
+        ("tests/engine/test_decide_items.py",),
+    ),
+    Bug(
+        "agentforge.engine.evolve.node",
+        "a block that a route leads back to isn't told why",
+        "_entered",
+        "BranchState(name, reentry=reentry)",
+        "BranchState(name)",
+        ROUTES,
+    ),
 )

@@ -86,13 +86,17 @@ def in_stage(
 def _entered(state: RunState, event: Event, fact: f.NodeStarted) -> RunState:
     here = event.cursor or Cursor("", 1, 0)
     at: StageState | BlockState
+    reentry = state.at.reentry if isinstance(state.at, Between) else None
     at = StageState(fact.path or here.node_path, max(fact.run, here.node_run), fact.folder, event.at)
     if fact.kind == "parallel":
-        at = BlockState(at.path, at.run, at.folder, tuple(map(BranchState, fact.providers)))
-    elif isinstance(state.at, Between):
-        at = entered_again(at, state.at.reentry)
+        branches = (BranchState(name, reentry=reentry) for name in fact.providers)
+        at = BlockState(at.path, at.run, at.folder, tuple(branches))
+    else:
+        at = entered_again(at, reentry)
     skipped = {path: when for path, when in state.skipped.items() if not is_within(at.path, path)}
     visited = checks.new_round(_visited(state, at.path, at.run), at.path, fact.rounds)
+    if reentry is not None:
+        visited = replace(visited, items=state.items)  # Sent back, a pipeline repeats what isn't done.
     return replace(visited, at=at, rounds=fact.rounds, skipped=skipped)
 
 
