@@ -50,6 +50,7 @@ def test_the_request_is_an_argument_an_option_or_stdin(project: Project, file: s
             "run -p change.yaml` runs a pipeline",
         ),
         (("change.yaml",), "names something to run", "run -p change.yaml` runs a pipeline"),
+        (("my change.yaml",), "names something to run", "run -p 'my change.yaml'` runs a pipeline"),
         (("-p", "change.yaml", "work"), "names something to run", "work` runs the stage of that name"),
         (("-p", "change.yaml", "x", "--request", "y"), "the request is given twice", ""),
         (("-p", "none.yaml", "x"), "takes no user request", "add `request: optional` to it"),
@@ -59,6 +60,7 @@ def test_the_request_is_an_argument_an_option_or_stdin(project: Project, file: s
 def test_what_is_not_a_request_is_refused_before_a_run_exists(
     project: Project, file: str, arguments: tuple[str, ...], why: str, hint: str
 ) -> None:
+    (project.root / "my change.yaml").touch()
     (project.root / "none.yaml").write_text((project.root / file).read_text().replace("required", "none"))
     refused = project.call("run", *arguments, "-s", "s")
     assert (refused.code, refused.out.count("started")) == (2, 0)

@@ -339,7 +339,7 @@ BUGS = (
     Bug(
         "agentforge.app.runs.leases",
         "a look at a stopped run with a damaged log writes its state",
-        "Leases._update",
+        "Leases.update",
         "is_running or journal.writer.damage",
         "is_running",
         ("tests/sdk/test_outdated_files.py",),
@@ -347,7 +347,7 @@ BUGS = (
     Bug(
         "agentforge.app.runs.leases",
         "a look that cuts off a torn end doesn't record it",
-        "Leases._update",
+        "Leases.update",
         "record_repair(journal)",
         "pass",
         ("tests/sdk/test_outdated_files.py",),

@@ -1,5 +1,6 @@
 """`agentforge run`, `pipeline`, `loop` and `agentforge STAGE`: run a pipeline or a single stage."""
 
+import os
 from shlex import quote
 from typing import Any
 
@@ -49,13 +50,16 @@ def run(
 
 def _refuse_name(wanted: str) -> None:
     """What names something to run is hardly a request: the wrong run would start."""
-    known, word = Definitions(invocation().root), quote(wanted)
+    root, word = invocation().root, quote(wanted)
+    known = Definitions(root)
     hints = []
     if wanted in known.stage_names():
         hints.append(f"`agentforge {word}` runs the stage of that name")
     if wanted in known.pipeline_names():
         hints.append(f"`agentforge run -p {word}` runs the pipeline of that name")
-    if wanted.endswith((".yaml", ".yml")) and " " not in wanted:
+    if wanted.endswith((".yaml", ".yml")) and (
+        " " not in wanted or os.path.isfile(os.path.join(root, wanted))
+    ):
         hints.append(f"`agentforge run -p {word}` runs a pipeline")
     if hints:
         message = f"{wanted!r} names something to run, and is not a request"
