@@ -58,7 +58,7 @@ def _refuse_name(wanted: str) -> None:
     if wanted in known.pipeline_names():
         hints.append(f"`agentforge run -p {word}` runs the pipeline of that name")
     if wanted.endswith((".yaml", ".yml")) and (
-        " " not in wanted or os.path.isfile(os.path.join(root, wanted))
+        " " not in wanted or os.path.lexists(os.path.join(root, wanted))
     ):
         hints.append(f"`agentforge run -p {word}` runs a pipeline")
     if hints:
