@@ -15,6 +15,9 @@ MAX_LINE = 4096
 
 def one_line(text: str, limit: int = MAX_LINE) -> str:
     """The text on one line, without control characters, so that an agent can't control the terminal."""
+    # Most texts are one line already, which is quickly seen.
+    if len(text) <= limit and text.isascii() and text.isprintable() and " ".join(text.split()) == text:
+        return text
     # Cut first: an agent's text may be long. White space that is collapsed counts.
     head = text[: max(MAX_LINE, 4 * limit)]
     line = " ".join(printable(head).split())
