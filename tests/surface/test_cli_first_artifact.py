@@ -93,7 +93,7 @@ def test_one_of_another_major_version_of_its_stage_is_refused(
 def test_a_missing_file_is_named(project: Project, file: str) -> None:
     refused = project.call("run", "-p", file, "-s", "s", "--artifact", "none.json")
     assert refused.code == 2
-    assert "there is no file none.json" in refused.err
+    assert "the file none.json does not exist" in refused.err
 
 
 def test_a_replay_has_the_request_and_the_artifact_of_the_recording(project: Project, file: str) -> None:

@@ -98,7 +98,7 @@ def _content(file: str) -> bytes:
     except StorageFailed as error:
         raise InvalidRequest(error.message, hint=HINT) from None
     if content is None:
-        raise InvalidRequest(f"there is no file {file}", hint=HINT)
+        raise InvalidRequest(f"the file {file} does not exist", hint=HINT)
     return content
 
 
