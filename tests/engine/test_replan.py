@@ -276,6 +276,45 @@ def test_replan_between_nodes_and_at_the_end_skips_what_was_not_run() -> None:
     assert skipped_in(plan_of(*map(stage, "abxc")), A_B, over) == ["b", "x"]
 
 
+def requiring(plan: Plan, *ids: str) -> Plan:
+    return replace(plan, pipeline=replace(plan.pipeline, require=ids))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "required", "refused"),
+    [
+        ("xab", "x", "x"),
+        ("xab", "a", ""),
+        ("xab", "b", ""),
+        ("axb", "x", ""),
+        ("abx", "x", ""),
+        ("bxa", "bx", "b"),
+    ],
+)
+def test_replan_is_refused_if_the_run_is_past_a_required_node(
+    nodes: str, required: str, refused: str
+) -> None:
+    """Inserted before the place of the run, or passed over by a route."""
+    inside = state_after(A_B, entered("a", "0"))
+    new = requiring(plan_of(*map(stage, nodes)), *required)
+    if not refused:
+        assert plan_change(new, A_B, inside).at == Destination(str(nodes.index("a")))
+        return
+    with pytest.raises(IllegalMove, match=f"requires '{refused}', which was not visited"):
+        plan_change(new, A_B, inside)
+
+
+def test_replan_looks_at_the_required_nodes_of_nested_pipelines() -> None:
+    old = plan_of(nested("in", stage("a"), stage("b")), stage("c"))
+    inner = requiring(plan_of(stage("x"), stage("a"), stage("b")), "x")
+    inside = state_after(old, entered("a", "0.0", (1, 1)))
+    with pytest.raises(IllegalMove, match="requires 'x'"):
+        plan_change(plan_of(replace(nested("in"), plan=inner), stage("c")), old, inside)
+    # The nested pipeline itself was visited.
+    new = requiring(plan_of(nested("in", stage("x"), stage("a"), stage("b")), stage("c")), "in")
+    assert plan_change(new, old, inside).skipped == ("0.0",)
+
+
 def test_replan_in_a_later_round_skips_what_was_run_in_the_round_before() -> None:
     twice = replace(A_B, passes=2)
     first = [entered("a", "0"), done("a", "0"), entered("b", "1"), done("b", "1")]

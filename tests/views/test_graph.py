@@ -237,6 +237,16 @@ def test_the_checkpoint_of_a_block_is_shown_before_its_stages() -> None:
     assert lines.index("checkpoint ship: a person approves before it is entered") < lines.index("plan")
 
 
+def test_required_nodes_are_shown() -> None:
+    inner = nested("n", stage("a"), stage("b"))
+    inner = replace(inner, plan=replace(inner.plan, pipeline=replace(inner.plan.pipeline, require=("b",))))
+    plan = plan_of(stage("plan"), inner)
+    plan = replace(plan, pipeline=replace(plan.pipeline, require=("plan",)))
+    titles = [line.strip() for line in graph_lines(plan) if "required" in line]
+    assert titles == ["plan, required", "b, required"]
+    assert "- Required nodes: plan" in preview(plan, RunLayout("/project", "auth"))
+
+
 def test_items_and_artifacts_are_shown() -> None:
     plan = plan_of(
         stage("plan", artifact=ArtifactRule({}, version="1.2")),

@@ -9,12 +9,12 @@ from agentforge.definition.precedence import merged
 from agentforge.definition.read.table import MappingSpec
 from agentforge.definition.read.work_keys import FIXED, ITEMS, TERMINATIONS
 from agentforge.definition.report import Report, relative
-from agentforge.definition.specs import ResolvedStage
+from agentforge.definition.specs import ResolvedPipeline, ResolvedStage, ids_of
 from agentforge.definition.yaml_tree import Written, shown
 from agentforge.model.artifact import MAX_ITEMS
 from agentforge.model.diagnostic import SourcePlace, choice, did_you_mean, listed
 from agentforge.model.names import PROMPT_VARIABLES
-from agentforge.model.plan import ROUTE_ACTIONS, VERDICTS
+from agentforge.model.plan import END, ROUTE_ACTIONS, VERDICTS
 from agentforge.model.secrets import REFERENCE
 from agentforge.ports.sources import MAX_SOURCE_BYTES, Sources
 
@@ -177,6 +177,31 @@ def _verdicts(declared: Sequence[Written[str]], report: Report) -> tuple[str, ..
             message = f"the verdict {same}: verdicts are not case-sensitive"
             report.error("conflict", word.at, message, f"use {shown(known)}, or another word")
     return (*VERDICTS, *(word.value for word in declared))
+
+
+def validate_required(pipeline: ResolvedPipeline, elsewhere: Collection[str], report: Report) -> None:
+    """No route may lead past a required node. Without such a route, each way to the end visits all of them:
+    other nodes lead to the next one."""
+    ids, required = ids_of(pipeline.spec.nodes), pipeline.spec.get("require") or ()
+    for node in required:
+        hint = choice(node.value, "nodes", ids)
+        if node.value in elsewhere and node.value not in ids:
+            message = f"{shown(node.value)} is a node of another pipeline or block"
+            report.error("conflict", node.at, message, "require it there, or the node that contains it")
+        elif node.value not in ids:
+            report.error("unknown-node", node.at, f"no node has the id {shown(node.value)}", hint)
+    names = {node.value for node in required}
+    for stage in pipeline.nodes:
+        if not isinstance(stage, ResolvedStage) or stage.spec.id is None:
+            continue
+        after = ids[ids.index(stage.spec.id.value) + 1 :]
+        for to in (route.to for route in merged(stage, "on") or ()):
+            places = {id: number for number, id in enumerate(after)} | {END: len(after)}
+            passed = after[: places.get(to.value, 0)]
+            if skipped := [id for id in passed if id in names]:
+                message = f"the route to {shown(to.value)} skips required nodes: {listed(skipped)}"
+                hint = f"lead it to {shown(skipped[0])} or to an earlier node, or change `require`"
+                report.error("skips-required", to.at, message, hint)
 
 
 def _validate_target(

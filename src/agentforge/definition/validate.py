@@ -36,6 +36,7 @@ from agentforge.definition.stage_rules import (
     validate_approval,
     validate_checks,
     validate_prompt,
+    validate_required,
     validate_routes,
     validate_termination,
 )
@@ -118,6 +119,7 @@ class Validation:
         spec, report = pipeline.spec, self._report
         _validate_nodes(spec.nodes, "node", report)
         validate_hooks(pipeline, report, is_nested=is_nested)
+        validate_required(pipeline, everywhere, report)
         if is_nested:
             self._ignored_keys(spec)
         for node in pipeline.nodes:

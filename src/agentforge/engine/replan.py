@@ -8,14 +8,14 @@ whose current node was removed can't continue with the new plan; that is an erro
 # hook. While a task may be in flight, these are compared between the plans, and a difference is refused. All
 # else may change under a run, because past decisions are facts.
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from agentforge.engine.nodes import first_node, is_of_round, key_of, next_node
 from agentforge.model import facts as f
 from agentforge.model.check import Check
 from agentforge.model.cursor import Destination
 from agentforge.model.errors import IllegalMove
-from agentforge.model.plan import Items, ParallelNode, Plan, StageNode, Step
+from agentforge.model.plan import Items, NestedNode, ParallelNode, Plan, StageNode, Step
 from agentforge.model.state import Between, BlockState, RunState, Start, is_within
 
 _HINT = "restore it, resume without --recompile, or start over with --force"
@@ -29,27 +29,50 @@ def plan_change(new: Plan, old: Plan, state: RunState) -> f.PlanChanged:
     back: dict[str, str | None] = {name: now[name] for name in visited if name in now}
     gone = {path: key for key, path in _places(old) if paths[path] is None}
     to = _destination(new, old, state, paths)
-    return f.PlanChanged(new, to, paths | back, gone, tuple(_left_behind(new, state, paths | back, to)))
+    passed = tuple(_passed(new, state, paths | back, to))
+    _refuse_unvisited(new, passed)
+    skipped = {now for known, now in paths.items() if any(is_within(known, node) for node in state.skipped)}
+    return f.PlanChanged(new, to, paths | back, gone, tuple(path for path in passed if path not in skipped))
 
 
-def _left_behind(
+def _passed(
     new: Plan, state: RunState, paths: dict[str, str | None], to: Destination | None
 ) -> Iterator[str]:
-    """The nodes before the current one that were not run in this round, and that no route skipped."""
+    """The nodes before the current one that were not run in this round."""
     if isinstance(state.at, Start):
         return
     last = state.stages[-1].path if state.stages else ""
     here, now = (to.path, to.rounds) if to else (paths.get(last) or last, state.rounds)
     visited = {paths.get(key.partition("@")[0]) for key in state.visits}
-    skipped = {path for known, path in paths.items() if any(is_within(known, node) for node in state.skipped)}
     rounds = {paths.get(record.path): record.rounds for record in state.stages}
     for step in new.steps:
         path = step.path
         if to is not None and path == here:
             return
-        is_run = path in visited and is_of_round(path, rounds.get(path, now), here, now)
-        if not is_run and path not in skipped:
+        if path not in visited or not is_of_round(path, rounds.get(path, now), here, now):
             yield path
+
+
+def _refuse_unvisited(new: Plan, passed: Collection[str]) -> None:
+    """No run goes back for a node that its new plan requires."""
+    for id, path in _required(new):
+        inside = [step.path for step in new.steps if is_within(step.path, path)]
+        if inside and all(place in passed for place in inside):
+            raise IllegalMove(
+                f"the new plan requires {id!r}, which was not visited, and the run is past its place",
+                hint="put it behind the node that the run has reached, resume without --recompile, or start"
+                " over with --force",
+            )
+
+
+def _required(plan: Plan, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """The required nodes of a plan and of those nested in it: ids and paths."""
+    for node in plan.nodes:
+        path = f"{prefix}{node.path}"
+        if node.id in plan.pipeline.require:
+            yield node.id, path
+        if isinstance(node, NestedNode):
+            yield from _required(node.plan, f"{path}.")
 
 
 def _destination(new: Plan, old: Plan, state: RunState, paths: dict[str, str | None]) -> Destination | None:

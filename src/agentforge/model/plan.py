@@ -54,7 +54,8 @@ VERDICTS = (PASS, FAIL, REJECT)
 """The verdicts that every stage may have."""
 
 RouteAction = Literal["go", "ask", "fail", "end"]
-ROUTE_ACTIONS = ("ask", "fail", "end")
+END = "end"
+ROUTE_ACTIONS = ("ask", "fail", END)
 """What a route can name instead of a node."""
 
 
@@ -97,6 +98,8 @@ class PipelineInfo(Struct, frozen=True, omit_defaults=True):
     """The variables whose values were in the definition or in an option: the plan has references to them."""
     request: RequestRule | None = None
     """Whether a run needs a user request, or may have one; None: it takes none."""
+    require: tuple[str, ...] = ()
+    """The ids of the nodes that must be visited before the pipeline ends."""
 
     @property
     def has_escalations(self) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from agentforge.engine.decide.checks import (
     DEFAULT_CLUSTER,
@@ -88,6 +89,8 @@ class GraphNode(Struct, frozen=True):
     """The list that a stage works through, as NODE.FIELD."""
     artifact: str | None = None
     """The version of the artifact that the iterations of a stage leave."""
+    required: bool = False
+    """Whether no route may skip it."""
     nodes: "tuple[GraphNode, ...]" = ()
     """Of a nested pipeline, or the stages of each branch of a block."""
 
@@ -114,7 +117,7 @@ def _flat(nodes: Sequence[GraphNode]) -> Iterator[GraphNode]:
 
 
 def graph(plan: Plan) -> tuple[GraphNode, ...]:
-    return _nodes(plan.nodes, plan, "")
+    return _nodes(plan.nodes, plan, "", plan.pipeline.require)
 
 
 def run_hooks(plan: Plan) -> tuple[GraphHook, ...]:
@@ -162,10 +165,12 @@ def _hooks(plan: Plan, path: str, points: Sequence[HookPoint]) -> tuple[GraphHoo
     )
 
 
-def _nodes(nodes: Sequence[Node], plan: Plan, prefix: str) -> tuple[GraphNode, ...]:
+def _nodes(
+    nodes: Sequence[Node], plan: Plan, prefix: str, required: Sequence[str] = ()
+) -> tuple[GraphNode, ...]:
     """`plan`: the outermost one."""
     ids = [node.id for node in nodes]
-    return tuple(_node(node, ids, plan, prefix) for node in nodes)
+    return tuple(replace(_node(node, ids, plan, prefix), required=node.id in required) for node in nodes)
 
 
 def _node(node: Node, ids: Sequence[str], plan: Plan, prefix: str) -> GraphNode:
@@ -192,7 +197,7 @@ def _node(node: Node, ids: Sequence[str], plan: Plan, prefix: str) -> GraphNode:
                 artifact=node.artifact.version if node.artifact else None,
             )
         case NestedNode():
-            inner = _nodes(node.plan.nodes, plan, f"{path}.")
+            inner = _nodes(node.plan.nodes, plan, f"{path}.", node.plan.pipeline.require)
             return GraphNode(
                 node.id,
                 "pipeline",

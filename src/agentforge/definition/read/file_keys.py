@@ -76,6 +76,13 @@ PIPELINE_KEYS = (
         lower=lambda rule: None if plain(rule) == "none" else plain(rule),
         shown="User request: {}",
     ),
+    Key(
+        "require",
+        SOME_TEXTS,
+        "The ids of nodes that must be visited before the pipeline ends: no route may skip them.",
+        lower=unique,
+        shown="Required nodes: {}",
+    ),
     Key("commands", Texts(), "The project's commands, added to the agents' context."),
     Key("tmux", FLAG, "Whether the plan lists tmux as a dependency.", field=None),
     Key(

@@ -249,7 +249,11 @@ PROMPT: Table[PromptFile | None] = Table(
 # The same key means different things in different mappings, or nothing. Where a reader might expect it to
 # work, it is refused with the place where it does; a warning would scroll by.
 _TOP = "put it at the top of the pipeline file"
-_OF_PIPELINE = {"views": _TOP, "hooks": f"{_TOP}; a hook's `stage` names the node that it is for"}
+_OF_PIPELINE = {
+    "views": _TOP,
+    "require": _TOP,
+    "hooks": f"{_TOP}; a hook's `stage` names the node that it is for",
+}
 OF_PIPELINE = {**_OF_PIPELINE, "notify": _TOP}
 NOT_FOR_STAGES = {"checkpoint": "put it on the node that runs the stage", **_OF_PIPELINE}
 

@@ -51,7 +51,7 @@ def lint_lines(plan: Plan) -> Iterator[str]:
 def _nodes(nodes: Sequence[GraphNode], indent: str) -> Iterator[str]:
     for node in nodes:
         yield ""
-        yield f"{indent}{node_title(node)}"
+        yield f"{indent}{node_title(node)}{', required' if node.required else ''}"
         yield from (f"{indent}  {line}" for line in people_lines(node))
         if node.artifact:
             yield f"{indent}  leaves an artifact, version {node.artifact}"
