@@ -1,6 +1,7 @@
 """What artifacts, items and briefings add to an iteration: beside the same plan without artifacts, beside the
 first items of the same run, and beside reading and encoding what a briefing is made of."""
 
+import os
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -28,7 +29,7 @@ from bench.measure import Measure, beside
 MAX_ARTIFACT, MAX_PREPARATION, MAX_GROWTH = 1.3, 3.0, 1.2
 CEILING = 200
 """Milliseconds that preparing an iteration may take."""
-READ = "reading its sources, and encoding them into a file"
+READ = "reading its sources, encoding them, and making the same files"
 STRATEGIES: tuple[Strategy, ...] = ("full", "minimal", "summary")
 NOTES = "What was found and done about it, in some sentences of usual length. " * 4
 TEXT = {"type": "string", "minLength": 1}
@@ -138,7 +139,7 @@ async def preparations(root: Path, rounds: int, count: int) -> list[Measure]:
         least: list[float] = []
         for number in range(rounds):
             spent.append(context.prepare(strategy, number))
-            least.append(context.read_and_encode(strategy))
+            least.append(context.read_and_encode(strategy, number))
         name = f"context after {count:,} items, {strategy}"
         measures.append(beside(name, "ms", spent, READ, least, maximum=MAX_PREPARATION, ceiling=CEILING))
     return measures
@@ -153,12 +154,13 @@ class _Context:
         assert state is not None
         self._layout = layout
         self._record = record
-        self._file = root / "sources.json"
+        self._folder = root / "sources"
         keys = run_keys(state.started_at, state.run_id, state.user_request)
         self._stored = StoredArtifacts(plan, layout, history, keys)
         trees = FolderTrees(str(root), layout.trees, Redactor(()))
         briefings = Briefings(layout, lambda: record, trees, lambda _: 0)
         tasks = TaskContext(str(root), layout, plan, state.run_id, environment={})
+        self._names: list[str] = []
         self._preparer = Preparer(tasks, history, stored=self._stored, briefings=briefings)
         step = plan.steps[-1]
         self._task = PrepareTask(
@@ -173,19 +175,24 @@ class _Context:
         fact = self._preparer.do(task)
         took = perf_counter() - began
         assert isinstance(fact, IterationStarted), fact
+        self._names = os.listdir(self._layout.iteration(place.folder, task.iteration).root)
         return took
 
-    def read_and_encode(self, strategy: Strategy) -> float:
-        """What the strategy chooses from: the files are read, and what is in memory is encoded."""
+    def read_and_encode(self, strategy: Strategy, number: int) -> float:
+        """What the strategy chooses from: the files are read, and what is in memory is encoded. As many
+        files are made as an iteration has: on some file systems a new file takes longer than all else."""
         at, outputs = BriefingAt(path=self._task.place.path), list[str]()
         listing = BriefingFiles(lambda path: outputs.append(path) or "", lambda *_: ())
         briefing_parts(strategy, self._record, at, listing)
-        self._file.unlink(missing_ok=True)
+        folder = self._folder / f"{strategy}-{number}"
         began = perf_counter()
         for path in outputs:
             Path(self._layout.absolute(path)).read_bytes()
         content = msgspec.json.encode(self._stored.input(self._task).merged)
         if strategy in ("minimal", "summary"):
             content += msgspec.json.encode(self._record.iterations)
-        self._file.write_bytes(content)
+        folder.mkdir(parents=True)
+        for name in self._names:
+            (folder / name).write_bytes(content)
+            content = b""
         return perf_counter() - began

@@ -1,6 +1,7 @@
 """What stages get of artifacts, items and the run: merged inputs, items in order, briefings in a budget."""
 
 import json
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 from tests.sdk.approvals import events
 from tests.sdk.blocks import block, branch_dir, inner
 from tests.sdk.projects import ENVIRON, engine, iteration_dir, node, pipeline, run, run_dir
+from tests.security.trapped_repository import ENVIRON as GIT
 
 from agentforge.model.artifact import INLINE_BYTES
 from agentforge.ports.provider import ExecuteRequest
@@ -31,6 +33,11 @@ def leaves(**artifact: Any) -> Act:
 
 def each(choose: Callable[[ExecuteRequest], Act]) -> Act:
     return lambda request: choose(request)(request)
+
+
+def once(act: Act) -> Act:
+    """What is done in a first iteration."""
+    return lambda request: (act if request.iteration == 1 else says("done"))(request)
 
 
 def played(project: Path, *nodes: dict[str, Any], acts: Acts | None = None, **more: Any) -> RunResult:
@@ -306,6 +313,25 @@ def test_briefing_without_a_budget_has_everything(tmp_path: Path) -> None:
     used = started(tmp_path)[1].context
     assert (used.budget, used.omitted) == (None, ())
     assert used.tokens == -(-len(prompt(tmp_path, "stage-01-b").encode()) // 4)
+
+
+def test_trees_of_a_finished_visit_are_compared_once(tmp_path: Path) -> None:
+    for words in (("init", "-q"), ("commit", "-q", "--allow-empty", "-m", "none")):
+        subprocess.run(["git", "-C", str(tmp_path), *words], check=True, env=GIT)
+
+    script = 'cat > /dev/null; touch made.py; echo \'{"summary": "done"}\' > "$AGENTFORGE_RESULT"'
+    changes = node("a", runs=1, provider={"type": "command", "run": script})
+
+    def forgets(request: ExecuteRequest) -> Any:
+        (run_dir(tmp_path) / "trees").rename(tmp_path / "moved")
+        return says("forgot")(request)
+
+    looks = node("b", runs=2, context_strategy="summary", prompt="${BRIEFING}")
+    assert played(tmp_path, changes, looks, acts={"b": once(forgets)}).completed
+    for number in (1, 2):
+        told = prompt(tmp_path, "stage-01-b", number)
+        assert "files changed by a" in told
+        assert "made.py" in told
 
 
 def test_user_request_that_does_not_fit_fails_before_an_agent_starts(tmp_path: Path) -> None:

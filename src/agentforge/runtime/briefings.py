@@ -21,7 +21,7 @@ from agentforge.ports.host import NoTree, Trees
 from agentforge.ports.provider import Provider, SendsMore
 from agentforge.system import files
 from agentforge.views.artifacts import IterationInput
-from agentforge.views.briefing import BriefingAt, BriefingFiles, briefing_parts
+from agentforge.views.briefing import MAX_VISITS, BriefingAt, BriefingFiles, briefing_parts
 from agentforge.views.record import RunRecord
 from agentforge.views.token_budget import (
     BYTES_PER_TOKEN,
@@ -35,6 +35,8 @@ MAX_OUTPUT_BYTES = 1024 * 1024
 """Of one output; the engine writes no longer ones."""
 MAX_CHANGED = 200
 """Changed files of one visit."""
+MAX_COMPARED = 2 * MAX_VISITS
+"""Visits whose changed files are remembered."""
 FEEDBACK_RANK, ANSWER_RANK, NOTE_RANK = 1, 2, 3
 
 
@@ -70,6 +72,8 @@ class Briefings:
         self._record = record
         self._trees = trees
         self._sent = sent
+        self._compared: dict[tuple[str, str], tuple[str, ...]] = {}
+        """Of two trees, whose ids are those of their content: what differs never changes."""
 
     def fitted(
         self,
@@ -127,8 +131,15 @@ class Briefings:
         return (content or b"").decode("utf-8", "replace")
 
     def _changed(self, before: str, after: str) -> tuple[str, ...]:
-        found = self._trees.changed(before, after, MAX_CHANGED)
-        return () if isinstance(found, NoTree) else found
+        key = before, after
+        if key not in self._compared:
+            found = self._trees.changed(before, after, MAX_CHANGED)
+            if isinstance(found, NoTree):
+                return ()
+            if len(self._compared) == MAX_COMPARED:
+                self._compared.pop(next(iter(self._compared)))
+            self._compared[key] = found
+        return self._compared[key]
 
 
 def _said_parts(said: Told) -> Iterator[Part]:

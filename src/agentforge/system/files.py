@@ -650,7 +650,12 @@ def _read(descriptor: int, size: int) -> bytes:
 
 def pretty(value: Any) -> bytes:
     """Human-readable JSON: indented by two spaces, with a final newline."""
-    return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
+    return indented(msgspec.json.encode(value))
+
+
+def indented(encoded: bytes) -> bytes:
+    """JSON as `pretty` writes it."""
+    return msgspec.json.format(encoded, indent=2) + b"\n"
 
 
 def compact(value: Any) -> bytes:

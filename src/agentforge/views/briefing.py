@@ -248,8 +248,8 @@ def _items(record: RunRecord, at: BriefingAt, rank: int) -> Iterator[Part]:
             continue
         node = plan.stage(path, branch or None) if plan else None
         elements = _elements(record, at, path, branch or None)
-        titles = {id: f": {title}" for id, one in elements.items() if (title := title_of(one))}
-        lines = (f"{item.id} {item.status}{titles.get(item.id, '')}" for item in items.values())
+        titled = ((item, title_of(elements.get(item.id))) for item in items.values())
+        lines = (f"{item.id} {item.status}{title and f': {title}'}" for item, title in titled)
         yield Part(_name(f"items of {node.id if node else path}"), "\n".join(lines), rank, keep="head")
 
 

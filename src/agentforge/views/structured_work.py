@@ -188,5 +188,7 @@ def _titles(node: StageNode, history: History, read: ReadArtifact) -> dict[str, 
 
 def title_of(element: Any) -> str:
     """What an artifact calls an item, on one line; empty if it has no such text. An item can be a text."""
-    found = (element.get(key) for key in _TITLES) if isinstance(element, dict) else (element,)
-    return next((one_line(text, TITLE_CHARS) for text in found if isinstance(text, str) and text), "")
+    for text in map(element.get, _TITLES) if isinstance(element, dict) else (element,):
+        if isinstance(text, str) and text:
+            return one_line(text, TITLE_CHARS)
+    return ""

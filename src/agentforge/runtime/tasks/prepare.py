@@ -205,7 +205,7 @@ class Preparer:
         files.write(here.context, files.pretty(self._context(task, given, max_outputs)))
         files.write(here.prompt, rendered.prompt.encode())
         if given.is_large or (given.merged and "${INPUT_ARTIFACT}" in (task.node.prompt or "")):
-            files.write(here.input, files.pretty(given.merged))
+            files.write(here.input, files.indented(given.encoded))
         if task.node.context_strategy:
             files.write(here.briefing, rendered.briefing.encode())
         return is_new
