@@ -158,6 +158,18 @@ def test_what_can_be_filled(fill: str, schema: str, expected: str | None, messag
     assert codes == ([] if expected is None else [(expected, True)])
 
 
+def test_fields_that_count_in_place_of_the_result_must_be_possible() -> None:
+    closed = "{properties: {verdict: {}}, additionalProperties: false}"
+    for schema, fields, expected in (
+        ("{}", "verdict", []),
+        (closed, "[verdict]", []),
+        (closed, "[verdict, reason]", ["unknown-field"]),
+        ("{}", "[decision]", ["bad-value"]),
+    ):
+        text = with_artifact(f"{{schema: {schema}, result: {fields}}}")
+        assert [one.code for one in found(text)] == expected
+
+
 @pytest.mark.parametrize("request_rule", ["", "request: none\n"])
 def test_a_fill_without_a_request_is_reported(request_rule: str) -> None:
     text = f"{request_rule}nodes: [{{id: a, prompt: x, artifact: {{schema: {{}}, fill: {{goal: request}}}}}}]"

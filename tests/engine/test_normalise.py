@@ -9,8 +9,16 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.engine.plans import stage
 
-from agentforge.engine.normalise import MAX_OUTPUT_BYTES, TRUNCATED, clean_output, normalise_result
+from agentforge.engine.normalise import (
+    MAX_OUTPUT_BYTES,
+    TRUNCATED,
+    clean_output,
+    normalise_result,
+    with_fields_of,
+)
+from agentforge.model.artifact import ArtifactRule
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.result import Artifacts, Decision, Result, Signals, WorkReport
 
@@ -306,3 +314,44 @@ def test_cleaned_output_holds_no_escapes_and_stays_as_it_is(raw: bytes) -> None:
     assert "\x1b" not in text
     assert clean_output(text.encode()).text == text
     assert text == "" or re.search(r"[^\r\n]\n\Z", text)
+
+
+STATING = ArtifactRule({}, result=("verdict", "reason", "items", "summary"))
+
+
+@pytest.mark.parametrize(
+    ("rule", "artifact", "result", "expected"),
+    [
+        (None, {"verdict": "fail"}, Result(verdict="pass"), Result(verdict="pass")),
+        (STATING, {"goal": "x"}, Result(summary="s"), Result(summary="s")),
+        (
+            STATING,
+            {"verdict": "Fail", "items": ["s1", 2]},
+            Result(),
+            Result(verdict="fail", items=("s1", "2")),
+        ),
+        (
+            STATING,
+            {"verdict": "reject"},
+            Result(verdict="pass", items=("s1",)),
+            Result(verdict="reject", items=("s1",)),
+        ),
+        (STATING, {"summary": "a"}, Result(summary="r", reason="why"), Result(summary="a", reason="why")),
+        (
+            STATING,
+            {"reason": "a"},
+            Result(summary="r", verdict="pass"),
+            Result(summary="r", reason="a", verdict="pass"),
+        ),
+    ],
+)
+def test_fields_of_an_artifact_count_in_place_of_the_result(
+    rule: ArtifactRule | None, artifact: dict[str, Any], result: Result, expected: Result
+) -> None:
+    assert with_fields_of(artifact, stage("review", artifact=rule), result) == expected
+
+
+def test_verdict_of_an_artifact_must_be_allowed() -> None:
+    failure = with_fields_of({"verdict": "approved"}, stage("review", artifact=STATING), Result())
+    assert isinstance(failure, Failure)
+    assert (failure.kind, "'approved'" in failure.message) == (FailureKind.RESULT_INVALID, True)

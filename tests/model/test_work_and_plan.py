@@ -5,12 +5,13 @@ from datetime import timedelta
 from msgspec.structs import replace
 from tests.engine.plans import NOON, block, nested, plan_of, stage
 
+from agentforge.model.artifact import ArtifactRule
 from agentforge.model.check import Check
 from agentforge.model.cursor import Cursor
 from agentforge.model.hook import Hook
 from agentforge.model.layout import RunLayout
 from agentforge.model.place import Place
-from agentforge.model.plan import Items, Judgment, ProviderChoice, Route
+from agentforge.model.plan import VERDICTS, Items, Judgment, ProviderChoice, Route
 from agentforge.model.task import (
     AgentTask,
     CheckTask,
@@ -148,3 +149,12 @@ def test_a_stage_returns_items_if_a_route_leads_back_to_those_of_another() -> No
     plan = plan_of(other, build, verify)
     assert [plan.returns_items(node) for node in (other, build, verify)] == [False, False, True]
     assert not plan_of(other, stage("build"), verify).returns_items(verify)
+    stating = stage("verify", routes=verify.routes, artifact=ArtifactRule({}, result=("items",)))
+    assert not plan_of(other, build, stating).returns_items(stating)
+
+
+def test_agents_are_asked_for_a_verdict_unless_their_artifact_states_it() -> None:
+    routes, rule = (Route("fail", "go", "build"),), ArtifactRule({}, result=("verdict",))
+    assert stage("build").asked_verdicts == ()
+    assert stage("verify", routes=routes).asked_verdicts == VERDICTS
+    assert stage("verify", routes=routes, artifact=rule).asked_verdicts == ()

@@ -420,3 +420,14 @@ def test_what_an_agent_puts_in_the_place_of_the_rejected_file_does_not_stop_the_
     assert played(tmp_path, act, says("planned", artifact=PLAN)).completed
     assert failure(tmp_path).kind.value == "artifact_invalid"
     assert accepted(tmp_path).value == PLAN
+
+
+def test_verdict_that_the_artifact_states_decides_and_is_in_the_result_file(tmp_path: Path) -> None:
+    rule = {"schema": {"required": ["verdict"]}, "result": ["verdict", "reason"]}
+    stage = node(artifact=rule, runs=1, verdicts=["unsure"], on={"unsure": "ask"})
+    says_pass = returns("fine", verdict="pass", artifact={"verdict": "unsure", "reason": "no tests"})
+    assert not played(tmp_path, says_pass, nodes=(stage,)).completed
+    written = json.loads((iteration_dir(tmp_path) / "result.json").read_bytes())
+    assert (written["verdict"], written["reason"]) == ("unsure", "no tests")
+    (verdict,) = events(tmp_path, "stage_verdict")
+    assert (verdict.fact.verdict, verdict.fact.reason) == ("unsure", "no tests")

@@ -77,6 +77,8 @@ class Schemas:
         if found is None:
             return None
         self._check_fill(spec.get("fill") or {}, found.schema)
+        for field in spec.get("result") or ():
+            self._check_named(field, found.schema)
         return ArtifactRule(found.schema, found.source, **spec.fields())
 
     def _report_without_schema(self, stage: ResolvedStage) -> None:
@@ -90,13 +92,22 @@ class Schemas:
         named = fields_of(schema)
         for field, source in fill.items():
             types = [types_of(one, schema) for one in named.get(field, ())]
-            if field not in named and is_closed(schema):
-                message, hint = f"the schema allows no field {shown(field)}", choice(field, "fields", named)
-                self._report.error("unknown-field", source.at, message, hint)
-            elif types and not any(one is None or "string" in one for one in types):
+            if (
+                self._check_named(Written(field, source.at), schema)
+                and types
+                and not any(one is None or "string" in one for one in types)
+            ):
                 message = f"{shown(field)} is filled with the text of the user request"
                 hint = "write `type: string` for it in the schema"
                 self._report.error("bad-value", source.at, f"{message}, which the schema refuses", hint)
+
+    def _check_named(self, field: Written[str], schema: JSONObject) -> bool:
+        named = fields_of(schema)
+        if field.value in named or not is_closed(schema):
+            return True
+        message = f"the schema allows no field {shown(field.value)}"
+        self._report.error("unknown-field", field.at, message, choice(field.value, "fields", named))
+        return False
 
     def _checked(self, written: Tree) -> _Read | None:
         if isinstance(written, Keyed):

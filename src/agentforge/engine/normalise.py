@@ -7,13 +7,14 @@ from itertools import islice
 from typing import Any
 
 import msgspec
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
-from agentforge.engine.claims import AllowedVerdicts, asked_questions, claimed_verdict
+from agentforge.engine.claims import AllowedVerdicts, allowed_by, asked_questions, claimed_verdict
 from agentforge.model.artifact import MAX_ITEMS
 from agentforge.model.facts import JudgeResult
 from agentforge.model.failure import Failure, FailureKind
+from agentforge.model.plan import StageNode
 from agentforge.model.result import Artifacts, Decision, JSONObject, Result, Signals, WorkReport
 
 ANY_STAGE = AllowedVerdicts()
@@ -77,6 +78,21 @@ def normalise_returned(result: JSONObject | None, allowed: AllowedVerdicts = ANY
             " `Capabilities(uses_files=True)` to write result.json",
         )
     return _with_claims(_from_result(result), result, allowed)
+
+
+def with_fields_of(artifact: JSONObject, node: StageNode, result: Result) -> Result | Failure:
+    """The result with the fields that the artifact has in its place. What the result itself says of them is
+    ignored: a schema has made sure of the artifact."""
+    stated: JSONObject = {field: artifact[field] for field in node.stated if artifact.get(field) is not None}
+    if not stated:
+        return result
+    if "summary" in stated or "reason" in stated:
+        summary, reason = _text(stated.get("summary")), _text(stated.get("reason"))
+        result = replace(result, summary=summary or result.summary, reason=reason or result.reason)
+    verdict = None if isinstance(result.verdict, UnsetType) else result.verdict
+    items = None if isinstance(result.items, UnsetType) else list(result.items)
+    stated = {"verdict": verdict, "items": items} | stated
+    return _with_claims(result, stated, allowed_by(node))
 
 
 def clean_output(raw: bytes) -> CleanOutput:

@@ -33,6 +33,7 @@ META = "_artifact_meta"
 """In the file of an artifact that is given to another run: its stage and version."""
 
 FillSource = Literal["request"]
+ResultField = Literal["verdict", "reason", "items", "summary"]
 
 
 class ArtifactRule(Struct, frozen=True, omit_defaults=True, dict=True):
@@ -46,6 +47,8 @@ class ArtifactRule(Struct, frozen=True, omit_defaults=True, dict=True):
     """How often an iteration may correct an invalid one."""
     fill: dict[str, FillSource] = {}
     """Fields that the engine sets in the input of later stages."""
+    result: tuple[ResultField, ...] = ()
+    """Fields that count in place of those of the result."""
 
     @cached_property
     def agent_schema(self) -> JSONObject:

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from agentforge.model.artifact import ArtifactRule, Strategy
+from agentforge.model.artifact import ArtifactRule, ResultField, Strategy
 from agentforge.model.check import Check
 from agentforge.model.hook import Hook, HookPoint, Notification
 from agentforge.model.request import Answerer
@@ -343,8 +343,18 @@ class StageNode(Struct, frozen=True, tag="stage", tag_field="kind", omit_default
 
     @property
     def expects_verdict(self) -> bool:
-        """Whether agents are told that their result may have a verdict."""
+        """Whether its end depends on a verdict."""
         return bool(self.checks or self.verdicts or self.routes or isinstance(self.termination, Items))
+
+    @property
+    def stated(self) -> tuple[ResultField, ...]:
+        """What the artifact states in place of the result."""
+        return self.artifact.result if self.artifact else ()
+
+    @property
+    def asked_verdicts(self) -> tuple[str, ...]:
+        """Those that agents are told that their result may have."""
+        return self.allowed_verdicts if self.expects_verdict and "verdict" not in self.stated else ()
 
     @property
     def own_commands(self) -> dict[str, str]:
@@ -436,7 +446,9 @@ class Plan(Struct, frozen=True, dict=True):
     version: int = PLAN_VERSION
 
     def returns_items(self, node: StageNode) -> bool:
-        """Whether a verdict of the stage may send items of another one back."""
+        """Whether a result of the stage may send items of another one back."""
+        if "items" in node.stated:
+            return False
         targets = {route.to for route in node.routes if route.to != node.id}
         return any(one.id in targets and isinstance(one.termination, Items) for one in self.stages)
 

@@ -66,9 +66,12 @@ class ArtifactRules:
         found += [mismatch.text for mismatch in self._schemas[at].mismatches(own)]
         return found or item_problems(self._plan, value, ArtifactSource(*at))
 
-    def accept(self, task: AgentTask, returned: JSONObject | None, *, light: bool) -> Artifact | Failure:
-        """The artifact of an attempt, in its final form; or why there is none. Safe to repeat: a rejected
-        file is moved to the attempt's folder, and found there. `light`: the iteration has no files."""
+    def accept(
+        self, task: AgentTask, returned: JSONObject | None, *, light: bool
+    ) -> tuple[Artifact, JSONObject] | Failure:
+        """The artifact of an attempt in its final form, with its value; or why there is none.
+        Safe to repeat: a rejected file is moved to the attempt's folder, and found there. `light`: the
+        iteration has no files."""
         here = self._layout.iteration(task.place.folder, task.iteration)
         rejected = here.attempt(task.attempt).artifact
         try:
@@ -81,7 +84,7 @@ class ArtifactRules:
         value = decoded(content)
         problems = [value] if isinstance(value, str) else self._problems(task, value)
         if not problems and not isinstance(value, str):
-            return self._kept(task, content, value, is_file=place == here.artifact, light=light)
+            return self._kept(task, content, value, is_file=place == here.artifact, light=light), value
         if light:
             return _invalid("; ".join(problems))
         archive_folder(here.attempt(task.attempt))

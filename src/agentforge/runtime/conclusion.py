@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.engine.claims import allowed_by
-from agentforge.engine.normalise import clean_output, normalise_result, normalise_returned
+from agentforge.engine.normalise import clean_output, normalise_result, normalise_returned, with_fields_of
 from agentforge.model import facts as f
 from agentforge.model.artifact import MAX_ARTIFACT_BYTES
 from agentforge.model.errors import StorageFailed, UnusableFile
@@ -119,7 +119,13 @@ def conclude(about: Attempted, ended: ExecuteResult, now: datetime) -> f.AnyFact
         accepted = about.artifacts.accept(about.task, ended.artifact, light=about.light)
         if isinstance(accepted, Failure):
             return _failed(about, ended, accepted, wrote_output, now)
-        artifact = accepted
+        artifact, value = accepted
+        stated = with_fields_of(value, about.task.node, result)
+        if isinstance(stated, Failure):
+            return _failed(about, ended, stated, wrote_output, now)
+        if stated != result and not about.light:
+            _write_result(about, files.compact(stated))
+        result = stated
     if about.output_path and wrote_output and (uncopied := _copy_output(about, about.output_path, text)):
         return _failed(about, ended, uncopied, wrote_output, now)
     note_attempt(about, "success", None, now, OUTPUT if wrote_output else None)

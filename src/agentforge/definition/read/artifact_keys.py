@@ -6,10 +6,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.definition.read.table import Key, MappingSpec, Nested, Table, by_key
-from agentforge.definition.read.values import Name, Number, Schema, Text, as_mapping
+from agentforge.definition.read.values import ListOf, Name, Number, Schema, Text, as_mapping
 from agentforge.definition.report import Report
 from agentforge.definition.yaml_tree import Keyed, Scalar, Tree, Written, kind_of, shown
-from agentforge.model.artifact import ArtifactRule, FillSource, Strategy, is_of_engine
+from agentforge.model.artifact import ArtifactRule, FillSource, ResultField, Strategy, is_of_engine
 from agentforge.model.diagnostic import USER_PREFIX, is_misspelled
 from agentforge.model.plan import TokenBudget
 from agentforge.model.plan_limits import (
@@ -96,6 +96,11 @@ ARTIFACT: Table[MappingSpec] = Table(
             Fill(),
             "Fields that the engine sets for later stages: `request` is the user request.",
             lower=lambda fill: {field: source.value for field, source in fill.items()},
+        ),
+        Key(
+            "result",
+            ListOf(Text(get_args(ResultField)), or_one=True),
+            "Fields that count in place of those of the result, such as `verdict`.",
         ),
     ),
     plan=ArtifactRule,

@@ -273,7 +273,7 @@ class AgentPerformer(CallPerformer[AgentTask]):
             resume=resume,
             node=recorded_key(context.plan, task.place.path, task.place.run),
             branch=task.place.branch or "",
-            verdicts=task.node.allowed_verdicts if task.node.expects_verdict else (),
+            verdicts=task.node.asked_verdicts,
             returns_items=context.plan.returns_items(task.node),
             artifact_path=here.artifact if task.node.artifact else "",
             # A copy, which the provider may change.

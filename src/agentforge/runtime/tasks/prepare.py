@@ -165,9 +165,8 @@ class Preparer:
         if names:
             template = with_quotations(template, names)
         if node.result_instructions and not light and self._writes_result(node):
-            verdicts = node.allowed_verdicts if node.expects_verdict else ()
             back = self._plan.returns_items(node)
-            template = with_result_instructions(template, verdicts, returns_items=back)
+            template = with_result_instructions(template, node.asked_verdicts, returns_items=back)
         return with_schema(template) if node.artifact and node.result_instructions else template
 
     def _rendered(
