@@ -14,7 +14,7 @@ from agentforge.model.artifact import INLINE_BYTES, Artifact, ArtifactRule, Item
 from agentforge.model.cursor import Cursor
 from agentforge.model.layout import RunLayout
 from agentforge.model.place import Place
-from agentforge.model.plan import FromParallel, InputSources, Items, Plan
+from agentforge.model.plan import FromParallel, InputSources, Items, Plan, Select
 from agentforge.model.request import UserRequest
 from agentforge.model.result import Decision, JSONObject, Result
 from agentforge.model.task import PrepareTask
@@ -36,7 +36,7 @@ LAYOUT = RunLayout("/run", "auth")
 
 
 def left(value: JSONObject, item: str = "") -> Artifact:
-    return Artifact("artifact.json", 2, "0", value=value, item=item)
+    return Artifact(f"{item}/artifact.json".lstrip("/"), 2, "0", value=value, item=item)
 
 
 class Told:
@@ -198,6 +198,23 @@ def test_stages_after_a_block_get_the_paths_of_its_artifacts() -> None:
     assert isinstance(found, dict)
     artifacts = {name: one.get("artifact") for name, one in found["providers"].items()}
     assert artifacts == {"claude": "/run/artifact.json", "codex": None}
+
+
+@pytest.mark.parametrize("select", ["latest", "all"])
+def test_of_a_stage_over_items_in_a_block_there_is_the_path_of_each_item(select: Select) -> None:
+    over = stage("draft", artifact=RULE, termination=Items(9, "plan.steps"))
+    plan = plan_of(stage("plan", artifact=RULE), block("claude codex", over), stage("last"))
+    told = Told(plan)
+    told.add(f.ItemsPlanned((PlannedItem("s1", "1"), PlannedItem("s2", "2"))), Cursor("1.0", 1, 0, "claude"))
+    for item in ("s1", "s2"):
+        told.leaves("1.0", {"of": item}, item, branch="claude")
+    told.add(f.ItemsPlanned(()), Cursor("1.0", 1, 0, "codex"))
+    sources = InputSources((), (FromParallel("draft", "duel", "1", ("claude", "codex"), select),))
+    found = from_parallel(sources, told.history, plan, LAYOUT)
+    assert isinstance(found, dict)
+    artifacts = {name: one.get("artifact") for name, one in found["providers"].items()}
+    each = {"s1": "/run/s1/artifact.json", "s2": "/run/s2/artifact.json"}
+    assert artifacts == {"claude": each, "codex": {}}
 
 
 def context_of(given: IterationInput) -> Any:

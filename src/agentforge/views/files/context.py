@@ -5,7 +5,7 @@ from typing import Any
 from msgspec import UNSET, Struct, UnsetType
 
 from agentforge.model.layout import RunLayout
-from agentforge.model.plan import FromParallel, InputSources, Judgment, Plan, StageNode
+from agentforge.model.plan import FromParallel, InputSources, Items, Judgment, Plan, StageNode
 from agentforge.model.request import AnsweredQuestion, Feedback
 from agentforge.model.result import JSONObject
 from agentforge.model.state import position_of
@@ -199,8 +199,12 @@ def _block_outputs(source: FromParallel, history: History, plan: Plan, layout: R
             "termination_reason": ended_by(node, outputs.reason),
             "history": outputs.paths if source.select == "all" else [],
         }
-        if artifact := history.artifacts_of(step.inner_path(node), provider).latest:
-            providers[provider]["artifact"] = layout.absolute(artifact.file)
+        left = history.artifacts_of(step.inner_path(node), provider)
+        if left.over_items and isinstance(node.termination, Items):
+            places = {id: layout.absolute(one.file) for id, one in left.by_item.items()}
+            providers[provider]["artifact"] = places
+        elif left.latest is not None:
+            providers[provider]["artifact"] = layout.absolute(left.latest.file)
     return {
         "stage": source.stage,
         "block": source.block,
