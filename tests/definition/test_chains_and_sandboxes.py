@@ -102,6 +102,7 @@ def test_semantics_default_to_at_least_once() -> None:
         ("sandbox: bwrap", SandboxChoice("bwrap")),
         ("sandbox: {type: bwrap, network: off}", SandboxChoice("bwrap", network=False)),
         ("sandbox: {type: bwrap, network: true}", SandboxChoice("bwrap")),
+        ("sandbox: {type: auto, network: on}", SandboxChoice("auto")),
         (
             "sandbox: {type: docker, image: 'python:3.12', writable: [/cache], hidden: secrets}",
             SandboxChoice("docker", image="python:3.12", writable=("/cache",), hidden=("secrets",)),
@@ -116,6 +117,16 @@ def test_sandbox_of_the_strongest_level_counts_as_a_whole() -> None:
     text = "sandbox: {type: bwrap, network: off}\n" + node("sandbox: bwrap")
     assert only_node(text).sandbox == SandboxChoice("bwrap")
     assert only_node("sandbox: bwrap\n" + HEAD).sandbox == SandboxChoice("bwrap")
+
+
+@pytest.mark.parametrize("kind", ["none", "auto"])
+def test_what_only_a_sandbox_can_enforce_needs_one(kind: str) -> None:
+    diagnostics = found(node(f"sandbox: {{type: {kind}, network: off, hidden: .env}}"))
+    assert [one.code for one in diagnostics] == ["bad-value"] * 2
+    for key, one in zip(("network: off", "hidden"), diagnostics, strict=True):
+        assert f"`{key}` requires a sandbox" in one.message
+        assert ("`auto` may find none" in one.message) is (kind == "auto")
+        assert one.hint == "use `type: bwrap` or `type: docker`"
 
 
 def test_image_of_another_sandbox_is_a_warning() -> None:

@@ -36,7 +36,7 @@ def test_recover_reattaches_to_the_running_agent(project: Project) -> None:
         (project.root / "go").touch()
         done = recovering.end()
     assert done.code == 0
-    assert done.lines[0] == f"Agents in {project.root}: command (no sandbox)"
+    assert done.lines[0] == f"Agents in {project.root}: command, no sandbox"
     assert "plan 1/1 reattached to the running agent" in done.out
     assert done.lines[-2] == "✓ Completed: 1 iteration in Ns"
     assert (project.root / "count").read_text() == "run\n"
@@ -56,7 +56,7 @@ def test_recover_recovers_all_interrupted_runs_concurrently(project: Project) ->
     ]
     assert "one: · recovered from an interruption" in done.out
     for name in ("one", "two"):
-        assert f"{name}: Agents in {project.root}: command (no sandbox)" in done.lines[:2]
+        assert f"{name}: Agents in {project.root}: command, no sandbox" in done.lines[:2]
 
 
 def test_recover_as_json(project: Project) -> None:

@@ -14,7 +14,7 @@ def test_run_prints_a_line_for_each_event_that_matters(project: Project) -> None
     done = project.call("run", "-p", file, "-s", "auth")
     assert done.code == 0
     assert done.lines == [
-        f"Agents in {project.root}: command (no sandbox)",
+        f"Agents in {project.root}: command, no sandbox",
         "Pipeline: demo",
         "Session: auth",
         "2 stages: plan → build",
@@ -39,8 +39,8 @@ def test_permissions_model_and_folder_are_said_before_the_first_agent(project: P
     put_cli(project.home / "bin", "claude", speaking("claude"))
     search = f"{project.home}/bin:{project.env['PATH']}"
     done = project.call("work", "fix", "1", "--foreground", "--model", "haiku", env={"PATH": search})
-    allowed = "permissions: all (--dangerously-skip-permissions); no sandbox"
-    assert done.lines[0] == f"Agents in {project.root}: claude / haiku ({allowed})"
+    allowed = "all permissions, no sandbox"
+    assert done.lines[0] == f"Agents in {project.root}: claude / haiku, {allowed}"
     mocked = project.call("work", "mocked", "1", "--foreground", env={"MOCK_MODE": "true"})
     assert "Agents in" not in mocked.out
 
@@ -52,13 +52,13 @@ def test_permissions_model_and_folder_are_said_before_a_resume(project: Project)
     assert project.call("run", "-p", file, "-s", "s").code == 1
     agents = f"Agents in {project.root}:"
     resumed = project.call("resume", "s")
-    assert f"{agents} command (no sandbox)" in resumed.lines[:2]
+    assert f"{agents} command, no sandbox" in resumed.lines[:2]
     (project.root / file).write_text(
         "nodes: [{id: one, prompt: x, runs: 1, provider: claude, model: haiku}]\n"
     )
-    allowed = "permissions: all (--dangerously-skip-permissions); no sandbox"
+    allowed = "all permissions, no sandbox"
     again = project.call("resume", "s", "--recompile", env=search)
-    assert f"{agents} claude / haiku ({allowed})" in again.lines[:2]
+    assert f"{agents} claude / haiku, {allowed}" in again.lines[:2]
     assert (
         project.call("run", "-p", file, "-s", "mocked", env={"MOCK_MODE": "true", "MOCK_FAIL": "1"}).code == 0
     )

@@ -26,7 +26,7 @@ def test_tmux_session_detached_named_pipeline_and_the_hints(project: Project, tm
     done = project.call("pipeline", file, "auth")
     assert done.code == 0, done.err
     assert done.lines == [
-        f"Agents in {project.root}: command (no sandbox)",
+        f"Agents in {project.root}: command, no sandbox",
         "Session started in tmux: pipeline-auth",
         "",
         "  Attach:  agentforge attach auth",
@@ -226,7 +226,7 @@ def test_tmux_resume_detached_continues_in_the_background(project: Project, tmux
     (project.root / "fixed").touch()
     done = project.call("resume", "auth", "--detach", "--context", "a note; it's fixed")
     assert done.code == 0, done.err
-    agents = f"Agents in {project.root}: command (no sandbox)"
+    agents = f"Agents in {project.root}: command, no sandbox"
     assert done.lines[:2] == [agents, "Session started in tmux: pipeline-auth"]
     wait_for((project.root / "up").exists, "the agent")
     assert tmux.sessions() == ["pipeline-auth"]

@@ -15,7 +15,7 @@ def line(plan: Plan) -> str:
 
 def test_the_line_names_model_permissions_sandbox_and_folder() -> None:
     shown = agents_line(plan_of(stage("plan"), stage("build")), ALL, "/app\n")
-    assert shown == "Agents in /app: claude / opus (permissions: all (--skip); no sandbox)"
+    assert shown == "Agents in /app: claude / opus, all permissions, no sandbox"
 
 
 def test_every_agent_is_named_also_judges_fallbacks_and_those_of_blocks_and_nested_pipelines() -> None:
@@ -23,16 +23,16 @@ def test_every_agent_is_named_also_judges_fallbacks_and_those_of_blocks_and_nest
     chain = stage("review", fallbacks=(ProviderChoice("codex", "gpt", {"permissions": ["-s", "read-only"]}),))
     plan = plan_of(nested("inner", block("claude codex", stage("ideas"))), confined, chain)
     assert line(plan) == (
-        "claude / opus (permissions: all (--skip); no sandbox), "
-        "codex / opus (permissions: all (--yolo); no sandbox), "
-        "command (sandbox bwrap), codex / gpt (permissions: -s read-only; no sandbox)"
+        "claude / opus, all permissions, no sandbox; "
+        "codex / opus, all permissions, no sandbox; "
+        "command, bwrap; codex / gpt, permissions -s read-only, no sandbox"
     )
     judged = stage(
         "plan", termination=Judgment(9), provider=ProviderChoice("claude", "", {"permissions": []})
     )
     assert line(plan_of(judged)) == (
-        "claude (permissions: as configured in the CLI's own settings; no sandbox), "
-        "claude / haiku (permissions: all (--skip); no sandbox)"
+        "claude, permissions as configured in the CLI's own settings, no sandbox; "
+        "claude / haiku, all permissions, no sandbox"
     )
 
 

@@ -191,12 +191,12 @@ def test_preview_shows_settings_of_a_wrong_type_and_a_plain_sandbox() -> None:
     node = replace(
         stage("plan"),
         provider=ProviderChoice("claude", "opus", {"permissions": 3}),
-        sandbox=SandboxChoice("bwrap"),
+        sandbox=SandboxChoice("bwrap", auto=True),
         retry=RetryPolicy(max_attempts=5, stage=2),
     )
     lines = preview(plan_of(node), LAYOUT, {"claude": ("--skip-all",)})
     assert "- Permissions: as configured in the CLI's own settings" in lines
-    assert "- Sandbox: bwrap, with network" in lines
+    assert "- Sandbox: auto (bwrap), with network" in lines
     assert "- Attempts: at_least_once, at most 5 per iteration, 2 retries of the stage" in lines
 
 

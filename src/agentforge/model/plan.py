@@ -115,7 +115,7 @@ class ProviderChoice(Struct, frozen=True, omit_defaults=True):
     """The file that the schema in `config` was read from; relative to the project if inside it."""
 
 
-SandboxType = Literal["none", "bwrap", "docker"]
+SandboxType = Literal["none", "auto", "bwrap", "docker"]
 SANDBOXES: tuple[SandboxType, ...] = get_args(SandboxType)
 
 
@@ -123,6 +123,7 @@ class SandboxChoice(Struct, frozen=True, omit_defaults=True):
     """The sandbox of a stage's agents."""
 
     type: SandboxType = "none"
+    """`auto` only until the machine is known."""
     network: bool = True
     image: str | None = None
     """For `docker`."""
@@ -132,6 +133,8 @@ class SandboxChoice(Struct, frozen=True, omit_defaults=True):
     """Additional paths that are hidden from agents."""
     resolved: tuple[tuple[str, str], ...] = ()
     """Where those led that existed when the plan was compiled; relative to the workspace if inside it."""
+    auto: bool = False
+    """Whether the type was chosen for the machine where the run was started."""
 
 
 OnLimit = Literal["wait", "next", "fail"]

@@ -22,6 +22,7 @@ from agentforge.app.runs.compilation import (
     compare_course,
     compile_definition,
     compiled_for_replay,
+    pinned_here,
     recompiled,
 )
 from agentforge.app.runs.context import STOP_GRACE, EngineOptions, RunContext
@@ -319,7 +320,7 @@ class Engine(HookDecorators):
         found = self.definitions._lint(name, kind, known, check)
         if found.plan is None or not found.passed:
             return found
-        ready = await self._readiness(self._hooks.pinned(found.plan))
+        ready = await self._readiness(pinned_here(self._context, found.plan))
         lacks = ready.diagnostics(found.plan.source.path, found.places)
         return replace(found, diagnostics=(*found.diagnostics, *lacks))
 

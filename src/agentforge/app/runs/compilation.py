@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from agentforge.app.providers.offers import refuse_untrusted
 from agentforge.app.recording import Recording, is_cassette_file
+from agentforge.app.runs.auto_sandbox import choose_sandboxes, keep_confined
 from agentforge.app.runs.context import RunContext
 from agentforge.definition.compiler import (
     INLINE,
@@ -56,10 +57,15 @@ def compile_definition(
     described = [name for name in found.plan.descriptions if not context.registry.is_registered(name)]
     if not context.is_mock:
         refuse_untrusted(described, context.project, context.environ)
-    plan = context.hooks.pinned(found.plan)
+    plan = pinned_here(context, found.plan)
     if session is None and stage is None:
         plan = replace(plan, session=replace(plan.session, name=context.free_name(plan.session.name)))
     return replace(found, plan=plan)
+
+
+def pinned_here(context: RunContext, plan: Plan) -> Plan:
+    """With what this program and this machine add to a definition."""
+    return choose_sandboxes(context.hooks.pinned(plan), context.sandboxes, context.registry.known)
 
 
 def recompiled(
@@ -73,16 +79,18 @@ def recompiled(
     with; `overrides` and `passes` replace these."""
     session, effective = plan.session.name, merged(plan.pipeline.overrides, overrides or Overrides())
     if pipeline is None and plan.mode == "loop":
-        return compile_definition(context, stage=plan.only_stage.stage, session=session, overrides=effective)
+        found = compile_definition(context, stage=plan.only_stage.stage, session=session, overrides=effective)
+        return replace(found, plan=keep_confined(found.plan, plan))
     if pipeline is None and plan.source.path == INLINE:
         raise InvalidRequest(
             f"the pipeline of session {session!r} was given as text: no file to recompile",
             hint="give a file, resume without recompiling, or start over",
         )
     source = plan.source.path if pipeline is None else pipeline
-    return compile_definition(
+    found = compile_definition(
         context, source, session=session, overrides=effective, passes=passes or plan.passes
     )
+    return replace(found, plan=keep_confined(found.plan, plan))
 
 
 def merged(before: Overrides, now: Overrides) -> Overrides:

@@ -11,6 +11,7 @@ from typing import Literal
 from msgspec.structs import replace
 
 from agentforge.app.redaction import references_of_answers, stored
+from agentforge.app.runs.auto_sandbox import keep_confined
 from agentforge.app.runs.context import RunContext
 from agentforge.app.runs.leases import active, stop_owner
 from agentforge.app.runs.lookup import is_answered, is_recoverable
@@ -70,7 +71,8 @@ async def resume_run(
     if compiled is not None:
         info = context.runs.info(session)
         before, settings = info.plan, info.state.settings
-        plan = await make_ready(context, compiled.plan, settings, is_new=True)
+        kept = keep_confined(compiled.plan, before)
+        plan = await make_ready(context, kept, settings, is_new=True)
         compiled = without_secrets(replace(compiled, plan=plan), environ, before.pipeline.secrets)
     if how["force"]:
         await stop_owner(context.runs, session, context.processes)

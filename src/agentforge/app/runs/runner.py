@@ -15,6 +15,7 @@ from agentforge.app.notifications import channels
 from agentforge.app.providers.readiness import Readiness, examine, examine_mock, examine_replay
 from agentforge.app.providers.registry import RunProviders
 from agentforge.app.runs.assembly import driver_of
+from agentforge.app.runs.auto_sandbox import unconfined_reason
 from agentforge.app.runs.completions import record_completion
 from agentforge.app.runs.context import RunContext
 from agentforge.app.runs.leases import record_repair
@@ -64,7 +65,8 @@ async def readiness_of(
             queue=queue,
         )
     missing = hook_warnings(plan, context.environ, context.project)
-    return replace(found, warnings=(*found.warnings, *missing))
+    why = unconfined_reason(plan, context.sandboxes) if is_new else ""
+    return replace(found, warnings=(*found.warnings, *([why] if why else []), *missing))
 
 
 def _tidy(context: RunContext) -> None:

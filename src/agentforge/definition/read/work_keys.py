@@ -172,19 +172,20 @@ def _sandbox(entries: Entries) -> MappingSpec:
         report.error("missing-key", spec.at, "the docker sandbox has no `image`", hint)
     if kind != "docker" and image:
         report.warning("ignored-key", image.at, "`image` is only used by the docker sandbox", "remove it")
-    if kind == "none":
-        hint = "use `type: bwrap` or `type: docker`"
+    if kind in ("none", "auto"):
+        hint, why = "use `type: bwrap` or `type: docker`", "requires a sandbox"
+        why += ", and `auto` may find none" if kind == "auto" else ""
         if network and not network.value:
-            report.error("bad-value", network.at, "`network: off` requires a sandbox", hint)
+            report.error("bad-value", network.at, f"`network: off` {why}", hint)
         if hidden:
-            report.error("bad-value", hidden[0].at, "`hidden` requires a sandbox", hint)
+            report.error("bad-value", hidden[0].at, f"`hidden` {why}", hint)
     return spec
 
 
 SANDBOX = Table(
     "sandbox",
     (
-        Key("type", Text(SANDBOXES), "The sandbox type."),
+        Key("type", Text(SANDBOXES), "The sandbox type; `auto`: bwrap where it works, else none."),
         Key("network", Flag(switch=True), "Whether the agent has network access."),
         Key("image", TEXT, "`docker`: the image that the agent runs in."),
         Key("writable", SOME_TEXTS, "Additional paths that agents may write to."),

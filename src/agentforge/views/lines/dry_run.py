@@ -237,8 +237,9 @@ def _access(choice: ProviderChoice, permissions: Permissions) -> Iterator[str]:
 
 def _sandbox(sandbox: SandboxChoice | None) -> str:
     if sandbox is None or sandbox.type == "none":
-        return "none"
-    parts = [sandbox.type, "with network" if sandbox.network else "without network"]
+        return "auto (none)" if sandbox and sandbox.auto else "none"
+    kind = f"auto ({sandbox.type})" if sandbox.auto else sandbox.type
+    parts = [kind, "with network" if sandbox.network else "without network"]
     parts += [f"image {sandbox.image}"] if sandbox.image else []
     parts += [f"writable: {' '.join(sandbox.writable)}"] if sandbox.writable else []
     parts += [f"hidden: {' '.join(sandbox.hidden)}"] if sandbox.hidden else []

@@ -215,11 +215,11 @@ Permissions = Mapping[str, Sequence[str]]
 
 
 def agents_line(plan: Plan, permissions: Permissions, folder: str) -> str:
-    """`Agents in /srv/app: claude / opus (all permissions: --dangerously-skip-permissions; no sandbox)`."""
+    """`Agents in /srv/app: claude / opus, all permissions, bwrap`."""
     found = list(dict.fromkeys(_agents(plan, permissions)))
     more = len(found) - MAX_AGENTS
     rest = [f"and {more} more (`agentforge dry-run` shows them)"] if more > 0 else []
-    return f"Agents in {one_line(folder)}: {', '.join([*found[:MAX_AGENTS], *rest])}"
+    return f"Agents in {one_line(folder)}: {'; '.join([*found[:MAX_AGENTS], *rest])}"
 
 
 def permission_words(choice: ProviderChoice, permissions: Permissions, limit: int) -> str | None:
@@ -242,8 +242,9 @@ def _agents(plan: Plan, permissions: Permissions) -> Iterator[str]:
         judges = [plan.judge_of(stage)] if isinstance(stage.termination, Judgment) else []
         for choice in (*stage.chain, *judges):
             words = permission_words(choice, permissions, NAME_CHARS)
-            allowed = [] if words is None else [f"permissions: {words or OWN_PERMISSIONS}"]
+            is_all = words is not None and choice.config.get("permissions") is None
+            allowed = "all permissions" if is_all else f"permissions {words or OWN_PERMISSIONS}"
             is_confined = stage.sandbox is not None and stage.sandbox.type != "none"
-            sandbox = f"sandbox {stage.sandbox.type}" if stage.sandbox and is_confined else "no sandbox"
-            details = "; ".join([*allowed, sandbox])
-            yield f"{one_line(provider_text(choice), NAME_CHARS)} ({details})"
+            sandbox = stage.sandbox.type if stage.sandbox and is_confined else "no sandbox"
+            details = (sandbox,) if words is None else (allowed, sandbox)
+            yield ", ".join((one_line(provider_text(choice), NAME_CHARS), *details))
