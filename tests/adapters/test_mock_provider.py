@@ -291,6 +291,24 @@ def test_a_stage_s_name_leads_to_no_other_folder(artifact_request: MakeRequest, 
         ),
         ({"type": "array"}, None),
         ({"type": "nonsense"}, None),
+        (
+            {
+                "type": "object",
+                "required": ["a", "b"],
+                "properties": {"a": {"$ref": "#/$defs/x"}, "b": {"anyOf": [{"const": 1}, {"const": 2}]}},
+                "$defs": {"x": {"type": "object", "required": ["n"], "properties": {"n": {"const": 3}}}},
+            },
+            {"a": {"n": 3}, "b": 1},
+        ),
+        # Without an end, and twice as large with each level.
+        (
+            {
+                "type": "object",
+                "required": ["a", "b"],
+                "properties": {"a": {"$ref": "#"}, "b": {"$ref": "#"}},
+            },
+            None,
+        ),
     ],
 )
 def test_without_a_fixture_a_simple_schema_is_satisfied(

@@ -18,7 +18,7 @@ SOURCES = FileSources(Path(__file__).parent / "no-project", {})
 STAGES = [found.name for found in available_stages(SOURCES)]
 PIPELINES = [found.name for found in available_pipelines(SOURCES)]
 
-# The names that users of agent-pipelines know.
+# The names that users of agent-pipelines know, and the default pipeline.
 KNOWN_STAGES = {
     "bead-polish",
     "bead-refinement",
@@ -46,6 +46,7 @@ KNOWN_STAGES = {
     "test-scanner",
 }
 KNOWN_PIPELINES = {
+    "loop",
     "bug-hunt",
     "docs-improve",
     "dual-analyze",

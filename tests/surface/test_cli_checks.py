@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-import yaml
 from jsonschema import Draft7Validator
+from tests.definition.test_schema import loaded
 from tests.surface.terminal import WRITE_RESULT, Project
 
 BUILTIN = Path(__file__).resolve().parents[2] / "src" / "agentforge" / "builtin"
@@ -177,9 +177,9 @@ def test_the_printed_schema_accepts_every_built_in_definition_and_refuses_mistak
     assert pipelines
     assert stages
     for path in pipelines:
-        pipeline.validate(yaml.safe_load(path.read_text()))
+        pipeline.validate(loaded(path.read_text()))
     for path in stages:
-        stage.validate(yaml.safe_load(path.read_text()))
+        stage.validate(loaded(path.read_text()))
     assert stage.is_valid({"timeout": 5})
     assert not stage.is_valid({"timeout": "soon"})
     assert not stage.is_valid({"timeuot": 5})
