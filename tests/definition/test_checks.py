@@ -4,7 +4,7 @@ import pytest
 from jsonschema import Draft7Validator
 
 from agentforge.definition.read.file_keys import pipeline_schema
-from agentforge.model.check import Check
+from agentforge.model.check import Check, FileRule
 from agentforge.model.plan import CycleLimits, Guardrails, NestedNode, ParallelNode, Route, StageNode
 
 from .test_schema import loaded
@@ -37,6 +37,12 @@ def nodes(*lines: str) -> str:
             Check("u", "t", expect="fail", timeout=60, at="start", network=True),
         ),
         ("checks: [{name: u, run: t, at: iteration}]", Check("u", "t", at="iteration")),
+        ("checks: [{name: test, file: {path: a.md}}]", Check("test", file=FileRule("a.md"))),
+        (
+            "checks: [{name: u, file: {path: a.md, contains: [b, c, b], absent: d, heading: '# E'},"
+            " expect: fail}]",
+            Check("u", expect="fail", file=FileRule("a.md", ("b", "c"), ("d",), ("# E",))),
+        ),
     ],
 )
 def test_check_is_in_the_plan(line: str, expected: Check) -> None:
@@ -54,6 +60,20 @@ def test_check_is_in_the_plan(line: str, expected: Check) -> None:
         ("checks: [test, test]", "duplicate-id 6:20", "the check `test` is already on line 6"),
         ("checks: [{name: a, run: b, parse: junit}]", "missing-key 6:21", "check `a` has no `report`"),
         ("checks: [{name: a, run: b, report: c}]", "ignored-key 6:40", "`report` is only read with"),
+        ("checks: [{name: a, file: {contains: b}}]", "missing-key 6:30", "`file` has no `path`"),
+        ("checks: [{name: a, file: b}]", "bad-type 6:30", "`checks.file` must be a mapping"),
+        ("checks: [{name: a, file: {path: ../b}}]", "bad-value 6:37", "leads outside the project"),
+        (
+            "checks: [{name: a, file: {path: b, contains: 4}}]",
+            "bad-type 6:50",
+            "`checks.file.contains` must be text",
+        ),
+        (
+            "checks: [{name: a, file: {path: b}, parse: lines}]",
+            "conflict 6:41",
+            "`checks.parse` doesn't go with `file`: such a check has no command",
+        ),
+        ("checks: [{name: a, run: b, file: {path: b}}]", "conflict 6:24", "`checks.run` doesn't go"),
         ("checks: [{name: a, run: b, at: never}]", "bad-value 6:36", "invalid value `never`"),
         ("on: {pas: n}", "unknown-verdict 6:10", "`pas` is not a verdict of this stage"),
         ("on: {fail: bild}", "unknown-node 6:16", "no node has the id `bild`"),

@@ -128,7 +128,7 @@ def test_the_tables_cover_every_mapping() -> None:
         *("pipeline", "defaults", "stage", "node", "stage of the block", "parallel node", "pipeline node"),
         *("parallel", "provider of the block", "provider", "termination", "retry", "on_limit", "sandbox"),
         *("guardrails", "approve", "inputs", "from_parallel", "hooks", "hook", "notification"),
-        *("check", "limits", "prompt", "artifact", "tokens"),
+        *("check", "file", "limits", "prompt", "artifact", "tokens"),
     }
 
 

@@ -30,7 +30,9 @@ from agentforge.app.runs.work import RunWork
 from agentforge.app.starter import examine_project
 from agentforge.definition.compiler import compile_pipeline
 from agentforge.engine.checks.feedback import MAX_FEEDBACK_BYTES, failing_text
+from agentforge.engine.checks.findings import read_file, read_findings
 from agentforge.engine.checks.outcome import read_check
+from agentforge.engine.checks.signature import MAX_SIGNATURE_CHARS
 from agentforge.engine.items import Element, elements_of
 from agentforge.engine.normalise import (
     MAX_OUTPUT_BYTES,
@@ -42,7 +44,7 @@ from agentforge.engine.normalise import (
 from agentforge.model import codec
 from agentforge.model.artifact import MAX_ARTIFACT_DEPTH
 from agentforge.model.cassette import parse_cassette
-from agentforge.model.check import CheckEnd, CheckParser
+from agentforge.model.check import MAX_KEPT_FAILURES, CheckEnd, CheckParser, FileRule
 from agentforge.model.errors import AgentForgeError, DefinitionError, InvalidSettings, ProviderUnusable
 from agentforge.model.failure import Failure
 from agentforge.model.layout import RunLayout, lock_file, stop_reason_file
@@ -293,6 +295,14 @@ def checked(parser: CheckParser, pattern: str) -> Target:
     return Target(read, seeds=tuple(sorted(CHECKS.glob(pattern))))
 
 
+def file_of_a_check(content: bytes) -> None:
+    words = tuple(content.decode("utf-8", "replace").split()[:3])
+    for rule in (FileRule("f", words, words, words), FileRule("f", ("x",), ("\n",), ("# x",))):
+        read = read_findings(read_file(rule, content), "pass")
+        assert len(read.failures) <= 3 * (MAX_KEPT_FAILURES + 2)
+        assert len(read.outcome.reason) <= 2 * MAX_SIGNATURE_CHARS
+
+
 def git_before(project: Path, content: bytes) -> None:
     put(project / "git.json", content)
     if before := read_before(str(project / "git.json"), str(project)):
@@ -309,6 +319,7 @@ TARGETS = {
     "junit": checked("junit", "*.xml"),
     "pytest": checked("pytest", "*.txt"),
     "lint_lines": checked("lines", "[grm][cuy]*.txt"),
+    "file_of_a_check": Target(file_of_a_check, seeds=(HERE.parents[1] / "README.md",)),
     "repository": Target(in_project(repository)),
     "claude": stream_of(CLAUDE),
     "codex": stream_of(CODEX),

@@ -9,16 +9,16 @@ from tests.privileges import permissions_count
 
 from agentforge.engine.checks.junit import MAX_REPORT_BYTES
 from agentforge.engine.checks.outcome import UnreadReport
-from agentforge.runtime.tasks.check import CheckReports
+from agentforge.runtime.tasks.check import CheckFiles
 
 
 def read(project: Path) -> bytes | UnreadReport | None:
-    return CheckReports(str(project)).read("report.xml", None)
+    return CheckFiles(str(project)).read("report.xml", None)
 
 
 def test_report_is_read_also_through_a_link_in_the_project(tmp_path: Path) -> None:
     assert read(tmp_path) is None
-    assert CheckReports(str(tmp_path)).read(None, None) is None
+    assert CheckFiles(str(tmp_path)).read(None, None) is None
     (tmp_path / "there.xml").write_bytes(b"<testsuite/>")
     (tmp_path / "report.xml").symlink_to("there.xml")
     assert read(tmp_path) == b"<testsuite/>"
@@ -26,7 +26,7 @@ def test_report_is_read_also_through_a_link_in_the_project(tmp_path: Path) -> No
 
 def test_report_that_was_there_before_is_not_read(tmp_path: Path) -> None:
     """Also not through a link."""
-    reports = CheckReports(str(tmp_path))
+    reports = CheckFiles(str(tmp_path))
     (tmp_path / "there.xml").write_bytes(b"<testsuite/>")
     (tmp_path / "report.xml").symlink_to("there.xml")
     before = reports.stamp("report.xml")
@@ -58,7 +58,7 @@ def test_what_is_not_a_report_is_refused_with_the_reason(tmp_path: Path, kind: s
             report.touch()
             os.truncate(report, MAX_REPORT_BYTES + 1)
     assert read(tmp_path) == UnreadReport(reason)
-    stamped = CheckReports(str(tmp_path)).stamp("report.xml") is not None
+    stamped = CheckFiles(str(tmp_path)).stamp("report.xml") is not None
     assert stamped == stat.S_ISREG(report.lstat().st_mode)
 
 

@@ -72,6 +72,35 @@ def test_command_that_cannot_be_started_is_an_error_of_the_check(tmp_path: Path)
     assert len(found(tmp_path, "iteration_start")) == 1
 
 
+def test_rule_about_a_file_is_applied_without_a_program(tmp_path: Path) -> None:
+    """The link leads out of the project at first; the second iteration writes the file."""
+    (tmp_path.parent / "outside.md").write_text("# Guide")
+
+    def write(request: Any) -> Any:
+        guide = tmp_path / "guide.md"
+        if guide.is_symlink():
+            guide.unlink()
+            guide.write_text("# Guide")
+        else:
+            guide.symlink_to("../outside.md")
+        return says("done", "stop")(request)
+
+    checks = [
+        {"name": "guide", "file": {"path": "guide.md", "heading": "Guide"}},
+        {"name": "draft", "file": {"path": "draft.md"}, "expect": "fail"},
+    ]
+    assert ran(tmp_path, pipeline(node(runs=3, checks=checks)), write).completed
+    first, *others = found(tmp_path, "check_complete")
+    assert first["reason"] == "guide.md: it can't be read: it is outside the workspace"
+    assert "output" not in first
+    assert [(each["check"], each["status"]) for each in others] == [
+        ("draft", "pass"),
+        ("guide", "pass"),
+        ("draft", "pass"),
+    ]
+    assert others[1]["tree_before"] == others[1]["tree_after"] != first["tree_after"]
+
+
 def test_check_that_hangs_is_ended_at_its_time_limit(tmp_path: Path) -> None:
     check = {"name": "test", "run": "sleep 600 & wait", "timeout": 0.5}
     result = ran(tmp_path, pipeline(node(checks=[check])))

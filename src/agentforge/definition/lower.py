@@ -7,7 +7,7 @@ their text becomes part of it, so that a change during the run has no effect unt
 # template is never read from the project: the judged would write it.
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from posixpath import join, normpath
 from typing import Any
@@ -25,6 +25,7 @@ from agentforge.definition.precedence import (
     merged,
     merged_fields,
 )
+from agentforge.definition.read.check_keys import RULES
 from agentforge.definition.read.file_keys import PIPELINE_KEYS
 from agentforge.definition.read.node_keys import BLOCK, PARALLEL_NODE, PIPELINE_NODE
 from agentforge.definition.read.table import MappingSpec, fields
@@ -78,6 +79,12 @@ def lower_termination(spec: MappingSpec | None, default_runs: int) -> Terminatio
     kind = TERMINATIONS[given.pop("type", FIXED)]
     own = {name: given[name] for name in kind.__struct_fields__ if name in given}
     return kind(**{"max": DEFAULT_ITEMS if kind is Items else default_runs, **own})
+
+
+def _lower_check(spec: MappingSpec, commands: Mapping[str, str]) -> Check:
+    given = spec.fields()
+    named = {} if any(rule in given for rule in RULES) else {"run": commands.get(given["name"], "")}
+    return Check(**{**named, **given})
 
 
 def lower_hooks(specs: Sequence[HookSpec], within: str = "") -> Iterator[Hook]:
@@ -174,7 +181,7 @@ class _Lowering:
         node_id = node.spec.id.value if node.spec.id else path
         termination = lower_termination(merged(node, "termination"), default_runs)
         commands = plain.get("commands", {})
-        checks = [check.fields() for check in merged(node, "checks") or ()]
+        checks = (_lower_check(spec, commands) for spec in merged(node, "checks") or ())
         return StageNode(
             path=path,
             id=node_id,
@@ -187,7 +194,7 @@ class _Lowering:
             ref=ref,
             name=named.value if named and named.value != ref else None,
             artifact=self._schemas.rule(node),
-            checks=tuple(Check(**{"run": commands.get(check["name"], ""), **check}) for check in checks),
+            checks=tuple(checks),
             prompt_path=relative(project, node.prompt_path) if node.prompt_path else None,
             prompt=prompt.value if prompt and not node.prompt_path else None,
             **plain,

@@ -1,4 +1,4 @@
-"""Outcomes of checks: the programs that the engine runs to verify the work of agents."""
+"""Checks, with which the engine verifies the work of agents, and their outcomes."""
 
 from typing import Literal
 
@@ -17,12 +17,24 @@ MAX_KEPT_FAILURES = 50
 """The failures of an outcome; the others are only in a file."""
 
 
+class FileRule(Struct, frozen=True, omit_defaults=True):
+    """What a file of the project must be like; at least, it must exist."""
+
+    path: str
+    """Relative to the project."""
+    contains: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
+    """Texts that must not be in it."""
+    heading: tuple[str, ...] = ()
+    """Headings that its Markdown must have."""
+
+
 class Check(Struct, frozen=True, omit_defaults=True):
-    """A program that verifies the work of a stage."""
+    """What verifies the work of a stage: a program, or a rule that the engine itself applies."""
 
     name: str
-    run: str
-    """A shell command line."""
+    run: str = ""
+    """A shell command line; empty if it has a rule."""
     expect: CheckExpectation = "pass"
     parse: CheckParser = "exit"
     report: str | None = None
@@ -31,6 +43,7 @@ class Check(Struct, frozen=True, omit_defaults=True):
     at: CheckTime = "end"
     network: bool = False
     """Whether it needs the network."""
+    file: FileRule | None = None
 
 
 class CheckCounts(Struct, frozen=True, omit_defaults=True):

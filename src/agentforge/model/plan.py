@@ -363,7 +363,7 @@ class StageNode(Struct, frozen=True, tag="stage", tag_field="kind", omit_default
     def own_commands(self) -> dict[str, str]:
         """What its tasks run beside its agents, also in a replay, by what people are told that it is. The
         command of a queue is not among them: a replay plays its answers."""
-        return {f"check {check.name}": check.run for check in self.checks}
+        return {f"check {check.name}": check.run for check in self.checks if check.run}
 
     def check(self, name: str) -> Check | None:
         return next((check for check in self.checks if check.name == name), None)

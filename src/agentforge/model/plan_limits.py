@@ -64,6 +64,8 @@ VIEWS = ("escalations",)
 """What a pipeline's `views` can name."""
 MAX_CYCLES = 10
 MAX_CHECKS = 50
+MAX_CHECK_TEXTS, MAX_CHECK_TEXT, MAX_HEADING = 20, 4_000, 200
+"""Of the rules of a check about a file: how many texts, and the characters of each."""
 MAX_VERDICTS = 20
 NAME_PATTERN = "[A-Za-z0-9._-]{1,100}"
 """Of checkpoints."""
@@ -240,8 +242,10 @@ def _check_problems(stage: StageNode) -> Iterator[str]:
     if len(stage.routes) > MAX_VERDICTS + 3:
         yield f"stage {stage.id!r} has too many routes"
     for check in stage.checks:
-        if not is_plain_name(check.name) or not check.run.strip():
+        if not is_plain_name(check.name) or bool(check.run.strip()) == bool(check.file):
             yield f"stage {stage.id!r} has a check without a usable name or command"
+        if check.file and not is_inside(check.file.path):
+            yield f"the file of check {check.name!r} is outside the project: {check.file.path!r}"
         if check.timeout is not None and not 0 < check.timeout <= MAX_SECONDS:
             yield f"check {check.name!r} has a timeout of {check.timeout:g} s"
         if check.report is not None and not is_inside(check.report):

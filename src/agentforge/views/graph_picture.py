@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from agentforge.model.plan import Plan
 from agentforge.views.graph import GraphNode, GraphRoute, graph, run_hooks
-from agentforge.views.lines.plan import graph_hook_line, node_title, people_lines, route_line
+from agentforge.views.lines.plan import check_subject, graph_hook_line, node_title, people_lines, route_line
 from agentforge.views.text import one_line, width
 
 COLUMN, LINE, PAD, GAP, LANE = 7.3, 18.0, 10.0, 30.0, 16.0
@@ -143,7 +143,7 @@ def _texts(node: GraphNode) -> Iterator[PictureText]:
     for line in people_lines(node):
         yield PictureText(_short(line), COLOURS["ask"])
     for check in node.checks:
-        yield PictureText(_short(f"check {check.name}: {check.run}"), COLOURS["check"])
+        yield PictureText(_short(f"check {check.name}: {check_subject(check)}"), COLOURS["check"])
     for hook in node.hooks:
         yield PictureText(_short(graph_hook_line(hook)), COLOURS["check"])
     for route in node.routes:

@@ -104,7 +104,7 @@ BUGS = (
     Bug(
         "agentforge.runtime.tasks.check",
         "a report of an earlier run counts",
-        "CheckReports.read",
+        "CheckFiles.read",
         "path is None or (before is not None and self.stamp(path) == before)",
         "path is None",
         ("tests/runtime/test_check_report.py",),

@@ -6,7 +6,7 @@ from typing import Any, get_args
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agentforge.definition.read.table import Key, MappingSpec, Nested, Table, by_key
+from agentforge.definition.read.table import Entries, Key, MappingSpec, Nested, Table, by_key, unique
 from agentforge.definition.read.values import (
     COMMAND,
     COUNT,
@@ -23,12 +23,57 @@ from agentforge.definition.read.values import (
 from agentforge.definition.report import Report
 from agentforge.definition.specs import RouteSpec
 from agentforge.definition.yaml_tree import Tree, Written, shown
-from agentforge.model.check import Check, CheckExpectation, CheckParser, CheckTime
+from agentforge.model.check import Check, CheckExpectation, CheckParser, CheckTime, FileRule
 from agentforge.model.diagnostic import USER_PREFIX
 from agentforge.model.plan import ROUTE_ACTIONS, CycleLimits, Route
-from agentforge.model.plan_limits import MAX_CHECKS, MAX_CYCLES, MAX_VERDICTS, NAME_PATTERN, is_plain_name
+from agentforge.model.plan_limits import (
+    MAX_CHECK_TEXT,
+    MAX_CHECK_TEXTS,
+    MAX_CHECKS,
+    MAX_CYCLES,
+    MAX_HEADING,
+    MAX_VERDICTS,
+    NAME_PATTERN,
+    is_plain_name,
+)
 
-CHECK = Table(
+
+def _file_text(longest: int = MAX_CHECK_TEXT) -> Text:
+    return Text(prose=True, longest=longest, only_text=True)
+
+
+_TEXTS = ListOf(_file_text(), or_one=True, longest=MAX_CHECK_TEXTS)
+_HEADING = replace(_TEXTS, item=_file_text(MAX_HEADING))
+FILE: Table[MappingSpec] = Table(
+    "file",
+    (
+        Key("path", Text(inside=True, only_text=True), "The file, relative to the project. It must exist."),
+        Key("contains", _TEXTS, "Texts that must be in it.", lower=unique),
+        Key("absent", _TEXTS, "Texts that must not be in it.", lower=unique),
+        Key("heading", _HEADING, "Headings that its Markdown must have.", lower=unique),
+    ),
+    plan=FileRule,
+    name="file",
+    prefix="checks.file.",
+    required=(Required(("path",), "`file` has no `path`", "add `path: FILE`"),),
+)
+RULES = ("file",)
+"""The keys of a check without a command."""
+_OF_COMMANDS = ("run", "parse", "report", "timeout", "needs")
+
+
+def _check(entries: Entries) -> MappingSpec | None:
+    """None without a name or a valid rule."""
+    rule = next((name for name in RULES if entries.key(name)), None)
+    for name in _OF_COMMANDS if rule else ():
+        if (key := entries.key(name)) is not None:
+            message = f"`checks.{name}` doesn't go with `{rule}`: such a check has no command"
+            entries.report.error("conflict", key.at, message, f"remove `{name}` or `{rule}`")
+    name, is_valid = entries.get("name"), rule is None or entries.get(rule)
+    return replace(entries.spec(), at=name.at) if name and is_valid else None
+
+
+CHECK: Table[MappingSpec | None] = Table(
     "check",
     (
         Key("name", Name(), "The name of the check; alone, it runs the command of that name."),
@@ -49,8 +94,13 @@ CHECK = Table(
             field="network",
             lower=bool,
         ),
+        Key(
+            "file",
+            Nested(FILE, shape="for example `file: {path: README.md, heading: Install}`"),
+            "Instead of a command: what a file of the project must be like.",
+        ),
     ),
-    lambda entries: replace(entries.spec(), at=name.at) if (name := entries.get("name")) else None,
+    _check,
     Check,
     name="check",
     prefix="checks.",

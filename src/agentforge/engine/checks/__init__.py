@@ -1,6 +1,8 @@
-"""Reads what the program of a check left: its exit status, its output and its report.
+"""Reads what the program of a check left: its exit status, its output and its report. Applies the rules of
+checks without a program.
 
 - `outcome`: one outcome from all of them, by the check's parser and expectation.
+- `findings`: the outcome of a rule about a file of the project.
 - `junit`, `output`: the parsers. Their input comes from programs that agents can change:
   they raise nothing, take linear time, and keep a bounded number of failures.
 - `signature`: recognises the same failure in another run.

@@ -87,7 +87,7 @@ def read_check(
         return _error(code, reading.problem, hide(reading.reason))
     if parser in ("junit", "pytest") and not reading.counts.executed:
         return _error(code, "no_tests", "no test was executed", reading.counts)
-    return _expected(_judged(reading, code, output, hide), expect)
+    return expected(_judged(reading, code, output, hide), expect)
 
 
 def _reading(
@@ -129,7 +129,7 @@ def _judged(reading: CheckReading, code: int, output: bytes, hide: Hide) -> Read
     return ReadCheck(outcome, failures)
 
 
-def _expected(read: ReadCheck, expect: CheckExpectation) -> ReadCheck:
+def expected(read: ReadCheck, expect: CheckExpectation) -> ReadCheck:
     if expect == "pass":
         return read
     outcome = read.outcome

@@ -1,23 +1,27 @@
-"""Runs a check under the supervisor, on the files as they are, and reads its outcome.
+"""Runs a check on the files as they are, and reads its outcome: of a command under the supervisor, or of a
+rule that the engine applies.
 
-A check is reattached to after a crash, like an agent. Its outcome counts only if the files are the same
+A command is reattached to after a crash, like an agent. Its outcome counts only if the files are the same
 before and after it: the tree before is in the log, not in a file that an agent could write.
 """
 
 import asyncio
 import stat
+from os.path import dirname
+from time import monotonic
 
 import msgspec
 from msgspec.structs import replace
 
+from agentforge.engine.checks.findings import read_file, read_findings
 from agentforge.engine.checks.junit import MAX_REPORT_BYTES, TOO_LARGE
-from agentforge.engine.checks.outcome import UnreadReport, read_check
+from agentforge.engine.checks.outcome import ReadCheck, UnreadReport, read_check
 from agentforge.model import facts as f
 from agentforge.model.check import MAX_KEPT_FAILURES, CheckEnd, FilesBefore, ReportStamp
 from agentforge.model.failure import Failure
 from agentforge.model.task import CheckTask
 from agentforge.ports.host import NoTree, TakenTree, Trees, is_tree_id
-from agentforge.runtime.tasks.call import Calls, Finished, TaskContext, TaskReport
+from agentforge.runtime.tasks.call import Calls, Finished, Lost, TaskContext, TaskReport
 from agentforge.runtime.tasks.script import ScriptCall, ScriptPerformer
 from agentforge.system import files
 from agentforge.system.confined import ConfinedFolder
@@ -35,9 +39,32 @@ class CheckPerformer(ScriptPerformer[CheckTask]):
     def __init__(self, context: TaskContext, programs: Calls, trees: Trees) -> None:
         super().__init__(context, programs)
         self._trees = trees
-        self._reports = CheckReports(context.project)
+        self._files = CheckFiles(context.project)
 
-    # -- running it
+    async def perform(self, task: CheckTask, *, fresh: bool, report: TaskReport) -> f.AnyFact:
+        if task.check.run:
+            return await super().perform(task, fresh=fresh, report=report)
+        # Nothing was started that an earlier engine could have left.
+        lost = Lost("ended on request")
+        fact = self._lost(task, lost) if task.ending else await self._applied(task, report)
+        self._record(task, lost, fact)
+        return fact
+
+    # -- a rule that the engine applies
+
+    async def _applied(self, task: CheckTask, report: TaskReport) -> f.CheckCompleted:
+        began = monotonic()
+        prepared = await self._prepared(task, report)
+        read = await asyncio.to_thread(self._findings, prepared)
+        return await self._concluded(prepared, read, int((monotonic() - began) * 1000))
+
+    def _findings(self, task: CheckTask) -> ReadCheck:
+        check, hide = task.check, self._context.redactor.text
+        assert check.file is not None, "a check has a command or a rule"
+        reading = read_file(check.file, self._files.read(check.file.path, None), hide)
+        return read_findings(reading, check.expect)
+
+    # -- running a command
 
     def _script(self, task: CheckTask) -> ScriptCall:
         sandbox = task.node.sandbox
@@ -54,7 +81,7 @@ class CheckPerformer(ScriptPerformer[CheckTask]):
     # -- the files that it checks
 
     async def _prepared(self, task: CheckTask, report: TaskReport) -> CheckTask:
-        tree, stamp = await self._tree(), self._reports.stamp(task.check.report)
+        tree, stamp = await self._tree(), self._files.stamp(task.check.report)
         if isinstance(tree, NoTree):
             before = FilesBefore(None, stamp, self._context.redactor.text(tree.reason))
         else:
@@ -89,9 +116,15 @@ class CheckPerformer(ScriptPerformer[CheckTask]):
     async def _completed(
         self, task: CheckTask, end: CheckEnd, output: bytes, duration: int
     ) -> f.CheckCompleted:
-        before, check = task.before, task.check
-        hide, report = self._context.redactor.text, self._reports.read(check.report, before.report)
-        read = read_check(check.parse, check.expect, end, output, report, hide=hide)
+        check, report = task.check, self._files.read(task.check.report, task.before.report)
+        read = read_check(check.parse, check.expect, end, output, report, hide=self._context.redactor.text)
+        return await self._concluded(task, read, duration, output)
+
+    async def _concluded(
+        self, task: CheckTask, read: ReadCheck, duration: int, output: bytes = b""
+    ) -> f.CheckCompleted:
+        before, check, hide = task.before, task.check, self._context.redactor.text
+        folder = task.folder(self._context.layout)
         tree = await self._tree()
         after = None if isinstance(tree, NoTree) else tree.id
         if after is not None:
@@ -102,7 +135,8 @@ class CheckPerformer(ScriptPerformer[CheckTask]):
         if len(read.failures) > MAX_KEPT_FAILURES:
             # All of them, for people: the outcome has only the first ones.
             lines = msgspec.json.Encoder().encode_lines(read.failures)
-            files.replace(f"{task.folder(self._context.layout).root}.failures.jsonl", lines)
+            files.make_dir(dirname(folder.root))
+            files.replace(f"{folder.root}.failures.jsonl", lines)
         failed = FailedCheck(check.name, outcome, output)
         return f.CheckCompleted(
             check.name,
@@ -115,7 +149,7 @@ class CheckPerformer(ScriptPerformer[CheckTask]):
             problem=outcome.problem,
             reason=outcome.reason,
             feedback="" if outcome.status == "pass" else hide(check_feedback(failed)),
-            output=self._context.layout.relative(task.folder(self._context.layout).output),
+            output=self._context.layout.relative(folder.output) if check.run else "",
             tree_before=before.tree,
             tree_after=after,
             changed=await self._changed(before.tree, after),
@@ -133,8 +167,9 @@ class CheckPerformer(ScriptPerformer[CheckTask]):
         return (UNKNOWN_FILES,) if isinstance(found, NoTree) else found
 
 
-class CheckReports:
-    """The reports that checks write into the project. Agents can put anything in their place."""
+class CheckFiles:
+    """The files of the project that checks are about, such as their reports. Agents can put anything in their
+    place."""
 
     def __init__(self, project: str) -> None:
         self._project = project
@@ -153,7 +188,7 @@ class CheckReports:
         return about.st_ino, about.st_mtime_ns, about.st_size
 
     def read(self, path: str | None, before: ReportStamp | None) -> bytes | UnreadReport | None:
-        """What the check wrote; None if it wrote nothing: there is no report, or the one that was there."""
+        """None if there is no such file; of a report, also if it is the one that was there before."""
         if path is None or (before is not None and self.stamp(path) == before):
             return None
         try:

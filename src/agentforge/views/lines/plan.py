@@ -106,10 +106,20 @@ def check_line(check: Check) -> str:
     source = f" from {one_line(check.report, TEXT_CHARS)}" if check.report else ""
     reads = f"reads {PARSERS[check.parse]}{source}" if PARSERS[check.parse] else ""
     network = "with network" if check.network else ""
-    limit = f"at most {span(check_timeout(check))}"
+    limit = f"at most {span(check_timeout(check))}" if check.run else ""
     details = [part for part in ("must fail" * (check.expect == "fail"), reads, network, limit) if part]
-    run = one_line(check.run, TEXT_CHARS)
-    return f"{one_line(check.name)} {TIMES[check.at]}: {run} ({'; '.join(details)})"
+    more = f" ({'; '.join(details)})" if details else ""
+    return f"{one_line(check.name)} {TIMES[check.at]}: {check_subject(check)}{more}"
+
+
+def check_subject(check: Check) -> str:
+    """Its command; of a check without one, such as `file README.md contains 'x', has heading 'Install'`."""
+    if check.file is None:
+        return one_line(check.run, TEXT_CHARS)
+    rule = check.file
+    texts = {"contains": rule.contains, "doesn't contain": rule.absent, "has heading": rule.heading}
+    parts = [f"{what} {', '.join(map(repr, named))}" for what, named in texts.items() if named]
+    return one_line(f"file {rule.path} {', '.join(parts) or 'exists'}", TEXT_CHARS)
 
 
 def route_line(route: GraphRoute, limits: GraphLimits | None) -> str:
