@@ -17,6 +17,7 @@ from agentforge.definition.read.values import as_data
 from agentforge.definition.report import Report, SourceText, absolute, relative
 from agentforge.definition.specs import ResolvedStage
 from agentforge.definition.yaml_tree import Keyed, Listed, Scalar, Tree, Written, parse_value, shown
+from agentforge.model.agent_schema import referred
 from agentforge.model.artifact import ArtifactRule
 from agentforge.model.diagnostic import SourcePlace, choice
 from agentforge.model.errors import NOT_JSON
@@ -246,13 +247,4 @@ def _parts(schema: Any, root: JSONObject, *, alternatives: bool = True) -> Itera
         for key in ("allOf", *(_ALTERNATIVES if alternatives else ())):
             inner = part.get(key, ())
             todo += inner if isinstance(inner, list) else [inner]
-        todo.append(_target(part.get("$ref"), root))
-
-
-def _target(reference: Any, root: JSONObject) -> Any:
-    """What a reference such as `#/$defs/name` leads to, or None."""
-    parts = reference.split("/") if isinstance(reference, str) else [""]
-    at: Any = root if parts[0] == "#" else None
-    for step in parts[1:]:
-        at = at.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(at, dict) else None
-    return at
+        todo.append(referred(part.get("$ref"), root))

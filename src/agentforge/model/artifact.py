@@ -5,6 +5,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from agentforge.model.agent_schema import without_fields
 from agentforge.model.request import Feedback
 from agentforge.model.result import JSONObject
 
@@ -53,13 +54,7 @@ class ArtifactRule(Struct, frozen=True, omit_defaults=True, dict=True):
     @cached_property
     def agent_schema(self) -> JSONObject:
         """The schema without what the engine sets."""
-        given = {*self.fill, *ENGINE_KEYS}
-        schema = dict(self.schema)
-        if isinstance(properties := schema.get("properties"), dict):
-            schema["properties"] = {name: one for name, one in properties.items() if name not in given}
-        if isinstance(required := schema.get("required"), list):
-            schema["required"] = [name for name in required if name not in given]
-        return schema
+        return without_fields(self.schema, {*self.fill, *ENGINE_KEYS})
 
 
 class Artifact(Struct, frozen=True, omit_defaults=True):
