@@ -143,6 +143,8 @@ if TYPE_CHECKING:
     from agentforge.system.linux import protect_process as protect_process
     from agentforge.views.hook_calls import Delivery as Delivery
     from agentforge.views.hook_calls import HookTry as HookTry
+    from agentforge.views.metrics import StageMetrics as StageMetrics
+    from agentforge.views.metrics import VisitMetrics as VisitMetrics
     from agentforge.views.record import RunRecord as RunRecord
     from agentforge.views.record import RunTrees as RunTrees
     from agentforge.views.results import RunInfo as RunInfo
@@ -155,6 +157,7 @@ if TYPE_CHECKING:
     from agentforge.views.structured_work import ArtifactWork as ArtifactWork
     from agentforge.views.structured_work import ItemIteration as ItemIteration
     from agentforge.views.structured_work import ItemWork as ItemWork
+    from agentforge.views.visit_totals import VisitTotals as VisitTotals
     from agentforge.views.visits import CheckRun as CheckRun
     from agentforge.views.visits import StageCheck as StageCheck
     from agentforge.views.visits import StageVisit as StageVisit
@@ -266,11 +269,13 @@ _HOME = {
     "sdk.sync": ("SyncEngine",),
     "system.linux": ("protect_process",),
     "views.hook_calls": ("Delivery", "HookTry"),
+    "views.metrics": ("StageMetrics", "VisitMetrics"),
     "views.record": ("RunRecord", "RunTrees"),
     "views.results": ("RunInfo", "RunResult", "ShownStatus"),
     "views.status": ("RunningCheck", "WaitStatus"),
     "views.run_model": ("Health", "Summary"),
     "views.structured_work": ("ArtifactWork", "ItemIteration", "ItemWork"),
+    "views.visit_totals": ("VisitTotals",),
     "views.visits": ("CheckRun", "StageCheck", "StageVisit"),
     "views.work": ("AttemptWork", "IterationWork", "JudgeWork"),
 }

@@ -58,7 +58,7 @@ RESULTS = (
         "Changes",
         "FileChange",
     ),
-    *("ArtifactWork", "ItemWork", "ItemIteration"),
+    *("ArtifactWork", "ItemWork", "ItemIteration", "StageMetrics", "VisitMetrics", "VisitTotals"),
     *("CourseComparison", "Recording", "Replay", "Migration", "Finding", "Probe", "Summary", "Health"),
     *("AgentLogin", "ProjectSurvey", "StarterFiles"),
     *(

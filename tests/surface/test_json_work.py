@@ -35,6 +35,7 @@ EXAMPLES: Examples = {
     ("show --hooks", "hook deliveries"): ["show", "work", "--hooks"],
     ("show --artifacts", "artifacts"): ["show", "work", "do", "--artifacts", "-o", "artifact.json"],
     ("show --items", "items"): ["show", "work", "--items"],
+    ("show --metrics", "metrics"): ["show", "work", "--metrics"],
     ("log verify", "log report"): ["log", "verify", "work"],
     ("replay --check", "course comparison"): ["replay", "work", "--check", "-p", OTHER],
 }
@@ -47,6 +48,8 @@ SHOWN = (
         "omitted part",
         "artifacts",
         "items",
+        "metrics",
+        "amounts",
         "log report",
         "damage",
         "course comparison",

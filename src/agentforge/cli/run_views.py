@@ -16,6 +16,7 @@ from agentforge.model.errors import InvalidRequest
 from agentforge.model.status import status_text
 from agentforge.views.lines.checks import waiver_text
 from agentforge.views.lines.entries import RunEntry, Shown, check_entry, delivery_entry, visit_entry
+from agentforge.views.lines.metrics import metrics_entry
 from agentforge.views.lines.structured_work import artifact_entry, item_entry, items_text
 from agentforge.views.text import counted, one_line
 from agentforge.views.visits import checks_of
@@ -100,6 +101,15 @@ VIEWS = {
         count=items_text,
         entry=item_entry,
         takes=("STAGE",),
+    ),
+    "metrics": View(
+        help="List what each stage took: duration, tokens, retries, steps and cycles.",
+        key="metrics",
+        select=lambda work, _: work.metrics(),
+        count=lambda found: counted(len(found), "stage"),
+        entry=metrics_entry,
+        takes=("STAGE",),
+        spaced=True,
     ),
 }
 

@@ -23,6 +23,7 @@ from agentforge.model.request import Feedback, Request
 from agentforge.ports.host import is_tree_id
 from agentforge.views.hook_calls import Delivery, HookTry, TryFact, asks_about_hook, begun_delivery, delivered
 from agentforge.views.run_model import RunModel
+from agentforge.views.visit_totals import VisitTotals, begun_totals
 from agentforge.views.visits import StageVisit, VisitFact, begun_visit, visited
 from agentforge.views.work import EndOfAttempt, IterationFact, IterationWork, worked
 
@@ -64,6 +65,7 @@ class RunRecord:
         self.said: list[Said] = []
         """What agents asked, and what people, hooks and checks said."""
         self._visits: dict[Cursor, StageVisit] = {}
+        self._totals: dict[Cursor, VisitTotals] = {}
         self._iterations: dict[Cursor, IterationWork] = {}
         self._deliveries: dict[_Call, Delivery] = {}
         self._by_key: dict[str, _Call] = {}
@@ -75,6 +77,11 @@ class RunRecord:
     @property
     def visits(self) -> tuple[StageVisit, ...]:
         return tuple(self._visits.values())
+
+    @property
+    def totals(self) -> tuple[VisitTotals, ...]:
+        """Of each visit."""
+        return tuple(self._totals[key] for key in self._visits)
 
     @property
     def iterations(self) -> tuple[IterationWork, ...]:
@@ -91,6 +98,7 @@ class RunRecord:
             key = replace(at, iteration=0)
             if visit := self._visits.get(key) or begun_visit(self.model.plan, at, event.at):
                 self._visits[key] = visited(visit, event.at, at, fact)
+        self._add(event)
         if at is not None and isinstance(fact, IterationFact):
             self._work(event, at, fact)
         if isinstance(fact, f.HookStarted | f.HookSkipped):
@@ -106,6 +114,13 @@ class RunRecord:
             self.said.append(said)
         if isinstance(fact, f.PlanChanged):
             self._move(fact)
+
+    def _add(self, event: Event) -> None:
+        key = replace(event.cursor, iteration=0) if event.cursor else None
+        visit, summary = self._visits.get(key) if key else None, self.model.summary
+        if key is None or visit is None or (visit.ended_at or event.at) < event.at:
+            return
+        self._totals[key] = self._totals.get(key, begun_totals(event, summary)).after(event, summary)
 
     def _said(self, at: Cursor | None, fact: f.Fact) -> Said | None:
         branch = at.provider if at else None
@@ -217,6 +232,7 @@ class RunRecord:
             return replace(one, path=path) if path else one
 
         self._visits = {moved(at): named(one, at) for at, one in self._visits.items()}
+        self._totals = {moved(at): one for at, one in self._totals.items()}
         self._iterations = {moved(at): named(one, at) for at, one in self._iterations.items()}
         self._under_way = {moved(at) for at in self._under_way}
         places = {place: (place[0] and moved(place[0]), *place[1:]) for place in self._deliveries}

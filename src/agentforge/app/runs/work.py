@@ -19,6 +19,7 @@ from agentforge.model.request import Request
 from agentforge.runtime.artifacts import read_artifact
 from agentforge.system import files
 from agentforge.views.hook_calls import Delivery
+from agentforge.views.metrics import StageMetrics, metrics_of
 from agentforge.views.record import RunTrees, record_of
 from agentforge.views.structured_work import ArtifactWork, ItemWork, artifacts_of, items_of
 from agentforge.views.visits import StageCheck, StageVisit
@@ -29,7 +30,7 @@ MAX_NUMBERS = 20
 NOT_RECORDED = "changes are recorded in a git repository, for agents that are programs"
 
 
-Placed = StageVisit | StageCheck | IterationWork | Delivery | ArtifactWork | ItemWork
+Placed = StageVisit | StageCheck | IterationWork | Delivery | ArtifactWork | ItemWork | StageMetrics
 _Listed = TypeVar("_Listed", bound=Placed)
 
 
@@ -119,6 +120,10 @@ class RunWork:
     def items(self) -> list[ItemWork]:
         """The items of all stages over items, with what became of them."""
         return items_of(self.record, partial(read_artifact, self._layout))
+
+    def metrics(self) -> list[StageMetrics]:
+        """What each stage took: duration, tokens, retries, steps and cycles."""
+        return metrics_of(self.record)
 
     def changes(self, works: Iterable[IterationWork]) -> list[Changes | None]:
         """What changed in the project's files from before to after each iteration; None if unknown."""

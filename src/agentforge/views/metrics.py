@@ -1,0 +1,140 @@
+"""What the stages of a run took, visit by visit: a selection of the record."""
+
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+
+from agentforge.model.artifact import PlannedItem
+from agentforge.model.place import visits_key
+from agentforge.model.request import APPROVE
+from agentforge.views.record import RunRecord
+from agentforge.views.visit_totals import VisitTotals
+from agentforge.views.visits import StageVisit, verdict_mark
+from agentforge.views.work import IterationWork
+
+
+class Amounts(Struct, frozen=True, kw_only=True):
+    """Of a visit, or of all visits to a stage."""
+
+    duration_seconds: float
+    """Without the time in which the run was stopped; so far, if it is not over."""
+    tokens_used: int | None
+    """As reported by providers, of all attempts and judges; None if none of them reported any."""
+    tokens_unreported: int
+    """How many attempts and judges ran and reported none."""
+    tokens_budget: int | None
+    """How many an iteration may be given."""
+    tokens_given: int | None
+    """The most that an iteration was given, by estimation; None if that is not recorded."""
+    iterations: int
+    retries: int
+    """Attempts that followed a failed one of their iteration."""
+    steps: int | None
+    """Of a stage over items: how many were worked on, and of all visits how many there are."""
+    verdict: str
+    approved: bool | None
+    """What the verdict, a person who accepted the result despite it, or an approval says; None: nothing."""
+
+
+class VisitMetrics(Amounts, frozen=True, kw_only=True):
+    visit: int
+    is_over: bool
+
+
+class StageMetrics(Amounts, frozen=True, kw_only=True):
+    stage: str
+    path: str
+    branch: str | None
+    is_over: bool
+    """Whether its latest visit is over."""
+    steps_done: int | None
+    cycles: int
+    """How often the stage was visited."""
+    visits: tuple[VisitMetrics, ...]
+
+    @property
+    def visit(self) -> int:
+        """The latest one."""
+        return self.visits[-1].visit
+
+
+_Entry = tuple[StageVisit, VisitTotals, list[IterationWork]]
+
+
+def metrics_of(record: RunRecord) -> list[StageMetrics]:
+    """Of each stage that was visited, in the order of the first visits."""
+    stages: dict[tuple[str, str | None], list[_Entry]] = {}
+    works: dict[tuple[str, str | None, int], list[IterationWork]] = {}
+    for work in record.iterations:
+        works.setdefault((work.path, work.branch, work.visit), []).append(work)
+    for visit, totals in zip(record.visits, record.totals, strict=True):
+        done = works.get((visit.path, visit.branch, visit.visit), [])
+        stages.setdefault((visit.path, visit.branch), []).append((visit, totals, done))
+    state, answers = record.model.state, dict(_answers(record))
+    items = state.items if state else {}
+    return [_stage(entries, items.get(visits_key(*key)), answers) for key, entries in stages.items()]
+
+
+_Answers = dict[tuple[str, str | None, int], bool]
+
+
+def _answers(record: RunRecord) -> Iterator[tuple[tuple[str, str | None, int], bool]]:
+    for request in record.requests.values():
+        if request.kind == "approval" and request.at and request.answer is not None:
+            at = request.at
+            yield (at.node_path, at.provider, at.node_run), request.answer == APPROVE
+
+
+def _stage(
+    entries: Sequence[_Entry], items: dict[str, PlannedItem] | None, answers: _Answers
+) -> StageMetrics:
+    visits = tuple(_visit(entry, items is not None, answers) for entry in entries)
+    known = [one.tokens_used for one in visits if one.tokens_used is not None]
+    last, latest = entries[-1][0], visits[-1]
+    judged = [one for one in visits if one.approved is not None]
+    return StageMetrics(
+        stage=last.stage,
+        path=last.path,
+        branch=last.branch,
+        is_over=latest.is_over,
+        duration_seconds=round(sum(one.duration_seconds for one in visits), 3),
+        tokens_used=sum(known) if known else None,
+        tokens_unreported=sum(one.tokens_unreported for one in visits),
+        tokens_budget=_latest(one.tokens_budget for one in visits),
+        tokens_given=max((one.tokens_given for one in visits if one.tokens_given is not None), default=None),
+        iterations=sum(one.iterations for one in visits),
+        retries=sum(one.retries for one in visits),
+        steps=None if items is None else len(items),
+        steps_done=None if items is None else sum(one.status == "done" for one in items.values()),
+        cycles=len(visits),
+        verdict=judged[-1].verdict if judged else "",
+        approved=judged[-1].approved if judged else None,
+        visits=visits,
+    )
+
+
+def _visit(entry: _Entry, has_items: bool, answers: _Answers) -> VisitMetrics:
+    visit, totals, works = entry
+    uses = [work.context for work in works if work.context]
+    approved = answers.get((visit.path, visit.branch, visit.visit))
+    if visit.verdict and approved is None:
+        approved = verdict_mark(visit.verdict, visit.accepted_by) != "failed"
+    return VisitMetrics(
+        visit=visit.visit,
+        is_over=visit.ended_at is not None,
+        duration_seconds=round(totals.seconds, 3),
+        tokens_used=totals.tokens_used,
+        tokens_unreported=totals.unreported,
+        tokens_budget=_latest(use.budget for use in uses),
+        tokens_given=max((use.tokens for use in uses), default=None),
+        iterations=visit.iterations,
+        retries=totals.retries,
+        steps=len({work.item for work in works if work.item}) if has_items else None,
+        verdict=visit.verdict,
+        approved=approved,
+    )
+
+
+def _latest(found: Iterator[int | None]) -> int | None:
+    known = [one for one in found if one is not None]
+    return known[-1] if known else None
