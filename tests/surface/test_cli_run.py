@@ -275,7 +275,7 @@ def test_inputs_and_overrides_reach_the_plan(project: Project) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("run",), "missing pipeline: pass a file or a name with -p"),
+        (("run",), "nothing to run"),
         (("run", "-p", "nosuch.yaml"), "no pipeline file `nosuch.yaml`"),
         (("run", "-p", "nosuch"), "no pipeline named `nosuch`"),
         (("run", "-p", "p.yaml", "--command", "test"), "got 'test'"),

@@ -54,7 +54,12 @@ def test_the_request_is_an_argument_an_option_or_stdin(project: Project, file: s
         (("-p", "change.yaml", "work"), "names something to run", "work` runs the stage of that name"),
         (("-p", "change.yaml", "x", "--request", "y"), "the request is given twice", ""),
         (("-p", "none.yaml", "x"), "takes no user request", "add `request: optional` to it"),
-        (("add a function",), "missing pipeline", ""),
+        ((), "nothing to run", 'run "Add a slugify function"`'),
+        (
+            ("x" * 80_000,),
+            "the user request has 20,000 tokens; stage 'reviewer'",
+            "put the details into files",
+        ),
     ],
 )
 def test_what_is_not_a_request_is_refused_before_a_run_exists(

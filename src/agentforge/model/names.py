@@ -7,6 +7,9 @@ from typing import Final
 
 from agentforge.model.errors import InvalidSession
 
+DEFAULT_PIPELINE: Final = "loop"
+"""Runs a user request, if no other pipeline is named."""
+
 MAX_SESSION_CHARS = 64
 # A session names files such as `<session>.lock`; file systems allow 255 bytes in a name.
 MAX_SESSION_BYTES = 200

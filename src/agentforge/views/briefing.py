@@ -43,6 +43,7 @@ COVERED: Final[Mapping[Strategy, frozenset[str]]] = {
     "summary": frozenset({"ITEM"}),
 }
 """The variables whose content is part of the briefing."""
+TELLS_REQUEST: Final[frozenset[Strategy]] = frozenset({"full", "summary"})
 _ALWAYS: Final = 0
 """The rank of what is never left out."""
 

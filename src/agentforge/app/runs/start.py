@@ -35,7 +35,9 @@ from agentforge.model.state import RunSettings, Waiver
 from agentforge.runtime.supervision import end_left, end_leftovers, left_supervisors, pids_of
 from agentforge.system import files
 from agentforge.version import __version__
+from agentforge.views.briefing import TELLS_REQUEST
 from agentforge.views.results import RunResult
+from agentforge.views.token_budget import tokens_of_bytes
 
 log = logging.getLogger("agentforge.run")
 MAX_REASON_CHARS = 2_000
@@ -303,4 +305,20 @@ def _user_request(plan: Plan, given: str | None, environ: Mapping[str, str]) -> 
     if len(content) > MAX_USER_REQUEST_BYTES:
         limit = f"{MAX_USER_REQUEST_BYTES // 1024} KB"
         raise InvalidRequest(f"the user request is larger than {limit}", hint="put the details into files")
+    _refuse_over_budget(plan, content)
     return stored(content.decode(), environ, "the user request")
+
+
+def _refuse_over_budget(plan: Plan, request: bytes) -> None:
+    """A request is never cut, so that it would fail the stage that is told it."""
+    tokens = tokens_of_bytes(len(request))
+    told = [
+        (node.tokens.limit, node.id)
+        for node in plan.stages
+        if node.tokens and node.tokens.limit is not None
+        if node.context_strategy in TELLS_REQUEST or "${REQUEST}" in (node.prompt or "")
+    ]
+    limit, id = min(told, default=(tokens, ""))
+    if tokens > limit:
+        message = f"the user request has {tokens:,} tokens; stage {id!r} has a budget of {limit:,}"
+        raise InvalidRequest(message, hint="put the details into files, or raise `tokens` of the pipeline")

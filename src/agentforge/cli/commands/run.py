@@ -11,12 +11,18 @@ from agentforge.cli.controls import trust_option
 from agentforge.cli.invocation import HintedUsageError, WholeNumber, engine_options, invocation
 from agentforge.cli.run_options import definition_of, from_stdin, options_for, taken
 from agentforge.cli.start import start_attached, start_options, start_or_resume
+from agentforge.model.names import DEFAULT_PIPELINE
 from agentforge.model.run_options import OverrideOptions, StartOptions
 
 
 @click.command()
 @click.argument("wanted", metavar="[REQUEST]", required=False, callback=from_stdin)
-@click.option("-p", "--pipeline", metavar="PIPELINE|FILE", help="Pipeline file or name.")
+@click.option(
+    "-p",
+    "--pipeline",
+    metavar="PIPELINE|FILE",
+    help=f"Pipeline file or name.  [default with a request: {DEFAULT_PIPELINE}]",
+)
 @click.option("-s", "--session", help="Name of the run.  [default: the pipeline's name and the time]")
 @options_for(StartOptions)
 @trust_option
@@ -30,8 +36,10 @@ def run(
     trust: bool,
     **options: Any,
 ) -> int:
-    """Run a pipeline in the foreground with live progress. REQUEST says what you want, for a pipeline that
-    takes a request; - reads it from stdin.
+    """Do what REQUEST says, or run another pipeline, in the foreground with live progress.
+
+    REQUEST says what you want; - reads it from stdin. The default pipeline plans the work, does it step by
+    step, verifies it and reviews it. Other pipelines may take a request or none.
 
     Ctrl-C lets the agent finish its iteration and pauses the run; `agentforge resume` resumes it.
     """
@@ -40,11 +48,14 @@ def run(
         if options["request"] is not None:
             raise click.UsageError("the request is given twice: as an argument, and with --request")
         options["request"] = wanted
-    if pipeline is None:
-        raise click.UsageError(
-            "missing pipeline: pass a file or a name with -p (`agentforge pipelines` lists the named ones)"
+    if pipeline is None and options["request"] is None:
+        raise HintedUsageError(
+            "nothing to run",
+            'say what you want, as in `agentforge run "Add a slugify function"`, or pass a pipeline with -p'
+            " (`agentforge pipelines` lists the named ones)",
+            click.get_current_context(),
         )
-    what = definition_of(options, session, pipeline=pipeline)
+    what = definition_of(options, session, pipeline=pipeline or DEFAULT_PIPELINE)
     return start_attached(what, taken(StartOptions, options), trust=trust)
 
 
