@@ -158,6 +158,12 @@ SCENARIOS = {
                 "AGENT_TOOL": "1/1",
             },
         ),
+        Scenario(
+            "exhausted",
+            "  - {id: work, prompt: one, runs: 2, retry: {max_attempts: 1, exhausted: ask}}\n",
+            {"AGENT_CRASHES": "0/1", "AGENT_WAITS": "0/1 0/2"},
+            replies=(("answer", "retry"),),
+        ),
         Scenario("stage", agent={"AGENT_WAITS": "0/1", "AGENT_OLD_STATUS": "0/1"}),
         Scenario(
             "delay", "  - {id: slow, prompt: x, runs: 3, delay: 0.15}\n", {"AGENT_WAITS": "0/1 0/2 0/3"}

@@ -171,11 +171,11 @@ def test_delay_zero_counts_as_set() -> None:
 
 def test_retry_merges_key_by_key_over_the_defaults() -> None:
     node = node_of(
-        pipeline="retry: {max_attempts: 9, max_delay: 60}\n",
-        stage_yaml="retry: {max_attempts: 5, initial_delay: 1, stage: 2}\n",
+        pipeline="retry: {max_attempts: 9, max_delay: 60, for: any, exhausted: ask}\n",
+        stage_yaml="retry: {max_attempts: 5, initial_delay: 1, stage: 2, exhausted: fail}\n",
         node="    retry: {max_attempts: 3}\n",
     )
-    assert node.retry == RetryPolicy(3, initial_delay=1.0, multiplier=2.0, max_delay=60.0, stage=2)
+    assert node.retry == RetryPolicy(3, 1.0, 2.0, 60.0, stage=2, retried="any", exhausted="fail")
     assert node_of().retry is None
 
 

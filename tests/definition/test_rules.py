@@ -47,6 +47,8 @@ def node(line: str) -> str:
         ("retry: {max_attempts: 0}", "bad-value 5:27", "retry.max_attempts"),
         ("retry: {max_attempts: 101}", "bad-value 5:27", "from 1 to 100"),
         ("retry: {stage: 11}", "bad-value 5:20", "from 0 to 10"),
+        ("retry: {for: all}", "bad-value 5:18", "retry.for"),
+        ("retry: {exhausted: pause}", "bad-value 5:24", "retry.exhausted"),
         ("retry: {max_attempts: 2.5}", "bad-type 5:27", "whole number"),
         ("retry: {initial_delay: -1}", "bad-value 5:28", "retry.initial_delay"),
         ("retry: {multiplier: 0.5}", "bad-value 5:25", "retry.multiplier"),

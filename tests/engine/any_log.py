@@ -130,6 +130,7 @@ _own_names: dict[tuple[type, str], st.SearchStrategy[Any]] = {
             "at_most_once",
             "recoveries_without_progress",
             "provider_limit",
+            "retries_exhausted",
             "approval_rounds",
             "question_rounds",
         ]

@@ -1,11 +1,12 @@
 """Playbooks of failures: what is retried, how often, when, and what ends the run."""
 
 import pytest
-from tests.engine.plans import plan_of, stage
-from tests.engine.playbook import play
+from tests.engine.plans import block, plan_of, stage
+from tests.engine.playbook import Play, play
 
 from agentforge.engine.decide.failure import (
     ATTEMPTS_PER_KIND,
+    DECIDED,
     STAGE_FAILURES,
     attempts_allowed,
     backoff,
@@ -320,6 +321,160 @@ def test_resume_gives_the_further_tries_again() -> None:
         ? wait retry 0s
         """,
     )
+
+
+# -- any failure, and a person at the end
+
+LADDER = RetryPolicy(4, initial_delay=1, stage=2, retried="any", exhausted="ask")
+
+
+def rung(number: int, then: str) -> str:
+    """The failure of an attempt, and what follows it."""
+    wait = f"""
+        < {then}
+        ? wait retry {then.rpartition(" in ")[2]}
+        > fired retry
+        < attempt_start {number + 1}
+        ? execute plan 1 attempt {number + 1}
+        """
+    return f"> error agent_error{wait}"
+
+
+ASKED = """
+    > error agent_error
+    < request_opened retries_exhausted-26
+    < session_paused retries_exhausted
+    = paused
+"""
+SIX = (
+    rung(1, "retry_scheduled 2/4 in 1s")
+    + rung(2, "retry_scheduled 3/4 in 2s")
+    + rung(3, "retry_scheduled 4/4 in 4s")
+    + rung(4, "stage_retry 1/2 agent_error in 8s")
+    + rung(5, "stage_retry 2/2 agent_error in 16s")
+)
+
+
+def test_should_escalate_correctly() -> None:
+    """Three retries of the attempt and two of the stage are six attempts, then a person is asked."""
+    conversation = play(plan_of(stage(retry=LADDER)), f"{BEGIN}{SIX}{ASKED}")
+    assert conversation.state is not None
+    (asked,) = conversation.state.open_requests
+    assert (asked.options, asked.subject) == (("resume", "retry", "cancel"), "agent_error")
+    assert asked.question == (
+        "stage 'plan' failed 6 times (2 of 2 retries of the stage): it went wrong. Fix the cause and continue"
+        " with new retries (resume), try once more (retry), or cancel the run (cancel)?"
+    )
+
+
+@pytest.mark.parametrize("word", ["answer retries_exhausted-26 resume", "resume"])
+def test_answer_resume_starts_the_ladder_afresh(word: str) -> None:
+    continued = "" if word == "resume" else "< session_continued retries_exhausted-26"
+    play(
+        plan_of(stage(retry=LADDER)),
+        f"""{BEGIN}{SIX}{ASKED}
+        > {word}
+        {continued}
+        < request_resolved retries_exhausted-26 reset
+        < attempt_start 7
+        ? execute plan 1 attempt 7
+        {rung(7, "retry_scheduled 2/4 in 1s")}
+        """,
+    )
+
+
+def test_answer_retry_is_one_more_attempt() -> None:
+    play(
+        plan_of(stage(retry=LADDER)),
+        f"""{BEGIN}{SIX}{ASKED}
+        > answer retries_exhausted-26 retry
+        < session_continued retries_exhausted-26
+        < request_resolved retries_exhausted-26 continue
+        < attempt_start 7
+        ? execute plan 1 attempt 7
+        > error agent_error
+        < request_opened retries_exhausted-33
+        < session_paused retries_exhausted
+        > answer retries_exhausted-33 cancel
+        < session_continued retries_exhausted-33
+        < cancel_requested answered by person
+        < request_resolved retries_exhausted-33 cancel
+        < session_aborted answered by person
+        """,
+    )
+
+
+@pytest.mark.parametrize("kind", sorted(set(TAXONOMY) - {kind.value for kind in STAGE_FAILURES | DECIDED}))
+def test_should_pause_on_unrecoverable(kind: str) -> None:
+    """What no retry mends asks at once."""
+    play(
+        plan_of(stage(retry=LADDER)),
+        f"""{BEGIN}
+        > error {kind}
+        < request_opened retries_exhausted-6
+        < session_paused retries_exhausted
+        """,
+    )
+
+
+@pytest.mark.parametrize("kind", sorted(kind.value for kind in STAGE_FAILURES))
+@pytest.mark.parametrize(("attempts", "stage_retries"), [(1, 0), (4, 2), (7, 3)])
+def test_policy_for_any_failure_bounds_the_attempts(kind: str, attempts: int, stage_retries: int) -> None:
+    """Whatever fails, also where it may be corrected."""
+    policy = RetryPolicy(attempts, stage=stage_retries, initial_delay=0, retried="any", exhausted="ask")
+    conversation = play(plan_of(stage(retry=policy)), BEGIN)
+    for _ in range(attempts + stage_retries - 1):
+        conversation.happens(f"error {kind}")
+        conversation.happens("fired retry")
+    assert conversation.stage.stage_retries == stage_retries
+    conversation.happens(f"error {kind}")
+    assert conversation.state is not None
+    assert conversation.state.open_requests[0].reason == "retries_exhausted"
+
+
+def test_artifact_is_corrected_at_least_as_often_as_it_may_be() -> None:
+    policy, invalid = RetryPolicy(2, retried="any"), FailureKind.ARTIFACT_INVALID
+    assert [attempts_allowed(policy, (invalid,), heal) for heal in range(4)] == [2, 2, 3, 4]
+    assert attempts_allowed(policy, (invalid, FailureKind.PROVIDER_CRASHED), 3) == 2
+
+
+def test_iteration_that_cannot_be_prepared_asks_and_is_prepared_again() -> None:
+    play(
+        plan_of(stage(retry=LADDER)),
+        """
+        > start
+        < node_start plan
+        ? prepare plan 1
+        > error prompt_unreadable
+        < request_opened retries_exhausted-4
+        < session_paused retries_exhausted
+        > answer retries_exhausted-4 retry
+        < session_continued retries_exhausted-4
+        < request_resolved retries_exhausted-4 continue
+        ? prepare plan 1
+        > error prompt_unreadable
+        < request_opened retries_exhausted-10
+        < session_paused retries_exhausted
+        > resume
+        < request_resolved retries_exhausted-10 reset
+        ? prepare plan 1
+        """,
+    )
+
+
+def test_branch_asks_while_the_others_work() -> None:
+    plan = plan_of(block("claude codex", stage("plan", retry=RetryPolicy(1, exhausted="ask"))))
+    conversation = Play(plan)
+    conversation.happens("start")
+    for branch in ("claude", "codex"):
+        conversation.happens(f"{branch}: prepared")
+    said = conversation.happens("codex: error provider_auth")
+    assert said[0].startswith("< codex: request_opened retries_exhausted")
+    assert said[1:] == ["? claude: execute plan 1 attempt 1"]
+    assert conversation.state is not None
+    (asked,) = conversation.state.open_requests
+    assert asked.question.startswith("codex: stage 'plan' failed: it went wrong. Fix")
+    assert conversation.happens(f"answer {asked.id} retry")[-1] == "? codex: execute plan 1 attempt 2"
 
 
 def raised_from(error: Exception, cause: BaseException) -> Exception:

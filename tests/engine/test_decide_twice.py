@@ -159,6 +159,12 @@ ROWS: dict[str, tuple[Plan, Use, Use, list[tuple[str, int]]]] = {
         reaches("agent", "error provider_crashed"),
         [("", 2), ("resume", 2), ("resume", 2)],
     ),
+    "retries_exhausted": (
+        plan_of(stage(retry=RetryPolicy(2, retried="any", exhausted="ask"))),
+        WORKING,
+        reaches("agent", "error agent_error"),
+        [("", 2), ("retry", 1), ("retry", 1), ("resume", 2)],
+    ),
     "hook_restarts": (
         plan_of(stage(), hooks=(RESTARTS,)),
         says("start"),

@@ -5,6 +5,7 @@ from pathlib import Path
 from signal import SIGINT, SIGTERM
 
 import pytest
+from msgspec.structs import replace
 
 from agentforge.cli import exit_codes
 from agentforge.cli.invocation import Invocation
@@ -35,6 +36,11 @@ def test_every_status_in_the_table_is_documented() -> None:
 def asking(reason: str, kind: RequestKind = "escalation") -> Request:
     now = datetime(2026, 1, 15, tzinfo=UTC)
     return Request(f"{reason}-1", kind, reason, reason, "Retry?", ("resume", "cancel"), now)
+
+
+def tried(kind: str) -> Request:
+    """The request after a failure of that kind."""
+    return replace(asking("retries_exhausted"), subject=kind)
 
 
 def result(
@@ -68,6 +74,11 @@ def result(
             (result(RunStatus.PAUSED, requests=(asking(reason),)), None, 22)
             for reason in ("failure_cluster", "no_progress", "verdict", "check_lost", "runtime_limit")
         ),
+        *(
+            (result(RunStatus.PAUSED, requests=(asking("cycle_limit"), tried(kind))), None, code)
+            for kind, code in (("provider_timeout", 20), ("iteration_timeout", 20), ("agent_error", 21))
+        ),
+        (result(RunStatus.PAUSED, requests=(tried("provider_auth"),)), SIGINT, 22),
         (result(RunStatus.ABORTED), None, 23),
         (result(RunStatus.PAUSED), None, 0),
         (result(RunStatus.AWAITING_APPROVAL), None, 0),

@@ -78,6 +78,12 @@ def test_preview_of_everything_a_stage_may_say() -> None:
     ]
 
 
+def test_preview_of_a_retry_policy() -> None:
+    asks = RetryPolicy(4, stage=2, retried="any", exhausted="ask")
+    of = "at most 4 per iteration for any failure, 2 retries of the stage, then asks"
+    assert f"- Attempts: at_least_once, {of}" in shown(plan_of(stage("plan", retry=asks)))
+
+
 def test_preview_of_a_judged_pipeline_with_limits_commands_and_passes() -> None:
     plan = plan_of(stage("plan", termination=Judgment(9, 2, 3)), max_runtime=90.0, passes=2)
     info = replace(

@@ -5,6 +5,7 @@ from signal import Signals
 from typing import TYPE_CHECKING
 
 from agentforge.model.failure import TIMEOUTS
+from agentforge.model.request import Request
 
 if TYPE_CHECKING:
     from agentforge import RunResult
@@ -67,6 +68,8 @@ AS_ASKED = frozenset({"approval", "checkpoint", "pause"})
 
 CYCLES = "cycle_limit"
 """The reason of a request at the limit of cycles."""
+RETRIES = "retries_exhausted"
+"""The reason of a request after a failure; its subject is the kind of the failure."""
 
 
 def of_signal(signal: Signals) -> int:
@@ -82,6 +85,8 @@ def of_result(result: "RunResult", signal: Signals | None = None) -> int:
             return STAGE_TIMEOUT if result.error_type in TIMEOUTS else FAILED
         case "aborted":
             return CANCELLED
+        case _ if any(_is_timeout(request) for request in result.requests):
+            return STAGE_TIMEOUT
         # What a person has to do comes before how the run was stopped.
         case _ if any(request.reason == CYCLES for request in result.requests):
             return CYCLE_LIMIT
@@ -91,6 +96,10 @@ def of_result(result: "RunResult", signal: Signals | None = None) -> int:
             return of_signal(signal)
         case _:
             return COMPLETED
+
+
+def _is_timeout(request: Request) -> bool:
+    return request.reason == RETRIES and request.subject in TIMEOUTS
 
 
 def worst(codes: Iterable[int]) -> int:

@@ -224,6 +224,10 @@ class Items(
 Termination = Fixed | Judgment | Queue | Items
 
 
+RetryFor = Literal["transient", "any"]
+OnExhausted = Literal["fail", "ask"]
+
+
 class RetryPolicy(Struct, frozen=True):
     max_attempts: int = 2
     initial_delay: float = 2.0
@@ -231,6 +235,10 @@ class RetryPolicy(Struct, frozen=True):
     max_delay: float = 30.0
     stage: int = 0
     """Further tries of a failed stage."""
+    retried: RetryFor = "transient"
+    """Which failures `max_attempts` is for."""
+    exhausted: OnExhausted = "fail"
+    """What follows a failure without another try: the stage fails, or a person is asked."""
 
 
 class FromStage(Struct, frozen=True):

@@ -41,7 +41,7 @@ class Request(Struct, frozen=True, omit_defaults=True):
     due_at: datetime | None = None
     default: str | None = None
     subject: str = ""
-    """The name of the checkpoint, or the id of the agent's question or of the hook."""
+    """The name of the checkpoint, the id of the agent's question or of the hook, the kind of the failure."""
     grants: str = ""
     """What a number as the answer grants: `seconds`, `rounds`. Empty: numbers are not accepted."""
     at: Cursor | None = None

@@ -128,6 +128,7 @@ REASONS = {
     "question_rounds": "an agent has asked repeatedly",
     "recoveries_without_progress": "it was recovered repeatedly without progress",
     "requested": "on request",
+    "retries_exhausted": "a stage failed, and no retry is left",
     "runtime_limit": "reached the runtime limit",
     "signal_interrupt": "stopped by a signal, such as Ctrl-C",
     "verdict": "the verdict of a stage needs a decision",

@@ -12,6 +12,7 @@ from agentforge.engine.decide.requests import Question
 from agentforge.model import facts as f
 from agentforge.model.failure import LIMITS, Failure, FailureKind
 from agentforge.model.plan import LimitPolicy, RetryPolicy, StageNode
+from agentforge.model.request import CANCEL, RESUME, RETRY
 from agentforge.model.state import AttemptState, IterationState, StageState, Unavailable
 
 # Theory of operation
@@ -50,6 +51,10 @@ STAGE_FAILURES = frozenset(ATTEMPTS_PER_KIND) | {
     FailureKind.AGENT_ERROR,
 }
 """Those that another try of the stage may not have: the agent failed, not what it needs."""
+
+DECIDED = frozenset({FailureKind.CHECKS_FAILED, FailureKind.REJECTED, FailureKind.HOOK_FAILED})
+"""Those that fail the run because a route or a hook says so: retries have no part in them."""
+EXHAUSTED = "retries_exhausted"
 
 DEFAULT_LIMITS = LimitPolicy()
 MIN_LIMIT_DELAY = 1.0
@@ -147,6 +152,23 @@ def decide_after_stage_failure(failed: FailedAttempt) -> f.StageRetried | None:
     return f.StageRetried(number, policy.stage, due_at, failed.failure.kind, failed.failure.message)
 
 
+def exhausted(node: StageNode, at: StageState, failure: Failure) -> Question | None:
+    """The question that is asked instead of failing the stage, if its retry policy says so."""
+    if (node.retry or DEFAULT_POLICY).exhausted == "fail" or failure.kind in DECIDED:
+        return None
+    iteration = at.iteration
+    item = f" at item {iteration.item!r}" if iteration and iteration.item else ""
+    tries = f" {len(iteration.failures)} times" if iteration and len(iteration.failures) > 1 else ""
+    again = (
+        f" ({at.stage_retries} of {node.retry.stage} retries of the stage)"
+        if at.stage_retries and node.retry
+        else ""
+    )
+    text = f"stage {node.id!r} failed{tries}{item}{again}: {failure.message.rstrip('. ')}. "
+    text += f"Fix the cause and continue with new retries ({RESUME}), try once more ({RETRY}),"
+    return Question(EXHAUSTED, f"{text} or cancel the run ({CANCEL})?", subject=failure.kind.value)
+
+
 def choose_in_chain(count: int, at: StageState, now: datetime) -> int:
     """The provider for the next attempt, from a chain of `count`: the current one, the first available one,
     or the one that becomes available first."""
@@ -241,10 +263,13 @@ def _is_resting(until: datetime | None, now: datetime) -> bool:
 
 def attempts_allowed(policy: RetryPolicy, failures: tuple[FailureKind, ...], heal: int = 0) -> int:
     """How many attempts there are in total, if further ones fail like the last one. `heal`: how many of them
-    may correct an artifact; the policy doesn't bound these, as they don't repeat the work."""
+    may correct an artifact. The policy doesn't bound these, as they don't repeat the work; where it is for
+    any failure, they are among its attempts."""
     if not failures:
         return policy.max_attempts
     last, count = failures[-1], len(failures)
+    if policy.retried == "any" and last in STAGE_FAILURES:
+        return max(policy.max_attempts, 1 + heal if last is FailureKind.ARTIFACT_INVALID else 0)
     if last is FailureKind.ARTIFACT_INVALID:
         return count + (failures.count(last) <= heal)
     further = ATTEMPTS_PER_KIND.get(last, 1) - failures.count(last)

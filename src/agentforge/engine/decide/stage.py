@@ -25,6 +25,7 @@ from agentforge.engine.decide.failure import (
     choose_in_chain,
     decide_after_failure,
     decide_after_stage_failure,
+    exhausted,
 )
 from agentforge.engine.decide.hooks import call_hooks, end_reason
 from agentforge.engine.decide.items import item_over, next_item, plan_items
@@ -68,6 +69,8 @@ def decide_stage(here: StageAt) -> Ruling:
         ruling = _asked((*AT_ANY_TIME, *BEFORE_ATTEMPT), here) or _next_attempt(here, iteration)
     if ruling.done is not None:
         ruling = _hooks(here, "stage_end", here.at.completed, ruling.done) or ruling
+    if ruling.failure is not None and (question := exhausted(here.node, here.at, ruling.failure)):
+        ruling = Ruling(question=replace(question, text=f"{here.who}{question.text}"))
     if ruling.question is None:
         return ruling
     if ruling.question.at is not None:

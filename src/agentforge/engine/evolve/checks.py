@@ -208,6 +208,14 @@ def checks_on_resume(at: StageState) -> StageState:
     return with_call(replace(at, verdict=kept, checks=void), "check", lost=0)
 
 
+def without_errors(checks: tuple[CheckRecord, ...]) -> tuple[CheckRecord, ...]:
+    """Those without a result are repeated."""
+    return tuple(
+        replace(known, iteration=OUTDATED) if known.status == "error" or known.changed else known
+        for known in checks
+    )
+
+
 def route_key(path: str, provider: str | None, to: str) -> str:
     """The counter of a route back to an earlier node."""
     return f"{visits_key(path, provider)}>{to}"

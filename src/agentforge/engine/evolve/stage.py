@@ -4,7 +4,7 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from agentforge.engine.evolve.checks import checks_on_resume
+from agentforge.engine.evolve.checks import checks_on_resume, without_errors
 from agentforge.engine.evolve.task import (
     evolve_call,
     with_attempt,
@@ -101,7 +101,9 @@ def excused(at: StageState, kind: str = "") -> StageState:
         counted = {} if kind == "judge" else {"lost": 0}
         return with_call(at, kind, excused=True, **counted)
     attempt = at.iteration.attempt if at.iteration else None
-    if attempt is None or attempt.in_flight:
+    if attempt is None:
+        return replace(at, failure=None, checks=without_errors(at.checks))
+    if attempt.in_flight:
         return at
     waits = attempt.status in (TaskStatus.FAILED, TaskStatus.WAITING)
     return with_attempt(at, excused=True, status=TaskStatus.DUE if waits else attempt.status)

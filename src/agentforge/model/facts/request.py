@@ -28,7 +28,7 @@ class RequestOpened(Fact, frozen=True):
     """When the default becomes the answer."""
     default: str | None = None
     subject: str = ""
-    """The name of the checkpoint, or the id of the agent's question or of the hook."""
+    """The name of the checkpoint, the id of the agent's question or of the hook, the kind of the failure."""
     grants: str = ""
     """What a number as the answer grants. Empty: numbers are not accepted."""
 

@@ -251,7 +251,9 @@ def _attempts(node: StageNode) -> str:
         return "at_most_once, a person decides whether a failed one is retried"
     policy = node.retry or RetryPolicy()
     again = f", {counted(policy.stage, 'retry', 'retries')} of the stage" if policy.stage else ""
-    return f"{node.semantics}, at most {policy.max_attempts} per iteration{again}"
+    any = " for any failure" if policy.retried == "any" else ""
+    asks = ", then asks" if policy.exhausted == "ask" else ""
+    return f"{node.semantics}, at most {policy.max_attempts} per iteration{any}{again}{asks}"
 
 
 def _iterations(termination: Termination) -> str:
