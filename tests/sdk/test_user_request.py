@@ -8,8 +8,9 @@ import pytest
 from tests.sdk.approvals import events
 from tests.sdk.projects import ENVIRON, engine, iteration_dir, node, pipeline, run, run_dir
 
-from agentforge.model.errors import InvalidRequest
+from agentforge.model.errors import InvalidRequest, RunExists
 from agentforge.model.request import MAX_USER_REQUEST_BYTES
+from agentforge.ports.provider import ExecuteRequest
 from agentforge.testing import ScriptedProvider
 from agentforge.testing.scripted_provider import crashes, says
 
@@ -93,3 +94,19 @@ def test_a_single_stage_takes_a_request(tmp_path: Path) -> None:
     (folder / "prompt.md").write_text("Fix ${REQUEST}")
     assert run(engine(tmp_path).run(stage="fix", session="s", request="the tests")).completed
     assert "the tests" in (iteration_dir(tmp_path, stage="stage-00-fix") / "prompt.md").read_text()
+
+
+def test_caller_is_told_before_the_first_agent_when_nothing_refuses_the_run(tmp_path: Path) -> None:
+    told: list[str] = []
+
+    def works(request: ExecuteRequest) -> Any:
+        told.append("agent")
+        return says("done")(request)
+
+    made = engine(tmp_path, ScriptedProvider(lambda _: works))
+    compiled = made.compile(pipeline(node(runs=1)), session="s")
+    assert run(made.start(compiled, on_ready=lambda: told.append("ready"))).completed
+    assert told == ["ready", "agent"]
+    with pytest.raises(RunExists):
+        run(made.start(compiled, on_ready=lambda: told.append("ready")))
+    assert told == ["ready", "agent"]

@@ -72,7 +72,7 @@ def test_what_the_stages_can_not_use_is_refused_before_a_run_exists(
 ) -> None:
     options = () if given is None else ("--artifact", write(project, given))
     refused = project.call("run", "-p", file, "-s", "s", *options, env={"DEPLOY_TOKEN": "s3cret-value-42"})
-    assert (refused.code, refused.out.count("started")) == (2, 0)
+    assert (refused.code, refused.out) == (2, "")
     assert why in refused.err
     assert not project.run_dir("s").exists()
 

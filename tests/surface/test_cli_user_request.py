@@ -68,7 +68,7 @@ def test_what_is_not_a_request_is_refused_before_a_run_exists(
     (project.root / "my change.yaml").touch()
     (project.root / "none.yaml").write_text((project.root / file).read_text().replace("required", "none"))
     refused = project.call("run", *arguments, "-s", "s")
-    assert (refused.code, refused.out.count("started")) == (2, 0)
+    assert (refused.code, refused.out) == (2, "")
     assert why in refused.err
     assert hint in refused.err
     assert not (project.root / ".claude" / "pipeline-runs" / "s").exists()

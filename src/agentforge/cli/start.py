@@ -7,6 +7,7 @@ before it starts, because what it prints is not seen.
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -59,8 +60,8 @@ def start_attached(what: Definition, how: StartOptions, *, trust: bool) -> int:
         current_session.set(compiled.plan.session.name)
         if trusted:
             trust_existing(engine, compiled.plan.session.name)
-        announce_agents(call, engine, compiled)
-        return await engine.start(compiled, **how)
+        # A refusal must not follow a line that names the agents of the run.
+        return await engine.start(compiled, on_ready=partial(announce_agents, call, engine, compiled), **how)
 
     return drive_and_ask(call, work) or exit_codes.COMPLETED
 

@@ -124,14 +124,20 @@ class Engine(HookDecorators):
         return recompiled(self._context, plan, pipeline, overrides, passes)
 
     async def start(
-        self, compiled: Compiled, *, replay: Replay | None = None, **how: Unpack[StartOptions]
+        self,
+        compiled: Compiled,
+        *,
+        replay: Replay | None = None,
+        on_ready: Callable[[], None] | None = None,
+        **how: Unpack[StartOptions],
     ) -> RunResult:
         """Run a compiled pipeline. `replay` is played back instead of calling providers. `force` stops and
         archives an existing run with the name. `record`: record the agents' work as a cassette,
         `cassette.jsonl`. `approve`: give the approvals of stages without asking; checkpoints are still asked.
         `skip_checks`: reasons, by the names of checks that don't count; only for persons. `notes` are facts
-        about the start, for the log."""
-        return await start_run(self._context, compiled, completed(StartOptions, how), replay)
+        about the start, for the log. `on_ready` is called before the first agent starts, when nothing refuses
+        the start any more."""
+        return await start_run(self._context, compiled, completed(StartOptions, how), replay, on_ready)
 
     def trust(self, session: str) -> None:
         """Allow this user's engines to drive a run that was not started here, such as one that came with a

@@ -4,7 +4,7 @@ import logging
 import os
 import pwd
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from shlex import quote
 
@@ -48,8 +48,13 @@ MAX_REASON_CHARS = 2_000
 # with the lease are files written. The proof that the run was started here is durable before the first event:
 # a log without a proof is a foreign run, which no engine would recover; a proof without a log does no harm.
 async def start_run(
-    context: RunContext, compiled: Compiled, how: StartOptions, replay: Replay | None = None
+    context: RunContext,
+    compiled: Compiled,
+    how: StartOptions,
+    replay: Replay | None = None,
+    on_ready: Callable[[], None] | None = None,
 ) -> RunResult:
+    """`on_ready`: called when nothing refuses the start any more, before an agent starts."""
     _refuse_agent(context, how, replay)
     session, leases = compiled.plan.session.name, context.leases
     environ = context.environ
@@ -72,6 +77,8 @@ async def start_run(
     leases.warn_about_others(session)
     if await _free_name(context, session, force=how["force"]):
         await leases.release_tasks(session)
+    if on_ready is not None:
+        on_ready()
     # Another process may have taken the name since `_free_name`: `open_new` looks again, with the lease.
     journal = leases.open_new(session)
     with leases.released_on_error(journal):

@@ -1,5 +1,6 @@
 """`agentforge replay`: replay a recorded run without its agents, or check whether its course changed."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -79,12 +80,11 @@ def _replay(call: Invocation, replayed: "Replay", pipeline: str | None, session:
         compiled = engine.compile_replay(recording, pipeline, session=session)
         show_warnings(compiled)
         current_session.set(compiled.plan.session.name)
+        announce = partial(_announce, call, recording, compiled.plan.session.name)
         try:
-            await engine.validate_start(compiled, replay=replayed)
+            return await engine.start(compiled, replay=replayed, on_ready=announce)
         except RunExists as taken:
             raise RunExists(taken.message, hint="choose another name with `-s NEW`") from taken
-        _announce(call, recording, compiled.plan.session.name)
-        return await engine.start(compiled, replay=replayed)
 
     return show_conclusion(call, drive(call, work))
 
