@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from agentforge.app.runs.work import RunWork as RunWork
     from agentforge.app.starter import ProjectSurvey as ProjectSurvey
     from agentforge.app.starter import StarterFiles as StarterFiles
+    from agentforge.app.starter import copy_pipeline as copy_pipeline
     from agentforge.app.starter import examine_project as examine_project
     from agentforge.app.starter import init_project as init_project
     from agentforge.definition.compiler import Compiled as Compiled
@@ -223,7 +224,7 @@ _HOME = {
     "app.runs.removal": ("OutdatedRuns",),
     "app.runs.context": ("EngineOptions",),
     "app.runs.work": ("RunChange", "RunWork"),
-    "app.starter": ("ProjectSurvey", "StarterFiles", "examine_project", "init_project"),
+    "app.starter": ("ProjectSurvey", "StarterFiles", "copy_pipeline", "examine_project", "init_project"),
     "definition.compiler": ("Compiled", "PipelineSource"),
     "definition.resolve": ("Available",),
     "definition.report": ("SourceText",),

@@ -116,6 +116,7 @@ PORTS = ("Capabilities", "Clock", "EventLog", "LogReader", "LogWriter", "Provide
 FUNCTIONS = (
     *(
         "doctor",
+        "copy_pipeline",
         "examine_project",
         "init_project",
         "protect_process",

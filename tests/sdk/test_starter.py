@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge import Definitions, StorageFailed, examine_project, init_project
+from agentforge import Definitions, StorageFailed, copy_pipeline, examine_project, init_project
 from agentforge.app.starter import IGNORED
 from agentforge.model.errors import InvalidRequest
 
@@ -61,7 +61,7 @@ def test_files_fit_the_repository_and_pass_lint(name: str, tmp_path: Path) -> No
     found = Definitions(tmp_path, {}).lint_all()
     assert [(linted.name, linted.diagnostics) for linted in found] == [("change", ())] * 2
     pipeline = (tmp_path / ".claude/pipelines/change.yaml").read_text()
-    assert ("- id: test" in pipeline, f"        {test}\n" in pipeline) == (bool(test), bool(test))
+    assert ("- name: test" in pipeline, f"          {test}\n" in pipeline) == (bool(test), bool(test))
     assert (f"`{test}`" in (tmp_path / ".claude/stages/change/prompt.md").read_text()) == bool(test)
 
 
@@ -69,7 +69,7 @@ def test_files_fit_the_repository_and_pass_lint(name: str, tmp_path: Path) -> No
 def test_any_test_command_is_kept_as_it_is(test: str, tmp_path: Path) -> None:
     init_project(tmp_path, test=test, environ={})
     assert all(linted.passed for linted in Definitions(tmp_path, {}).lint_all())
-    assert f"        {test}\n" in (tmp_path / ".claude/pipelines/change.yaml").read_text()
+    assert f"          {test}\n" in (tmp_path / ".claude/pipelines/change.yaml").read_text()
 
 
 @pytest.mark.parametrize("test", ["a\nb", "\x1b[2J", "x" * 501])
@@ -162,6 +162,32 @@ def test_line_ends_and_bytes_of_gitignore_are_kept(tmp_path: Path) -> None:
     content = (tmp_path / ".gitignore").read_bytes()
     assert content.startswith(b"\xff*.o\r\n\r\n# AgentForge")
     assert content.count(b"\n") == content.count(b"\r\n")
+
+
+# -- a copy of a built-in pipeline
+
+
+@pytest.mark.parametrize(("name", "copy"), [("", "loop"), ("mine", "mine")])
+def test_copied_pipeline_is_complete_and_passes_lint(name: str, copy: str, tmp_path: Path) -> None:
+    created = copy_pipeline(tmp_path, "loop", name)
+    assert created[-1] == f".claude/pipelines/{copy}.yaml"
+    folder = tmp_path / ".claude/pipelines" / copy
+    assert len(created) == len(os.listdir(folder)) + 1
+    (linted,) = Definitions(tmp_path, {}).lint_all()
+    assert (linted.name, linted.diagnostics) == (copy, ())
+    assert linted.plan is not None
+    assert {os.path.dirname(node.prompt_path or "") for node in linted.plan.stages} == {
+        f".claude/pipelines/{copy}"
+    }
+    with pytest.raises(InvalidRequest, match=f"{copy}.yaml exists"):
+        copy_pipeline(tmp_path, "loop", name)
+
+
+def test_only_built_in_pipelines_are_copied_and_only_to_names(tmp_path: Path) -> None:
+    for pipeline, name in (("lop", ""), ("../x", ""), ("loop", "../x"), ("loop", ".x"), ("loop", "a b")):
+        with pytest.raises(InvalidRequest):
+            copy_pipeline(tmp_path, pipeline, name)
+    assert list(tmp_path.iterdir()) == []
 
 
 # -- a hostile repository

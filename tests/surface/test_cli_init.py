@@ -59,7 +59,7 @@ def test_without_a_usable_agent_it_says_what_to_do(
     shown = capsys.readouterr().out
     assert "Agent:    none is installed" in shown
     assert "Make claude usable first: npm install -g @anthropic-ai/claude-code" in shown
-    assert f'agentforge -C {tmp_path} run -p change --context "Add type hints"' in shown
+    assert f'agentforge -C {tmp_path} run -p change "Add type hints"' in shown
 
 
 def test_a_link_is_one_clear_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -69,3 +69,10 @@ def test_a_link_is_one_clear_error(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "Error: " in (shown := capsys.readouterr().err)
     assert ".gitignore is a link" in shown
     assert f"hint: correct this, then run `agentforge -C {tmp_path / 'project'} init` again" in shown
+
+
+def test_a_built_in_pipeline_is_copied(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(["-C", str(tmp_path), "init", "--from", "loop", "mine"]) == 0
+    assert "created .claude/pipelines/mine.yaml" in capsys.readouterr().out
+    assert call(["-C", str(tmp_path), "init", "mine"]) == 2
+    assert "use it with --from PIPELINE" in capsys.readouterr().err

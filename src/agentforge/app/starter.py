@@ -9,9 +9,12 @@ from msgspec import Struct
 from agentforge.app.project_language import find_language
 from agentforge.app.providers.logins import AgentLogin, agent_logins
 from agentforge.app.providers.offers import AGENTS
+from agentforge.app.wiring import BUILTIN
+from agentforge.model.diagnostic import choice
 from agentforge.model.errors import InvalidRequest, StorageFailed
 from agentforge.model.layout import LOCKS, OUTBOX, RUNS
 from agentforge.model.names import control_character
+from agentforge.model.plan_limits import is_plain_name
 from agentforge.system import files
 
 NAME = "change"
@@ -31,7 +34,8 @@ README = """\
 | `.claude/pipeline-runs/` | the runs; git ignores them |
 
     agentforge lint                                      check these files
-    agentforge run -p change --context "What to do"      run the pipeline `change`
+    agentforge run "What to do"                          plan, do, verify and review it: the pipeline `loop`
+    agentforge run -p change "What to do"                run your pipeline `change`
     agentforge --help                                    list all commands
 """
 
@@ -46,6 +50,7 @@ termination:
 _PROMPT = """\
 # The task
 
+${{REQUEST}}
 ${{CONTEXT}}
 
 If no task is given above, find one small bug or missing test in this project, and fix it.
@@ -56,10 +61,11 @@ You are iteration ${{ITERATION}} of the session `${{SESSION}}`. You see nothing 
 the files that they left.
 
 1. Read `${{CTX}}` (your inputs and limits) and `${{PROGRESS}}` (notes of earlier iterations).
-2. Do the next piece of the task, small enough to finish now. Follow the conventions of the project.
-3. {check}
-4. Append to `${{PROGRESS}}` what you did and what is left.
-5. Write your result to `${{RESULT}}` as JSON:
+2. If there is feedback, begin with it: it says what failed. ${{FEEDBACK}}
+3. Do the next piece of the task, small enough to finish now. Follow the conventions of the project.
+4. {check}
+5. Append to `${{PROGRESS}}` what you did and what is left.
+6. Write your result to `${{RESULT}}` as JSON:
 
    {{"summary": "what you did, and how you know that it works", "decision": "continue"}}
 
@@ -67,25 +73,23 @@ the files that they left.
 """
 
 _PIPELINE = """\
-# Run it: agentforge run -p change --context "What to do"
+# Run it: agentforge run -p change "What to do"
 name: change
 description: An agent does a task{then}
+request: optional
 nodes:
   - id: change
     stage: change      # .claude/stages/change
     provider: {agent}
-    # sandbox: bwrap   # the agent can write to the project only
+    # sandbox: auto    # where bwrap works, the agent can write to the project only
 """
 
 _TEST = """\
-  - id: test           # no agent: the run fails if the tests fail
-    prompt: none
-    provider:
-      type: command
-      run: |
-        set -e
-        {test}
-        echo '{{"summary": "the tests pass"}}' > "$AGENTFORGE_RESULT"
+    checks:
+      - name: test     # the engine runs it, whatever the agent says
+        run: |-
+          {test}
+    on: {{fail: change}} # back with what failed; at the third failure, a person is asked
 """
 
 
@@ -93,7 +97,7 @@ def starter_texts(agent: str, test: str) -> dict[str, str]:
     """The files by their paths, in the order in which they are written: nothing refers to a later one."""
     quoted = "" if "`" in test or "$" in test else f": `{test}`"
     check = f"Run the tests{quoted}. Fix what fails." if test else "Check that it works."
-    pipeline = _PIPELINE.format(agent=agent, then=", then the tests run" if test else "")
+    pipeline = _PIPELINE.format(agent=agent, then=" until the tests pass" if test else "")
     return {
         ".agentforge/README.md": README,
         f".claude/stages/{NAME}/prompt.md": _PROMPT.format(check=check),
@@ -177,6 +181,33 @@ def init_project(
     except StorageFailed as error:
         raise _refused(error) from error
     return StarterFiles(agent, test, tuple(created), tuple(kept), survey.ignores)
+
+
+def copy_pipeline(project: str | os.PathLike[str], pipeline: str, name: str = "") -> tuple[str, ...]:
+    """Copy a built-in pipeline with its prompts and schemas, to change it; returns the files. Its stages that
+    are built in stay there. A copy of the same name replaces the built-in pipeline in this project."""
+    root, name = os.path.realpath(project), name or pipeline
+    source = os.path.join(BUILTIN, "pipelines")
+    known = [one.removesuffix(".yaml") for one in files.listing(source) if one.endswith(".yaml")]
+    if pipeline not in known:
+        message = f"no built-in pipeline named {pipeline!r}"
+        raise InvalidRequest(message, hint=choice(pipeline, "pipelines", known))
+    if not is_plain_name(name) or name.startswith("."):
+        raise InvalidRequest(f"{name!r} can't be the name of a pipeline", hint="use letters, digits, - and _")
+    text = files.read_text(os.path.join(source, f"{pipeline}.yaml")) or ""
+    # What the pipeline names comes before it.
+    texts = {
+        f".claude/pipelines/{name}/{one}": files.read_text(os.path.join(source, pipeline, one)) or ""
+        for one in files.listing(os.path.join(source, pipeline))
+    }
+    text = text.replace(f"{pipeline}/", f"{name}/")
+    texts[f".claude/pipelines/{name}.yaml"] = text.replace(f"name: {pipeline}\n", f"name: {name}\n", 1)
+    if there := [path for path in texts if os.path.lexists(os.path.join(root, path))]:
+        raise InvalidRequest(f"{there[-1]} exists", hint="choose another name for the copy, or remove it")
+    try:
+        return tuple(_written(root, texts)[0])
+    except StorageFailed as error:
+        raise _refused(error) from error
 
 
 def _refused(error: StorageFailed) -> StorageFailed:

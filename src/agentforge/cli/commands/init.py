@@ -17,7 +17,8 @@ NONE = "none"
 NEXT = (
     ("lint", "check the files"),
     ("dry-run pipeline change", "see what would run"),
-    ('run -p change --context "Add type hints"', "run it"),
+    ('run -p change "Add type hints"', "run it"),
+    ('run "Add type hints"', "or run the built-in loop: plan, do, verify, review"),
 )
 
 
@@ -25,17 +26,30 @@ NEXT = (
 @click.option("-y", "--yes", is_flag=True, help="Don't ask; use the detected values.")
 @click.option("--agent", type=click.Choice(AGENTS), help="The agent of the first pipeline.")
 @click.option("--test", metavar="COMMAND", help="The command that runs the tests; empty for none.")
+@click.option("--from", "source", metavar="PIPELINE", help="Only copy a built-in pipeline, such as loop.")
+@click.argument("name", required=False)
 @project_options
-def init(yes: bool, agent: str | None, test: str | None) -> None:
+def init(yes: bool, agent: str | None, test: str | None, source: str | None, name: str | None) -> None:
     """Write a first stage and a first pipeline for a project.
 
     Detects the language, the test command and the agents that are logged in. Adds the run folders to
     .gitignore. Asks at most two questions, and none without a terminal. Does not overwrite files or run code
     of the project.
+
+    With --from, copies a pipeline that is built in, with its prompts and schemas, for you to change. NAME is
+    the name of the copy; without one, the copy replaces the built-in pipeline in this project.
     """
-    from agentforge import examine_project, init_project
+    from agentforge import copy_pipeline, examine_project, init_project
 
     call = invocation()
+    if source is not None:
+        created = copy_pipeline(call.root, source, name or "")
+        lines = [f"  {marked('ok')} created {path}" for path in created]
+        run = f'{call.program} run -p {name or source} "What to do"'
+        call.report({"created": created}, *lines, "", f"  {run}")
+        return
+    if name is not None:
+        raise click.UsageError("NAME is that of a copy: use it with --from PIPELINE")
     survey = examine_project(call.root)
     asks = not yes and not call.as_json and sys.stdin.isatty() and sys.stdout.isatty()
     if not call.as_json:
