@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from tests.sdk.approvals import events
-from tests.sdk.projects import engine, iteration_dir, node, pipeline, run, run_dir
+from tests.sdk.projects import ENVIRON, engine, iteration_dir, node, pipeline, run, run_dir
 
-from agentforge.model.artifact import INLINE_BYTES, MAX_ARTIFACT_BYTES, MAX_ARTIFACT_DEPTH
+from agentforge.model.artifact import INLINE_BYTES, MAX_ARTIFACT_BYTES, MAX_ARTIFACT_DEPTH, REMOVED
 from agentforge.model.result import Usage
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult
 from agentforge.testing import ScriptedProvider
@@ -224,12 +224,43 @@ def test_what_is_not_a_file_of_bounded_size_is_healed_as_a_wrong_artifact_is(
     assert played(tmp_path, act, says("planned", artifact=PLAN)).completed
     assert failure(tmp_path).kind.value == "artifact_invalid"
     assert "the agent must write a regular file of at most 16 MB" in failure(tmp_path).message
+    assert str(tmp_path) not in failure(tmp_path).message
+    assert failure(tmp_path).message.endswith(f"; it is kept in {REJECTED}")
     assert accepted(tmp_path).value == PLAN
+
+
+@pytest.mark.parametrize("put", IN_ITS_PLACE.values(), ids=IN_ITS_PLACE)
+def test_what_is_not_a_file_of_bounded_size_is_put_aside_if_no_attempt_follows(
+    tmp_path: Path, put: Callable[[Path], None]
+) -> None:
+    def act(request: ExecuteRequest) -> ExecuteResult:
+        put(Path(request.artifact_path))
+        return says("planned")(request)
+
+    assert not played(tmp_path, act, nodes=(planning(heal=0),)).completed
+    assert os.path.lexists(run_dir(tmp_path) / REJECTED)
+    assert not os.path.lexists(iteration_dir(tmp_path) / "artifact.json")
+
+
+def test_file_that_is_too_large_to_be_searched_for_secrets_is_removed(tmp_path: Path) -> None:
+    secret = "s3cret-value-42"
+
+    def act(request: ExecuteRequest) -> ExecuteResult:
+        Path(request.artifact_path).write_text(secret)
+        os.truncate(request.artifact_path, MAX_ARTIFACT_BYTES + 1)
+        return says("planned")(request)
+
+    made = engine(tmp_path, ScriptedProvider([act]), environ={**ENVIRON, "DEPLOY_TOKEN": secret})
+    assert not run(made.run(pipeline(planning(heal=0)), session="s")).completed
+    assert failure(tmp_path).kind.value == "artifact_invalid"
+    assert "$: the file had more than 16 MB; " in failure(tmp_path).message
+    assert (run_dir(tmp_path) / REJECTED).read_bytes() == REMOVED
+    assert not os.path.lexists(iteration_dir(tmp_path) / "artifact.json")
 
 
 def test_missing_artifact_is_healed_and_the_message_says_where_it_belongs(tmp_path: Path) -> None:
     assert played(tmp_path, says("planned"), says("planned", artifact=PLAN)).completed
-    place = iteration_dir(tmp_path) / "artifact.json"
+    place = "stage-00-plan/iterations/001/artifact.json"
     assert failure(tmp_path).message.endswith(f"it must write a JSON object to {place}")
 
 

@@ -19,6 +19,7 @@ from agentforge.model.artifact import (
     INLINE_BYTES,
     MAX_ARTIFACT_BYTES,
     MAX_ARTIFACT_DEPTH,
+    REMOVED,
     Artifact,
 )
 from agentforge.model.errors import NOT_JSON, UnusableFile
@@ -77,9 +78,12 @@ class ArtifactRules:
         try:
             found = _left((here.artifact, rejected) if not light else (), returned)
         except UnusableFile as error:
-            return _invalid(f"{error.message}; the agent must write a regular file of at most 16 MB")
+            problem = error.message.removeprefix(here.artifact).removeprefix(rejected)
+            problem = f"artifact.json{problem}; the agent must write a regular file of at most 16 MB"
+            return self._rejected(task, problem)
         if found is None:
-            return _invalid(f"the agent left no artifact: it must write a JSON object to {here.artifact}")
+            asked = self._layout.relative(here.artifact)
+            return _invalid(f"the agent left no artifact: it must write a JSON object to {asked}")
         content, place = found
         value = decoded(content)
         problems = [value] if isinstance(value, str) else self._problems(task, value)
@@ -87,12 +91,18 @@ class ArtifactRules:
             return self._kept(task, content, value, is_file=place == here.artifact, light=light), value
         if light:
             return _invalid("; ".join(problems))
+        return self._rejected(task, "; ".join(problems), None if place else content)
+
+    def _rejected(self, task: AgentTask, problem: str, returned: bytes | None = None) -> Failure:
+        """Keep what can't be accepted, where it is out of the way of a further attempt."""
+        here = self._layout.iteration(task.place.folder, task.iteration)
+        rejected = here.attempt(task.attempt).artifact
         archive_folder(here.attempt(task.attempt))
-        if place == here.artifact:
+        if os.path.lexists(here.artifact):
             files.move(here.artifact, rejected)
-        elif not place:
-            files.replace(rejected, content)
-        return _invalid(f"{'; '.join(problems)}; it is kept in {self._layout.relative(rejected)}")
+        elif returned is not None:
+            files.replace(rejected, returned)
+        return _invalid(f"{problem}; it is kept in {self._layout.relative(rejected)}")
 
     def _kept(
         self, task: AgentTask, content: bytes, value: JSONObject, *, is_file: bool, light: bool
@@ -149,6 +159,8 @@ def decoded(content: bytes) -> JSONObject | str:
     """The object, or why it is none that can be accepted."""
     if not content.strip():
         return "$: the file is empty"
+    if content == REMOVED:
+        return f"$: {REMOVED.decode().strip()}"
     if len(content) > MAX_ARTIFACT_BYTES:
         return f"$: it has {len(content):,} bytes; the maximum is {MAX_ARTIFACT_BYTES >> 20} MB"
     try:

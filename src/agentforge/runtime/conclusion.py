@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from agentforge.engine.claims import allowed_by
 from agentforge.engine.normalise import clean_output, normalise_result, normalise_returned, with_fields_of
 from agentforge.model import facts as f
-from agentforge.model.artifact import MAX_ARTIFACT_BYTES
+from agentforge.model.artifact import MAX_ARTIFACT_BYTES, REMOVED
 from agentforge.model.errors import StorageFailed, UnusableFile
 from agentforge.model.failure import Failure, FailureKind, short_message
 from agentforge.model.layout import IterationLayout, iteration_dir
@@ -238,6 +238,10 @@ def hide_secrets(about: Attempted) -> None:
         written = files.read_usable(path, most)
         if written is not None and (kept := about.redactor.json(written)) != written:
             files.replace(path, kept)
+    if about.redactor and not about.light:
+        found = files.about(here.artifact)
+        if found is not None and found.st_size > MAX_ARTIFACT_BYTES:
+            files.replace(here.artifact, REMOVED)
 
 
 def _write_output(about: Attempted, raw: bytes) -> str:
