@@ -36,7 +36,7 @@ def run(
     trust: bool,
     **options: Any,
 ) -> int:
-    """Do what REQUEST says, or run another pipeline, in the foreground with live progress.
+    """Do what REQUEST says, or run a pipeline, with live progress.
 
     REQUEST says what you want; - reads it from stdin. The default pipeline plans the work, does it step by
     step, verifies it and reviews it. Other pipelines may take a request or none.
