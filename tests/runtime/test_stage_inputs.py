@@ -319,7 +319,7 @@ def test_trees_of_a_finished_visit_are_compared_once(tmp_path: Path) -> None:
     for words in (("init", "-q"), ("commit", "-q", "--allow-empty", "-m", "none")):
         subprocess.run(["git", "-C", str(tmp_path), *words], check=True, env=GIT)
 
-    script = 'cat > /dev/null; touch made.py; echo \'{"summary": "done"}\' > "$AGENTFORGE_RESULT"'
+    script = 'cat > /dev/null; echo made > made.py; echo \'{"summary": "done"}\' > "$AGENTFORGE_RESULT"'
     changes = node("a", runs=1, provider={"type": "command", "run": script})
 
     def forgets(request: ExecuteRequest) -> Any:
@@ -332,6 +332,8 @@ def test_trees_of_a_finished_visit_are_compared_once(tmp_path: Path) -> None:
         told = prompt(tmp_path, "stage-01-b", number)
         assert "files changed by a" in told
         assert "made.py" in told
+        # What changed is read anew: the latest tree is another one.
+        assert ("change since the run began" in told, "\n+made\n" in told) == (number == 1, number == 1)
 
 
 def test_user_request_that_does_not_fit_fails_before_an_agent_starts(tmp_path: Path) -> None:

@@ -215,6 +215,15 @@ def test_summary_has_the_items_and_the_visits_with_what_they_changed() -> None:
     assert texts["plan, visit 2"] == "1 iteration: not completed"
 
 
+def test_summary_has_the_change_since_the_run_began() -> None:
+    story = ItemStory().planned().items()
+    story.item(1, "s1", tree=B).item(2, "s2", tree=C)
+    read = BriefingFiles(READ.output, READ.changed, lambda before, after: f"from {before} to {after}")
+    *_, last = told("summary", story, VERIFY, read)
+    assert (last.name, last.rank, last.keep) == ("change since the run began", 4, "head")
+    assert last.text == f"from {B} to {C}"
+
+
 def test_summary_names_who_accepted_a_verdict_and_where_it_led() -> None:
     story = ItemStory().planned().items(value={"steps": []})
     story.add(f.StageVerdictReached("fail"), at("1"))

@@ -33,6 +33,7 @@ from agentforge.views.token_budget import (
 
 MAX_OUTPUT_BYTES = 1024 * 1024
 """Of one output; the engine writes no longer ones."""
+MAX_PATCH_BYTES = 256 * 1024
 MAX_CHANGED = 200
 """Changed files of one visit."""
 MAX_COMPARED = 2 * MAX_VISITS
@@ -66,8 +67,11 @@ class Briefings:
         record: Callable[[], RunRecord],
         trees: Trees,
         sent: Callable[[StageNode], int],
+        patch: Callable[[str, str], bytes] | None = None,
     ) -> None:
-        """`sent`: how many bytes the provider of a stage sends beside the prompt."""
+        """`sent`: how many bytes the provider of a stage sends beside the prompt. `patch`: what differs
+        between two trees, empty if that can't be read; None: there is nothing to read it with."""
+        self._read_patch = patch
         self._layout = layout
         self._record = record
         self._trees = trees
@@ -121,7 +125,7 @@ class Briefings:
             element=given.element,
             needed=given.needed,
         )
-        read = BriefingFiles(self._output, self._changed)
+        read = BriefingFiles(self._output, self._changed, self._patch)
         return briefing_parts(task.node.context_strategy, self._record(), at, read)
 
     def _output(self, path: str) -> str:
@@ -129,6 +133,10 @@ class Briefings:
             files.read_usable(self._layout.absolute(path), MAX_OUTPUT_BYTES) if is_inside(path) else None
         )
         return (content or b"").decode("utf-8", "replace")
+
+    def _patch(self, before: str, after: str) -> str:
+        found = self._read_patch(before, after) if self._read_patch and before != after else b""
+        return found[:MAX_PATCH_BYTES].decode("utf-8", "replace")
 
     def _changed(self, before: str, after: str) -> tuple[str, ...]:
         key = before, after

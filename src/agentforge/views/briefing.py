@@ -3,7 +3,7 @@
 - `full`: what was said in the run, the input artifact, and the latest outputs of all stages
 - `focused`: the item, those that it depends on, what was done about it before, the feedback on it
 - `minimal`: the output of the stage before, what that had to do, and its checks
-- `summary`: the items, visits, verdicts, checks and changed files of the whole run
+- `summary`: the items, visits, verdicts, checks and changes of the whole run
 
 The record of the run has nearly all of it. What is only in files, the caller reads: `BriefingFiles`.
 """
@@ -72,6 +72,8 @@ class BriefingFiles(Struct, frozen=True):
     """By its path, as the log has it."""
     changed: Callable[[str, str], Sequence[str]]
     """The files that differ between two trees."""
+    patch: Callable[[str, str], str] = lambda _before, _after: ""
+    """What differs between them."""
 
 
 def briefing_parts(
@@ -112,6 +114,7 @@ def briefing_parts(
                 *item,
                 *_items(record, at, rank=1),
                 *_history(record, at, files, rank=2, files_rank=3),
+                *_change(record, at, files, rank=4),
             )
 
 
@@ -286,6 +289,12 @@ def _history(
         if changed:
             name = f"files changed by {_stage(visit)}"
             yield Part(name, "\n".join(map(one_line, changed)), files_rank, age, "head")
+
+
+def _change(record: RunRecord, at: BriefingAt, files: BriefingFiles, rank: int) -> Iterator[Part]:
+    known = [work for work in record.iterations if _is_known(work.branch, at)]
+    if (trees := _trees(known)) and (patch := files.patch(*trees)):
+        yield Part("change since the run began", patch, rank, keep="head")
 
 
 def _visit_lines(visit: StageVisit, works: Sequence[IterationWork]) -> Iterator[str]:

@@ -2,7 +2,8 @@
 machine. Nothing else names them all."""
 
 from collections.abc import Callable
-from functools import cache
+from contextlib import suppress
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from agentforge.adapters.beads import Beads
@@ -13,6 +14,7 @@ from agentforge.adapters.providers.command import ScriptProvider
 from agentforge.app.providers.registry import RunProviders
 from agentforge.app.redaction import environment_redactor, references_of_answers
 from agentforge.app.runs.context import RunContext
+from agentforge.model.errors import InvalidRequest
 from agentforge.model.layout import RunLayout
 from agentforge.ports.host import Trees
 from agentforge.ports.provider import Provider
@@ -104,7 +106,8 @@ def _performers(
     trees: Trees = GitTrees(project, layout.trees, environ, redactor, without=reports, known=known)
     # Checks need trees also where git has none: what they say counts for the files that they saw.
     checked = trees if trees.is_possible() else FolderTrees(project, layout.trees, redactor, without=reports)
-    briefings = Briefings(layout, _record_of(context, journal), checked, sent_by(provider_of))
+    patch = partial(_patch, context, layout) if trees.is_possible() else None
+    briefings = Briefings(layout, _record_of(context, journal), checked, sent_by(provider_of), patch)
     preparer = Preparer(
         shared,
         history,
@@ -135,6 +138,16 @@ def _performers(
             "hook": context.hooks.performer(shared, journal, clock, scripts),
         },
     )
+
+
+def _patch(context: RunContext, layout: RunLayout, before: str, after: str) -> bytes:
+    from agentforge.app.runs.comparison import TreeComparison  # Only summaries need it.
+
+    with suppress(InvalidRequest):  # An agent that can't be told the change may look at the files.
+        return TreeComparison(context.project, [layout.trees], context.environ).patch(
+            before, after, binary=False
+        )
+    return b""
 
 
 def _record_of(context: RunContext, journal: Journal) -> Callable[[], RunRecord]:
