@@ -339,7 +339,7 @@ def test_trees_of_a_finished_visit_are_compared_once(tmp_path: Path) -> None:
 def test_user_request_that_does_not_fit_fails_before_an_agent_starts(tmp_path: Path) -> None:
     provider = agent({})
     plan = pipeline(budgeted(200, prompt="go ${REQUEST}"), request="required")
-    assert not run(engine(tmp_path, provider).run(plan, session="s", request="x" * 2_000)).completed
+    assert not run(engine(tmp_path, provider).run(plan, session="s", request="x" * 780)).completed
     assert provider.calls == []
     assert (error(tmp_path).kind.value, error(tmp_path).started) == ("context_too_large", True)
     assert "its budget is 200" in error(tmp_path).message
