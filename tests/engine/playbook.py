@@ -423,7 +423,7 @@ def _hook(play: Play, words: list[str]) -> f.AnyFact:
 
 def _check(play: Play, words: list[str]) -> f.AnyFact:
     """`pass`, `fail`, `error`, `timeout` or `lost`; then the signatures of its failures. `tree=`:
-    the files before and after it, `changed=`: a path that changed meanwhile."""
+    the files before and after it, `changed=`: a path that changed meanwhile, `problem=` of an error."""
     task = next(work for work in play.work if isinstance(work, CheckTask) and play.is_meant(work))
     status, *rest = words
     if status == "lost":
@@ -439,6 +439,7 @@ def _check(play: Play, words: list[str]) -> f.AnyFact:
         tree_before=given.get("tree"),
         tree_after=given.get("tree"),
         changed=(given["changed"],) if "changed" in given else (),
+        problem=given.get("problem"),  # type: ignore[arg-type]
     )
 
 

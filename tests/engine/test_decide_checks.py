@@ -15,7 +15,7 @@ from agentforge.model import facts as f
 from agentforge.model.check import Check, FilesBefore
 from agentforge.model.cursor import Cursor
 from agentforge.model.errors import IllegalMove
-from agentforge.model.plan import CycleLimits, Plan, Route, StageNode
+from agentforge.model.plan import CycleLimits, Plan, RetryPolicy, Route, StageNode
 from agentforge.model.state import RunState, Waiver
 from agentforge.model.task import AgentTask, CheckTask, PrepareTask
 
@@ -236,6 +236,98 @@ def test_outcome_is_void_if_files_changed_and_the_check_runs_again_at_most_twice
     )
     failed = next(e.fact for e in conversation.events if isinstance(e.fact, f.SessionFailed))
     assert failed.message == "check 'test': files changed each time it ran: a.py"
+
+
+RETRIED = RetryPolicy(initial_delay=1, stage=2, exhausted="ask")
+
+
+def voids(*numbers: int) -> str:
+    """Files change while the check runs; it runs again."""
+    again = "> check pass changed=a.py\n< check_start test {0}\n? check test {0}\n"
+    return "".join(again.format(number) for number in numbers)
+
+
+def test_stage_whose_check_was_disturbed_is_retried_from_that_check() -> None:
+    """Another run may have changed the files; a signal may have come from outside. No agent runs again."""
+    play(
+        plan_of(checked(retry=RETRIED)),
+        f"""{CHECKED}
+        {voids(2, 3)}
+        > check pass changed=a.py
+        < stage_retry 1/2 check_error in 1s
+        ? wait retry 1s
+        > fired retry
+        < check_start test 4
+        ? check test 4
+        {voids(5, 6)}
+        > check pass changed=a.py
+        < stage_retry 2/2 check_error in 2s
+        ? wait retry 2s
+        > fired retry
+        < check_start test 7
+        ? check test 7
+        > check error problem=terminated
+        < request_opened retries_exhausted-24
+        < session_paused retries_exhausted
+        > answer retries_exhausted-24 retry
+        < session_continued retries_exhausted-24
+        < request_resolved retries_exhausted-24 continue
+        < check_start test 8
+        ? check test 8
+        > check pass
+        < stage_verdict pass
+        < node_complete plan: Agent requested stop at iteration 1
+        < session_complete all_loops_complete
+        """,
+    )
+
+
+@pytest.mark.parametrize("word", ["answer retries_exhausted-8 resume", "resume"])
+def test_check_that_cannot_have_a_result_asks_at_once(word: str) -> None:
+    continued = "" if word == "resume" else "< session_continued retries_exhausted-8"
+    play(
+        plan_of(checked(retry=RETRIED)),
+        f"""{CHECKED}
+        > check error problem=not_started
+        < request_opened retries_exhausted-8
+        < session_paused retries_exhausted
+        > {word}
+        {continued}
+        < request_resolved retries_exhausted-8 reset
+        < check_start test 2
+        ? check test 2
+        """,
+    )
+
+
+def test_resume_does_not_wait_for_the_retry_of_a_check() -> None:
+    play(
+        plan_of(checked(retry=RETRIED)),
+        f"""{CHECKED}
+        > check error problem=terminated
+        < stage_retry 1/2 check_error in 1s
+        ? wait retry 1s
+        > pause asked
+        < session_paused asked
+        > resume
+        < check_start test 2
+        ? check test 2
+        > check error problem=terminated
+        < stage_retry 1/2 check_error in 1s
+        ? wait retry 1s
+        """,
+    )
+
+
+def test_verdict_that_fails_the_run_is_not_asked_about() -> None:
+    play(
+        plan_of(checked(retry=RETRIED)),
+        f"""{CHECKED}
+        > check fail E1
+        < stage_verdict fail test
+        < session_failed checks_failed
+        """,
+    )
 
 
 def test_lost_check_runs_again_and_three_in_a_row_ask() -> None:

@@ -16,6 +16,7 @@ from agentforge.model.request import Feedback, Note
 from agentforge.model.result import AgentQuestion, Decision, Result, Usage
 from agentforge.model.state import (
     STUCK,
+    AttemptState,
     Between,
     BlockState,
     BranchState,
@@ -24,6 +25,7 @@ from agentforge.model.state import (
     Failing,
     HookCall,
     HookProgress,
+    IterationState,
     RunState,
     StageRecord,
     StageState,
@@ -31,7 +33,7 @@ from agentforge.model.state import (
     Transition,
     Verdict,
 )
-from agentforge.model.status import NodeStatus, TaskStatus
+from agentforge.model.status import IterationStatus, NodeStatus, TaskStatus
 
 PLAN = plan_of(stage("plan"), stage("build"))
 HERE = Cursor("0", 1, 1)
@@ -232,6 +234,16 @@ def test_checks_that_run_again_grant_no_cycle(reason: str, granted: int) -> None
         state = after(state, fact)
     assert isinstance(state.at, StageState)
     assert state.at.granted == granted
+
+
+def test_answer_about_an_attempt_that_is_running_again_changes_nothing() -> None:
+    attempt = AttemptState(1, TaskStatus.RUNNING, NOON)
+    running = IterationState(1, IterationStatus.STARTED, NOON, attempt=attempt)
+    state = after(at(StageState("0", 1, iteration=running)), asked("escalation", "attempts_lost"))
+    for fact in (f.RequestAnswered("r", "retry", "person"), f.RequestResolved("r", "continue")):
+        state = after(state, fact)
+    assert state.node is not None
+    assert state.node.iteration == running
 
 
 # -- recoveries

@@ -130,6 +130,16 @@ LINES: list[tuple[AnyFact, str, str | None]] = [
         "build 2/3 retrying the stage in 4.0s (retry 1 of 2)",
     ),
     (
+        f.StageRetried(1, 2, SOON, FailureKind.AGENT_ERROR, "no idea", 4),
+        'node=1 visit=1 iter=2 stage_try=1/2 failures=4 type=agent_error message="no idea"',
+        "build 2/3 retry limit reached after 4 attempts; retrying the stage in 4.0s (retry 1 of 2)",
+    ),
+    (
+        f.StageRetried(2, 2, SOON, FailureKind.AGENT_ERROR, "no idea", 5),
+        'node=1 visit=1 iter=2 stage_try=2/2 failures=5 type=agent_error message="no idea"',
+        "build 2/3 retrying the stage in 4.0s (retry 2 of 2)",
+    ),
+    (
         f.LimitMet(1, "claude", 0, SOON, SOON, "usage limit"),
         'node=1 visit=1 iter=2 provider=claude until=2026-01-31T12:00:04Z message="usage limit"',
         "build 2/3 waiting 4.0s for the limit of claude",

@@ -354,6 +354,13 @@ def test_status_shows_which_stage_waits_for_which_limit() -> None:
     assert shown(view)["Waiting"] == "plan: command, for another 1h 58m: 5-hour limit reached"
 
 
+def test_status_shows_that_a_check_waits_for_its_retry() -> None:
+    until = NOON + timedelta(hours=2)
+    again = (f.StageRetried(1, 2, until, FailureKind.CHECK_ERROR, "a signal"), Cursor("0", 1, 0))
+    view = seen(STARTED, NODE, again, status="running", now=NOON)
+    assert shown(view)["Waiting"].startswith("plan: checks, for another 1h 5")
+
+
 def test_status_names_the_hook_that_is_called() -> None:
     call = (f.HookStarted("review", "stage_start", "d-1", action="script"), Cursor("0", 1, 0))
     view = seen(STARTED, NODE, call, status="running", now=NOON + timedelta(seconds=9))

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from agentforge.model.artifact import ItemAt, PlannedItem
 from agentforge.model.changes import LeftInGit
-from agentforge.model.check import CheckCounts, CheckStatus, FilesBefore
+from agentforge.model.check import CheckCounts, CheckProblem, CheckStatus, FilesBefore
 from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.hook import CALL_POINTS, HookOutcome, HookPoint
@@ -173,6 +173,7 @@ class CheckRecord(Struct, frozen=True):
     number: int = 1
     timeout: float | None = None
     """What it was given: its own time limit, or less at the end of the run's."""
+    problem: CheckProblem | None = None
 
     @property
     def fails(self) -> bool:
@@ -365,6 +366,8 @@ class StageState(Struct, frozen=True, tag="stage"):
     """Unavailable providers; at most the length of the chain."""
     stage_retries: int = 0
     """Further tries of the stage after a failure."""
+    retry_due: datetime | None = None
+    """When a stage whose check had no result is retried; within an iteration its attempt knows."""
     round: int = 1
     """How often its result was shown for approval, including this visit."""
     rounds_granted: int = 0

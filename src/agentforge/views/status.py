@@ -355,6 +355,8 @@ def _provider(state: RunState, stage: StageNode) -> ProviderChoice:
 def waiting(plan: Plan, state: RunState) -> Iterator[WaitStatus]:
     for stage, at in _stages(plan, state):
         attempt = at.iteration.attempt if at.iteration else None
+        if at.retry_due is not None:
+            yield WaitStatus(stage.id, "checks", at.retry_due, "a check had no result")
         if attempt is not None and attempt.status is TaskStatus.WAITING and attempt.due_at is not None:
             choice, message = attempt.choice, attempt.failure.message if attempt.failure else ""
             for known in at.unavailable:

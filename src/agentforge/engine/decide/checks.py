@@ -21,6 +21,7 @@ a person decides.
 from msgspec.structs import replace
 
 from agentforge.engine.checks.feedback import failing_text
+from agentforge.engine.decide.failure import stage_retried
 from agentforge.engine.decide.items import verdict_of_items
 from agentforge.engine.decide.requests import Question, Ruling
 from agentforge.engine.decide.stage_at import StageAt, check_timeout, runtime_used_up, tightest
@@ -70,8 +71,8 @@ def _run(here: StageAt, check: Check) -> Ruling | None:
         return _start(here, check, known.number + 1)
     if known.changed:
         paths = ", ".join(known.changed[:5])
-        return _error(check, f"files changed each time it ran: {paths}")
-    return _error(check, known.reason) if known.status == "error" else None
+        return _error(here, known, f"files changed each time it ran: {paths}")
+    return _error(here, known, known.reason) if known.status == "error" else None
 
 
 def _start(here: StageAt, check: Check, number: int) -> Ruling:
@@ -79,8 +80,12 @@ def _start(here: StageAt, check: Check, number: int) -> Ruling:
     return runtime_used_up(here) or here.record(f.CheckStarted(check.name, number, timeout))
 
 
-def _error(check: Check, reason: str) -> Ruling:
-    return Ruling(failure=Failure(FailureKind.CHECK_ERROR, f"check {check.name!r}: {reason}"))
+def _error(here: StageAt, known: CheckRecord, reason: str) -> Ruling:
+    """A check without a result: the stage fails, unless what disturbed the check may be over."""
+    failure = Failure(FailureKind.CHECK_ERROR, f"check {known.check!r}: {reason}")
+    disturbed = known.changed or known.problem == "terminated"
+    again = stage_retried(here.node, here.at, failure, here.state.updated_at) if disturbed else None
+    return here.record(again) if again else Ruling(failure=failure)
 
 
 # -- the verdict

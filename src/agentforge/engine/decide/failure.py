@@ -49,8 +49,10 @@ STAGE_FAILURES = frozenset(ATTEMPTS_PER_KIND) | {
     FailureKind.OUTPUT_UNREADABLE,
     FailureKind.AGENT_LIMIT,
     FailureKind.AGENT_ERROR,
+    FailureKind.CHECK_ERROR,
 }
-"""Those that another try of the stage may not have: the agent failed, not what it needs."""
+"""Those that another try of the stage may not have: the agent failed, not what it needs, or something outside
+disturbed a check."""
 
 DECIDED = frozenset({FailureKind.CHECKS_FAILED, FailureKind.REJECTED, FailureKind.HOOK_FAILED})
 """Those that fail the run because a route or a hook says so: retries have no part in them."""
@@ -145,11 +147,19 @@ def decide_after_failure(failed: FailedAttempt) -> FailureRuling:
 def decide_after_stage_failure(failed: FailedAttempt) -> f.StageRetried | None:
     """Another try of the stage, from the iteration that failed; or None if none is left. The failures of
     attempts still count, so that each try is one more attempt."""
-    policy, number = failed.node.retry or DEFAULT_POLICY, failed.at.stage_retries + 1
-    if number > policy.stage or failed.failure.kind not in STAGE_FAILURES:
+    failures = max(1, len(failed.iteration.failures))
+    return stage_retried(failed.node, failed.at, failed.failure, failed.ended_at, failures)
+
+
+def stage_retried(
+    node: StageNode, at: StageState, failure: Failure, ended_at: datetime, failures: int = 0
+) -> f.StageRetried | None:
+    """`failures`: of attempts; without any, the tries of the stage are what delays grow with."""
+    policy, number = node.retry or DEFAULT_POLICY, at.stage_retries + 1
+    if number > policy.stage or failure.kind not in STAGE_FAILURES:
         return None
-    due_at = failed.ended_at + backoff(policy, max(1, len(failed.iteration.failures)))
-    return f.StageRetried(number, policy.stage, due_at, failed.failure.kind, failed.failure.message)
+    due_at = ended_at + backoff(policy, failures or number)
+    return f.StageRetried(number, policy.stage, due_at, failure.kind, failure.message, failures)
 
 
 def exhausted(node: StageNode, at: StageState, failure: Failure) -> Question | None:

@@ -184,6 +184,13 @@ def _is_asking(here: StageAt) -> bool:
     return here.at.last_decision is Decision.ASK
 
 
+def _stage_retry_wait(here: StageAt) -> Ruling | None:
+    at = here.at
+    if at.retry_due is None:
+        return None
+    return Ruling(work=(Wait("retry", at.retry_due, here.place.cursor(at.completed)),))
+
+
 def _delay(here: StageAt) -> Ruling | None:
     at, settings = here.at, here.state.settings
     if at.delay_due is not None:
@@ -336,6 +343,7 @@ BETWEEN_ITERATIONS: tuple[StageGate, ...] = (
     # What people were shown stays as it is until they answer.
     awaits_approval,
     rejected,
+    _stage_retry_wait,
     _stage_start,
     # A stage that has its verdict is over: none of the gates below may run anything in it again.
     _judged,

@@ -81,6 +81,7 @@ def _record(at: StageState, fact: f.CheckCompleted) -> CheckRecord:
         voids=(before.voids if before and is_again else 0) + 1 if fact.changed else 0,
         number=fact.attempt,
         timeout=call.timeout if call else None,
+        problem=fact.problem,
     )
 
 
@@ -206,14 +207,6 @@ def checks_on_resume(at: StageState) -> StageState:
     # The agent's own conclusion stays as it is.
     kept = None if verdict is None or verdict.is_checked else replace(verdict, resumed=True)
     return with_call(replace(at, verdict=kept, checks=void), "check", lost=0)
-
-
-def without_errors(checks: tuple[CheckRecord, ...]) -> tuple[CheckRecord, ...]:
-    """Those without a result are repeated."""
-    return tuple(
-        replace(known, iteration=OUTDATED) if known.status == "error" or known.changed else known
-        for known in checks
-    )
 
 
 def route_key(path: str, provider: str | None, to: str) -> str:

@@ -4,13 +4,14 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from agentforge.engine.evolve.checks import checks_on_resume, without_errors
+from agentforge.engine.evolve.checks import checks_on_resume
 from agentforge.engine.evolve.task import (
     evolve_call,
     with_attempt,
     with_call,
     with_iteration,
     without_call,
+    without_errors,
 )
 from agentforge.model import facts as f
 from agentforge.model.event import Event
@@ -32,7 +33,9 @@ def evolve_stage(at: StageState, event: Event, fact: f.StageFact | f.AnyJudgeFac
         case f.TimerFired(timer="delay"):
             return replace(at, delay_due=None, delay_over=True)
         case f.TimerFired(timer=timer):
-            return with_attempt(at, status=TaskStatus.DUE) if timer == "retry" else at
+            if timer != "retry":
+                return at
+            return with_attempt(replace(at, retry_due=None), status=TaskStatus.DUE)
         case f.JudgeCompleted():
             return _judged(at, event, fact)
         case f.QueueChecked(remaining=remaining):
@@ -72,6 +75,7 @@ def on_resume(at: StageState) -> StageState:
         failure=None,
         unavailable=(),
         stage_retries=0,
+        retry_due=None,
         item_tries=0,
         delay_due=None,
         # The rejection that is pending is the last one of the rounds before.

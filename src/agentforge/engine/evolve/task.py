@@ -15,8 +15,10 @@ from agentforge.model.event import Event
 from agentforge.model.failure import LIMITS, Failure, FailureKind
 from agentforge.model.result import Decision, Usage
 from agentforge.model.state import (
+    OUTDATED,
     AgentSession,
     AttemptState,
+    CheckRecord,
     IterationState,
     StageState,
     TaskState,
@@ -42,8 +44,8 @@ def evolve_iteration(at: StageState, event: Event, fact: f.AnyIterationFact) -> 
             return _failed(at, event, fact)
         case f.RetryScheduled(due_at=due_at):
             return with_attempt(at, status=TaskStatus.WAITING, due_at=due_at)
-        case f.StageRetried(number=number, due_at=due_at):
-            return with_attempt(replace(at, stage_retries=number), status=TaskStatus.WAITING, due_at=due_at)
+        case f.StageRetried():
+            return _stage_retried(at, fact)
         case f.LimitMet():
             resting = Unavailable(fact.choice, fact.until, fact.message, limited=True)
             counted = _limited(_with_resting(at, resting), event)
@@ -58,6 +60,13 @@ def evolve_iteration(at: StageState, event: Event, fact: f.AnyIterationFact) -> 
             return _stopped(at, fact)
         case f.AttemptReattached() | f.TreeTaken():  # exhaustive
             return at
+
+
+def _stage_retried(at: StageState, fact: f.StageRetried) -> StageState:
+    again = replace(at, stage_retries=fact.number)
+    if at.iteration is None:
+        return replace(again, retry_due=fact.due_at, checks=without_errors(at.checks))
+    return with_attempt(again, status=TaskStatus.WAITING, due_at=fact.due_at)
 
 
 def _stopped(at: StageState, fact: f.AttemptCancelled | f.AttemptLost) -> StageState:
@@ -238,3 +247,11 @@ def without_call(at: StageState, kind: str) -> StageState:
     if kind not in at.calls:
         return at
     return replace(at, calls={other: call for other, call in at.calls.items() if other != kind})
+
+
+def without_errors(checks: tuple[CheckRecord, ...]) -> tuple[CheckRecord, ...]:
+    """Those without a result are repeated."""
+    return tuple(
+        replace(known, iteration=OUTDATED) if known.status == "error" or known.changed else known
+        for known in checks
+    )

@@ -192,7 +192,7 @@ class RetryScheduled(Fact, frozen=True):
 
 
 class StageRetried(Fact, frozen=True):
-    """A stage failed, and is retried from the iteration that failed."""
+    """A stage failed, and is retried from the iteration that failed, or from the check without a result."""
 
     TYPE = "stage_retry"
     FOLLOWS_ERROR = True
@@ -203,6 +203,8 @@ class StageRetried(Fact, frozen=True):
     due_at: datetime
     kind: FailureKind = field(name="type")
     message: str
+    failures: int = 0
+    """How many attempts at the iteration failed; 0: a check had no result."""
 
 
 class LimitMet(Fact, frozen=True):

@@ -45,6 +45,14 @@ def _left(fact: f.GitLeft) -> str:
     return "; ".join(item.text for item in fact.items)
 
 
+def _stage_retried(fact: f.StageRetried, event: Event) -> RunLine:
+    limit = (
+        f"retry limit reached after {fact.failures} attempts; " if fact.failures > 1 == fact.number else ""
+    )
+    text = f"{limit}retrying the stage in {wait(fact.due_at, event)} (retry {fact.number} of {fact.of})"
+    return RunLine(text, "wait", "warn")
+
+
 def _provider_changed(fact: f.ProviderChanged, event: Event) -> RunLine:
     when = f" in {wait(fact.due_at, event)}" if fact.due_at else ""
     return RunLine(f"switching from {fact.provider} to {fact.to}{when}", "wait", "warn")
@@ -171,12 +179,11 @@ ROWS = (
         "iteration",
         details=lambda x: {
             "stage_try": f"{x.number}/{x.of}",
+            "failures": x.failures or "",
             "type": x.kind.value,
             "message": quoted(x.message),
         },
-        line=lambda x, event: RunLine(
-            f"retrying the stage in {wait(x.due_at, event)} (retry {x.number} of {x.of})", "wait", "warn"
-        ),
+        line=_stage_retried,
     ),
     row(
         f.LimitMet,
