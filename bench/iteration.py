@@ -163,7 +163,13 @@ def _spawn_bare(folder: Path, prompt: Path, lease: str) -> float:
     ours, theirs = socket.socketpair()
     with theirs:
         child = subprocess.Popen(
-            argv, cwd=folder, env={}, stdin=theirs, stdout=quiet, stderr=quiet, start_new_session=True
+            argv,
+            cwd=folder,
+            env={},
+            stdin=theirs.fileno(),
+            stdout=quiet,
+            stderr=quiet,
+            start_new_session=True,
         )
     with ours:
         ours.recv(1)

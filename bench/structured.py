@@ -182,7 +182,12 @@ class _Context:
         """What the strategy chooses from: the files are read, and what is in memory is encoded. As many
         files are made as an iteration has: on some file systems a new file takes longer than all else."""
         at, outputs = BriefingAt(path=self._task.place.path), list[str]()
-        listing = BriefingFiles(lambda path: outputs.append(path) or "", lambda *_: ())
+
+        def named(path: str) -> str:
+            outputs.append(path)
+            return ""
+
+        listing = BriefingFiles(named, lambda *_: ())
         briefing_parts(strategy, self._record, at, listing)
         folder = self._folder / f"{strategy}-{number}"
         began = perf_counter()
