@@ -99,7 +99,7 @@ class JsonSchema:
             return [Mismatch(f"it is nested deeper than {MAX_DEPTH} levels")]
         applied, (size, parts) = self._applications.most(depth), _size(value)
         if applied > MAX_APPLICATIONS or applied * size > MAX_WORK:
-            return [Mismatch("the schema has too many alternatives for a value of this size and depth")]
+            return [Mismatch(_too_much(applied, size, depth))]
         try:
             if parts * self._parts > MAX_COPIED:
                 return self._first_mismatch(value)
@@ -117,6 +117,13 @@ class JsonSchema:
         except ValidationError as error:
             return [_mismatch(error), Mismatch("and perhaps more: the value is too large to look for all")]
         return []
+
+
+def _too_much(applied: int, size: int, depth: int) -> str:
+    if applied > MAX_APPLICATIONS:
+        return f"the schema has too many alternatives for a value of {depth} levels"
+    most = MAX_WORK // applied
+    return f"it has {size:,} values; with this schema, at most {most:,} can be validated in the time for it"
 
 
 def _mismatch(error: "ValidationError") -> Mismatch:
