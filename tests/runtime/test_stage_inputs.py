@@ -120,6 +120,20 @@ def test_stage_that_is_visited_again_gets_its_own_last_artifact(tmp_path: Path) 
     assert context(tmp_path, "stage-01-verify")["artifact"]["x"] == "visit 1"
 
 
+def test_earlier_artifacts_have_a_bounded_size_together(tmp_path: Path) -> None:
+    def leaves_large(request: ExecuteRequest) -> Act:
+        return leaves(**{f"f{request.iteration}": "x" * 13_500_000})
+
+    items = over_items(artifact=OBJECT)
+    acts = {"plan": leaves(steps=[{"id": f"s{n}"} for n in range(5)]), "do": each(leaves_large)}
+    assert not played(tmp_path, leaving("plan"), items, node("after", runs=1), acts=acts).completed
+    assert error(tmp_path).kind.value == "artifact_unusable"
+    assert error(tmp_path).message.startswith(
+        "the artifacts before stage 'after' have more than 64 MB together"
+    )
+    assert len(events(tmp_path, "attempt_start")) == 6
+
+
 def test_filled_field_is_the_request_until_a_later_stage_has_its_own(tmp_path: Path) -> None:
     schema = {"type": "object", "required": ["goal", "x"], "additionalProperties": False}
     schema["properties"] = {"goal": {"type": "string"}, "x": {"type": "integer"}}

@@ -10,6 +10,8 @@ from agentforge.model.request import Feedback
 from agentforge.model.result import JSONObject
 
 MAX_ARTIFACT_BYTES = 16 * 1024 * 1024
+MAX_INPUT_BYTES = 4 * MAX_ARTIFACT_BYTES
+"""Of all earlier artifacts that a stage gets."""
 REMOVED = b"the file had more than 16 MB; this is in its place, as secrets can't be looked for in it\n"
 """In the place of a larger file of an agent."""
 MAX_ARTIFACT_DEPTH = 64

@@ -19,6 +19,7 @@ from agentforge.model.artifact import (
     INLINE_BYTES,
     MAX_ARTIFACT_BYTES,
     MAX_ARTIFACT_DEPTH,
+    MAX_INPUT_BYTES,
     REMOVED,
     Artifact,
 )
@@ -219,7 +220,20 @@ class StoredArtifacts:
         """By the source of the items, with the hash of the artifact that they are from."""
 
     def input(self, task: PrepareTask | AgentTask) -> IterationInput:
-        given = artifact_input(self._plan, task, self._history, self._keys, self._value)
+        left = MAX_INPUT_BYTES
+
+        def read(artifact: Artifact) -> JSONObject:
+            nonlocal left
+            left -= artifact.size
+            if left < 0:
+                most = f"{MAX_INPUT_BYTES >> 20} MB"
+                raise UnusableFile(
+                    f"the artifacts before stage {task.node.id!r} have more than {most} together",
+                    hint="write large data to files of the project, and their paths to artifacts",
+                )
+            return self._value(artifact)
+
+        given = artifact_input(self._plan, task, self._history, self._keys, read)
         item = task.item
         if item is None:
             return given
