@@ -84,6 +84,8 @@ def test_each_schema_is_checked_once() -> None:
         ("work-plna", "unknown-schema 4:15", "`work-plna`", "did you mean `work-plan`? schemas: work-plan;"),
         ("[a]", "bad-type 4:15", "got a list", ""),
         ("{heal: 2}", "missing-key 4:15", "`artifact` has no `schema`", "a built-in name, a file"),
+        ("{schema: 3}", "bad-type 4:24", "`artifact.schema` must be the name", "for example"),
+        ("{schema: [{}], heal: 2}", "bad-type 4:24", "got a list", "for example"),
         ("{type: objekt}", "bad-schema 4:22", "objekt", "did you mean `object`?"),
         ("{type: [object, nul]}", "bad-schema 4:22", "nul", ""),
         ("{type: object, properties: {a: {minLength: x}}}", "bad-schema 4:58", "", ""),

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from agentforge.definition.precedence import merged
+from agentforge.definition.read.artifact_keys import is_schema
 from agentforge.definition.read.values import as_data
 from agentforge.definition.report import Report, SourceText, absolute, relative
 from agentforge.definition.specs import ResolvedStage
@@ -114,7 +115,7 @@ class Schemas:
         if isinstance(written, Keyed):
             read: _Read | None = _Read(as_data(written, "the schema", self._report), "", tree=written)
         else:
-            read = self._read(written)
+            read = self._read(written) if is_schema(written) else None
         return read if read and self._is_usable(read) else None
 
     def _read(self, named: Tree) -> _Read | None:

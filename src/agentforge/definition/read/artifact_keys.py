@@ -67,15 +67,20 @@ class Fill(Struct, frozen=True):
 _SOURCE = Text(get_args(FillSource))
 
 
+def is_schema(tree: Tree) -> bool:
+    """Whether it can be the value of `schema`."""
+    return isinstance(tree, Keyed) or (isinstance(tree, Scalar) and isinstance(tree.value, str))
+
+
 class SchemaKind(Struct, frozen=True):
     """A schema as it is written: a name, a file or the schema itself. It is read when its folder is known."""
 
-    def read(self, tree: Tree, name: str, report: Report) -> Tree | None:
-        if isinstance(tree, Keyed) or (isinstance(tree, Scalar) and isinstance(tree.value, str)):
-            return tree
-        message = f"{name} must be the name of a schema, a file or a mapping, got {kind_of(tree)}"
-        report.error("bad-type", tree.at, message, "for example `work-plan`, or `schemas/plan.json`")
-        return None
+    def read(self, tree: Tree, name: str, report: Report) -> Tree:
+        """What is none of these is returned, too: it is reported, and not missing."""
+        if not is_schema(tree):
+            message = f"{name} must be the name of a schema, a file or a mapping, got {kind_of(tree)}"
+            report.error("bad-type", tree.at, message, "for example `work-plan`, or `schemas/plan.json`")
+        return tree
 
     def schema(self, _: dict[str, Schema]) -> Schema:
         return {"type": ["string", "object"]}
@@ -127,7 +132,7 @@ class ArtifactKind(Struct, frozen=True):
                     hint = f"write `artifact: {{schema: {{…}}, {entry.key.text}: …}}`"
                     report.warning("ignored-key", entry.key.at, message, hint)
         schema = self.table.kind_of_key("schema").read(tree, name, report)
-        return None if schema is None else self.table.read_short("schema", schema, tree.at, report)
+        return self.table.read_short("schema", schema, tree.at, report)
 
     def schema(self, definitions: dict[str, Schema]) -> Schema:
         return {"anyOf": [{"type": "string"}, self.table.schema(definitions), {"type": "object"}]}
@@ -156,14 +161,12 @@ TOKENS: Table[MappingSpec] = Table(
             "total",
             Number(1, MAX_TOKENS, "a whole number", whole=True),
             "How many tokens an iteration may be given.",
-            shown="Tokens: at most {:,}",
         ),
         Key("reserve", Percent(Number(0, 99, _SHARE)), "Percent of the total that stay free; 10 by default."),
         Key(
             "share",
             Percent(Number(0, 100, _SHARE, above_low=True)),
             "Percent of the rest that are for this stage; 100 by default.",
-            shown="Tokens: {:g} % of them for the stage",
         ),
     ),
     plan=TokenBudget,
