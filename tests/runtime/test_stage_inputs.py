@@ -276,6 +276,29 @@ def test_item_that_is_done_again_gets_its_own_artifact_and_the_failures(tmp_path
     assert [event.fact.status for event in events(tmp_path, "item_ended")] == ["done"]
 
 
+def test_what_is_repeated_after_a_new_list_is_up_to_the_list(tmp_path: Path) -> None:
+    """And not to the names in the verdict that asked for it: they are of the old one."""
+    old = [{"id": "s1"}, {"id": "s2"}]
+    lists = iter((old, [{"id": "s1"}, {"id": "s2", "note": "with a test"}]))
+    verdicts = iter(
+        (says("seen", verdict="fail", reason="no test", items=["s1"]), says("seen", verdict="pass"))
+    )
+    done: list[str] = []
+
+    def does(request: ExecuteRequest) -> Act:
+        done.append(json.loads(Path(request.context_path).read_bytes())["item"]["id"])
+        return says("done")
+
+    acts = {
+        "plan": each(lambda _: leaves(steps=next(lists))),
+        "do": each(does),
+        "review": each(lambda _: next(verdicts)),
+    }
+    review = node("review", runs=1, on={"fail": "plan"})
+    assert played(tmp_path, leaving("plan"), over_items(), review, acts=acts).completed
+    assert done == ["s1", "s2", "s2"]
+
+
 def test_only_a_stage_that_may_return_items_is_asked_for_them(tmp_path: Path) -> None:
     provider = agent({"plan": leaves(steps=[{"id": "s1"}])})
     nodes = (leaving("plan"), over_items(), node("verify", runs=1, on={"fail": "do"}))
