@@ -29,6 +29,8 @@ from agentforge.app.runs.lookup import Runs
 from agentforge.app.runs.work import RunWork
 from agentforge.app.starter import examine_project
 from agentforge.definition.compiler import compile_pipeline
+from agentforge.definition.report import Report
+from agentforge.definition.settings import read_settings
 from agentforge.engine.checks.feedback import MAX_FEEDBACK_BYTES, failing_text
 from agentforge.engine.checks.findings import read_file, read_findings
 from agentforge.engine.checks.outcome import read_check
@@ -47,7 +49,7 @@ from agentforge.model.cassette import parse_cassette
 from agentforge.model.check import MAX_KEPT_FAILURES, CheckEnd, CheckParser, FileRule
 from agentforge.model.errors import AgentForgeError, DefinitionError, InvalidSettings, ProviderUnusable
 from agentforge.model.failure import Failure
-from agentforge.model.layout import RunLayout, lock_file, stop_reason_file
+from agentforge.model.layout import PROJECT_SETTINGS, USER_SETTINGS, RunLayout, lock_file, stop_reason_file
 from agentforge.model.plan import ProviderChoice
 from agentforge.model.request import Request
 from agentforge.model.secrets import NO_SECRETS
@@ -184,6 +186,12 @@ def schema(content: bytes) -> None:
     for usable in (rule.schema, rule.agent_schema):
         for value in ({}, {"steps": [{"id": "a"}], "goal": "x"}):
             assert len(JsonSchema(usable).mismatches(value)) <= MAX_PROBLEMS + 1
+
+
+def settings(content: str) -> None:
+    files = dict.fromkeys((*PROJECT_SETTINGS, f"/home/{USER_SETTINGS}"), content)
+    read = read_settings(TextWorld(files, XDG_CONFIG_HOME="/home"), Report())
+    assert all(level.written for level in read.levels)
 
 
 ITEMS = compile_pipeline(
@@ -336,6 +344,7 @@ TARGETS = {
     "chained_log": Target(in_project(chained), (AgentForgeError,), (SEED_LOG,)),
     "snapshot": Target(in_project(snapshot), (AgentForgeError,)),
     "definition": Target(definition, (DefinitionError,)),
+    "settings": Target(text(settings)),
     "schema": Target(schema, (DefinitionError,), WORK_PLAN),
     "artifact": Target(in_project(artifact), (AgentForgeError,)),
     "description": Target(in_project(description), (InvalidSettings, ProviderUnusable)),

@@ -20,6 +20,8 @@ from tests.surface.warm_program import put_command
 from agentforge import Definitions, Diagnostic, Engine, LintResult
 from agentforge.adapters.host.project_files import FileSources
 from agentforge.definition.compiler import compile_pipeline
+from agentforge.definition.report import Report
+from agentforge.definition.settings import read_settings
 
 PAGES = ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
 BLOCKS = [block for page in PAGES for block in code_blocks(page)]
@@ -82,6 +84,10 @@ def test_other_yaml_is_accepted_without_a_warning(block: CodeBlock, tmp_path: Pa
             found = definitions.lint(name, "stage").diagnostics
         case [".agentforge", "providers", name]:
             found = definitions.lint_provider(name.removesuffix(".yaml")).diagnostics
+        case [".agentforge", "config", _] | [".agent", _]:
+            (tmp_path / block.path).write_text(block.text, encoding="utf-8")
+            read_settings(FileSources(tmp_path, {}), report := Report())
+            found = report.diagnostics
         case _:
             assert block.path == ""
             found = checked_in_a_node(tmp_path, block.text)

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from agentforge.app.project_language import find_language
 from agentforge.app.providers.logins import AgentLogin, agent_logins
 from agentforge.app.providers.offers import AGENTS
-from agentforge.app.wiring import BUILTIN
+from agentforge.app.wiring import BUILTIN, sources_of
+from agentforge.definition.project_commands import find_language
 from agentforge.model.diagnostic import choice
 from agentforge.model.errors import InvalidRequest, StorageFailed
 from agentforge.model.layout import LOCKS, OUTBOX, RUNS
@@ -153,7 +153,7 @@ def examine_project(
     # `/runs/` and `runs` ignore the same folder: a line of the user is not repeated in our words.
     there = {_plain(line) for line in lines}
     ignores = tuple(line for line in IGNORED if _plain(line) not in there)
-    language = find_language(root)
+    language = find_language(sources_of(root, environ))
     return ProjectSurvey(language.name, language.test, tuple(agent_logins(root, environ)), ignores)
 
 

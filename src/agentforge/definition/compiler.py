@@ -29,6 +29,7 @@ from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from agentforge.definition.artifacts import supply
 from agentforge.definition.link import link
@@ -51,6 +52,7 @@ from agentforge.definition.resolve import (
     missing_pipeline,
 )
 from agentforge.definition.schemas import Schemas
+from agentforge.definition.settings import Settings, read_settings
 from agentforge.definition.specs import (
     NodeSpec,
     PipelineSpec,
@@ -58,6 +60,7 @@ from agentforge.definition.specs import (
     ResolvedPipeline,
     WorkSpec,
 )
+from agentforge.definition.stage_settings import Machine, StageSettings
 from agentforge.definition.validate import SettingsCheck, Validation
 from agentforge.definition.yaml_tree import Written, parse_mapping
 from agentforge.model.diagnostic import Diagnostic, SourcePlace
@@ -70,6 +73,7 @@ INLINE = "<inline>"
 PipelineSource = str | Mapping[str, Any]
 """A file, a name, YAML text (with a newline), or a mapping."""
 _NO_OVERRIDES = Overrides()
+_MACHINE = Machine()
 # JSON allows these in strings; YAML rejects them or reads them as line breaks.
 _NOT_YAML_SAFE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
@@ -96,6 +100,8 @@ class Compilation:
         report: Report,
         *,
         check_settings: SettingsCheck | None = None,
+        machine: Machine = _MACHINE,
+        with_settings: bool = True,
     ) -> None:
         """Without a session, the run is named after its pipeline."""
         self._sources = sources
@@ -103,6 +109,8 @@ class Compilation:
         self._known_providers = known_providers
         self._report = report
         self._check = check_settings
+        self._machine = machine
+        self._settings = read_settings(sources, report) if with_settings else Settings()
         self._override_levels: OverrideLevels = gather(sources.environment, overrides, report)
 
     def pipeline(self, source: SourceText, beside: str, path: str, passes: int) -> Compiled:
@@ -132,13 +140,19 @@ class Compilation:
         return self._finish("loop", Located(spec, self._sources.project, ()), 1)
 
     def _finish(self, mode: Mode, located: Located, passes: int) -> Compiled:
-        pipeline = Assembly(self._sources, self._report, self._override_levels.levels).pipeline(located)
+        settings, report, given = self._settings, self._report, self._override_levels.overrides
+        if settings.commands:
+            values = {**located.spec.values}
+            values["commands"] = {**settings.commands, **values.get("commands", {})}
+            located = replace(located, spec=replace(located.spec, values=values))
+        applied = StageSettings(settings, self._machine, self._sources, report)
+        pipeline = Assembly(self._sources, report, self._override_levels.levels, applied).pipeline(located)
         schemas = Schemas(self._sources, self._report)
         supplied = supply(pipeline, link(pipeline, self._report), schemas, self._report)
-        given = self._override_levels.overrides
         for value in filter(control_character, (given.provider or "", given.model or "", *given.inputs)):
             refuse_control_characters(value, "the argument", self._report.argument(value), self._report)
         parts = list(_pipelines(pipeline))
+        applied.report_unknown([part.spec for part in parts])
         validation = Validation(
             self._sources,
             self._override_levels,
@@ -220,6 +234,7 @@ def compile_pipeline(
     *,
     known_providers: Collection[str] | None = None,
     check_settings: SettingsCheck | None = None,
+    machine: Machine = _MACHINE,
     passes: int = 1,
 ) -> Compiled:
     """Compile a pipeline to the plan of a run. `passes` is how often the whole pipeline runs.
@@ -228,7 +243,13 @@ def compile_pipeline(
     """
     report = Report()
     compilation = Compilation(
-        sources, session, overrides, known_providers, report, check_settings=check_settings
+        sources,
+        session,
+        overrides,
+        known_providers,
+        report,
+        check_settings=check_settings,
+        machine=machine,
     )
     if not isinstance(pipeline, str) or "\n" in pipeline:
         text = pipeline if isinstance(pipeline, str) else _to_yaml(pipeline, report)
@@ -244,9 +265,10 @@ def compile_pipeline(
 def compile_text(
     sources: Sources, name: str, text: str, session: str, *, known_providers: Collection[str] | None = None
 ) -> Compiled:
-    """Compile a pipeline's text as if it were stored at `name` (relative to the project)."""
+    """Compile a text as if it were stored at `name` (relative to the project), without settings."""
     path = join(sources.project, name)
-    work = Compilation(sources, session, _NO_OVERRIDES, known_providers, Report())
+    report = Report()
+    work = Compilation(sources, session, _NO_OVERRIDES, known_providers, report, with_settings=False)
     return work.pipeline(SourceText(name, text), dirname(path), path, 1)
 
 
@@ -258,10 +280,21 @@ def compile_stage(
     *,
     known_providers: Collection[str] | None = None,
     check_settings: SettingsCheck | None = None,
+    machine: Machine = _MACHINE,
+    with_settings: bool = True,
 ) -> Compiled:
     """Compile a single stage as a run, named after the stage by default."""
     name = stage if session is None else session
-    work = Compilation(sources, name, overrides, known_providers, Report(), check_settings=check_settings)
+    work = Compilation(
+        sources,
+        name,
+        overrides,
+        known_providers,
+        Report(),
+        check_settings=check_settings,
+        machine=machine,
+        with_settings=with_settings,
+    )
     return work.stage(stage)
 
 
@@ -272,9 +305,14 @@ def lint(
     *,
     known_providers: Collection[str] | None = None,
     check_settings: SettingsCheck | None = None,
+    machine: Machine = _MACHINE,
 ) -> tuple[list[Diagnostic], Compiled | None]:
     """All diagnostics of a pipeline or stage, and its plan unless one of them is an error."""
-    known: dict[str, Any] = {"known_providers": known_providers, "check_settings": check_settings}
+    known: dict[str, Any] = {
+        "known_providers": known_providers,
+        "check_settings": check_settings,
+        "machine": machine,
+    }
     try:
         if kind == "pipeline":
             compiled = compile_pipeline(sources, target, "lint", **known)

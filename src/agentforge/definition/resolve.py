@@ -21,6 +21,7 @@ from agentforge.definition.specs import (
     StageSpec,
     WorkSpec,
 )
+from agentforge.definition.stage_settings import StageSettings
 from agentforge.definition.yaml_tree import Scalar, Written, parse_mapping
 from agentforge.model.diagnostic import ARGUMENTS, choice
 from agentforge.model.errors import StorageFailed
@@ -280,10 +281,17 @@ class Located(Struct, frozen=True):
 class Assembly:
     """Finds and reads each nested pipeline and its stages once, however often it is included."""
 
-    def __init__(self, sources: Sources, report: Report, overrides: tuple[WorkSpec, ...] = ()) -> None:
+    def __init__(
+        self,
+        sources: Sources,
+        report: Report,
+        overrides: tuple[WorkSpec, ...] = (),
+        settings: StageSettings | None = None,
+    ) -> None:
         self._sources = sources
         self._report = report
         self._overrides = overrides
+        self._settings = settings
         self._nodes = 0
         self._paths: dict[tuple[str, str], str | None] = {}
         self._specs: dict[str, PipelineSpec | None] = {}
@@ -313,18 +321,21 @@ class Assembly:
                 approve, is_last = node.work.get("approve"), position == len(node.block.stages) - 1
                 is_off = isinstance(approve, Written) and not approve.value
                 of_block = WorkSpec({"approve": approve} if approve and (is_off or is_last) else {})
-                stages.append(self._stage(stage, lookup, (*levels, of_block)))
+                stages.append(self._stage(stage, lookup, (*levels, of_block), located))
             return ResolvedBlock(node, node.block, tuple(stages))
         if node.pipeline:
             nested = self._nested(node.pipeline, located)
             return ResolvedNested(node, self.pipeline(nested, levels[0])) if nested else None
-        return self._stage(node, lookup, levels)
+        return self._stage(node, lookup, levels, located)
 
     def _stage(
-        self, node: NodeSpec, lookup: StageLookup, around: tuple[WorkSpec, ...]
+        self, node: NodeSpec, lookup: StageLookup, around: tuple[WorkSpec, ...], located: Located
     ) -> ResolvedStage | None:
         found = lookup.resolve(node) if node.is_stage else None
-        return replace(found, around=around, overrides=self._overrides) if found else None
+        if found is None:
+            return None
+        found = replace(found, around=around, overrides=self._overrides)
+        return self._settings.applied(found, located.spec) if self._settings else found
 
     def _nested(self, ref: Written[str], located: Located) -> Located | None:
         searched = (ref.value, located.beside)

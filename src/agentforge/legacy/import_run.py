@@ -102,7 +102,9 @@ def _compiled(
     if plan.mode == "loop":
         overrides = Overrides(max_iterations=loop_maximum(layout, plan.pipeline.name, state))
         stage = plan.pipeline.name
-        fresh = compile_stage(sources, stage, state.session, overrides, known_providers=known).plan
+        fresh = compile_stage(
+            sources, stage, state.session, overrides, known_providers=known, with_settings=False
+        ).plan
     else:
         source = written.get("source")
         path = source.get("path") if isinstance(source, dict) else None

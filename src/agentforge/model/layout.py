@@ -14,6 +14,10 @@ OUTBOX = ".agentforge-outbox"
 """Where agents write their results that refuse to write below `.claude`."""
 PROVIDERS = ".agentforge/providers"
 """The folder of a project's descriptions of providers."""
+PROJECT_SETTINGS = (".agentforge/config/settings.yaml", ".agent/config.yml")
+"""The settings files of a project; the first is written if both are missing."""
+USER_SETTINGS = "agentforge/settings.yaml"
+"""The user's settings, in the folder `$XDG_CONFIG_HOME`."""
 ESCALATIONS = ".agentforge/escalations"
 """The folder of the view of that name: the requests of the project's runs, and resolutions."""
 CONTROL = (".agentforge", ".claude/stages", ".claude/pipelines", LOCKS)

@@ -83,6 +83,12 @@ PIPELINE_KEYS = (
         lower=unique,
         shown="Required nodes: {}",
     ),
+    Key(
+        "settings",
+        Text(("orchestration",)),
+        "Whether the settings below `orchestration` override what the stages say.",
+        field=None,
+    ),
     Key("commands", Texts(), "The project's commands, added to the agents' context."),
     Key("tmux", FLAG, "Whether the plan lists tmux as a dependency.", field=None),
     Key(

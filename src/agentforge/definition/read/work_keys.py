@@ -262,6 +262,7 @@ _TOP = "put it at the top of the pipeline file"
 _OF_PIPELINE = {
     "views": _TOP,
     "require": _TOP,
+    "settings": _TOP,
     "hooks": f"{_TOP}; a hook's `stage` names the node that it is for",
 }
 OF_PIPELINE = {**_OF_PIPELINE, "notify": _TOP}

@@ -1,0 +1,265 @@
+"""Settings: what the user and the project say once for all pipelines. Reads their files, which stand below
+everything that a pipeline says itself, apart from `orchestration`, for pipelines that ask for it."""
+
+# There are two levels, weakest first: the user's file, and the files of the project, of which there may be
+# two. A key may stand in only one of these, so that their order doesn't matter.
+#
+# A repository is not the user. What it says of `commands`, `provider` and `notify` is pinned in the plan and
+# shown before it runs; its notifications count only in a project that the user trusts
+# (`app/runs/compilation.py`); and it may make the sandbox and the network stricter than the user's own file
+# does, never less strict.
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import reduce
+from posixpath import isabs, join
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from agentforge.definition.read.settings_keys import SETTINGS, TOTAL
+from agentforge.definition.read.table import Entries, MappingSpec
+from agentforge.definition.read.values import as_data
+from agentforge.definition.read.work_keys import build_work
+from agentforge.definition.report import Report, SourceText, relative
+from agentforge.definition.specs import WorkSpec
+from agentforge.definition.yaml_tree import Entry, Keyed, Listed, Scalar, Tree, Written, is_null, parse_value
+from agentforge.model.errors import StorageFailed
+from agentforge.model.hook import Notification
+from agentforge.model.layout import PROJECT_SETTINGS, USER_SETTINGS
+from agentforge.model.secrets import is_secret_name
+from agentforge.ports.sources import Sources
+
+ALIASES = {"llm.provider": "provider", "llm.model": "model", "pipeline.default_type": "pipeline"}
+"""Longer ways to write a key."""
+DEFAULT_PIPELINE = "loop"
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_NOTHING = re.compile(r"(?:\s|#.*+|---)*+")
+_BY_NAME = ("commands", "orchestration")
+"""Keys whose values are merged; of the others, each has one value."""
+_AS_WRITTEN = ("commands", "provider", "llm")
+"""A shell expands the variables of a command, and a provider those of its settings."""
+
+
+class SettingsLevel(Struct, frozen=True):
+    """What the user says, or the project."""
+
+    is_users: bool
+    work: WorkSpec = WorkSpec()
+    """Below the pipeline's own keys."""
+    pipeline: Written[str] | None = None
+    network: Written[str] | None = None
+    notify: tuple[Written[Notification], ...] = ()
+    orchestration: Mapping[str, Written[Any]] = {}
+    written: Mapping[str, Written[Any]] = {}
+    """All of it as data, by dotted keys."""
+
+    @property
+    def commands(self) -> dict[str, str]:
+        return dict(self.work.get("commands") or {})
+
+
+class Settings(Struct, frozen=True):
+    levels: tuple[SettingsLevel, ...] = ()
+    """Weakest first."""
+
+    @property
+    def works(self) -> tuple[WorkSpec, ...]:
+        return tuple(level.work for level in self.levels)
+
+    @property
+    def commands(self) -> dict[str, str]:
+        return {name: run for level in self.levels for name, run in level.commands.items()}
+
+    @property
+    def orchestration(self) -> dict[str, Written[Any]]:
+        return {key: value for level in self.levels for key, value in level.orchestration.items()}
+
+    @property
+    def pipeline(self) -> Written[str] | None:
+        return next((level.pipeline for level in reversed(self.levels) if level.pipeline), None)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether any of the files refuses what isn't on this machine: none can allow it again."""
+        return any(level.network and level.network.value == "local" for level in self.levels)
+
+    @property
+    def users_sandbox(self) -> MappingSpec | None:
+        found = (level.work.get("sandbox") for level in self.levels if level.is_users)
+        return next(found, None)
+
+
+def user_settings(environment: Mapping[str, str]) -> str | None:
+    """The path of the user's file, or None if the environment doesn't tell it."""
+    home = environment.get("HOME", "")
+    folder = environment.get("XDG_CONFIG_HOME") or (join(home, ".config") if home else "")
+    return join(folder, USER_SETTINGS) if isabs(folder) else None
+
+
+def read_settings(sources: Sources, report: Report, replaced: Mapping[str, str] = {}) -> Settings:
+    """`replaced`: texts to read in the place of files, by their paths."""
+    users, own = user_settings(sources.environment), (join(sources.project, one) for one in PROJECT_SETTINGS)
+    reader = _Reader(sources, report, replaced)
+    found = (reader.level([users] if users else [], is_users=True), reader.level([*own], is_users=False))
+    settings = Settings(tuple(level for level in found if level.written))
+    _validate_shares(settings, report)
+    return settings
+
+
+class _Reader:
+    def __init__(self, sources: Sources, report: Report, replaced: Mapping[str, str]) -> None:
+        self._sources = sources
+        self._report = report
+        self._replaced = replaced
+
+    def level(self, paths: list[str], *, is_users: bool) -> SettingsLevel:
+        written: dict[str, Written[Any]] = {}
+        values: dict[str, Any] = {}
+        entries: Entries | None = None
+        for path in paths:
+            tree = self._tree(path)
+            if tree is None:
+                continue
+            known = {key.name for key in SETTINGS.keys}
+            tree = self._expanded(tree)
+            own = dict(_leaves([one for one in tree.entries if one.key.text in known], self._report))
+            self._refuse_twice(own, written)
+            entries = SETTINGS.read(tree, self._report)
+            values = _united(values, self._short(entries))
+            written |= own
+        if entries is None:
+            return SettingsLevel(is_users)
+        return _level(replace(entries, values=values), written, is_users=is_users)
+
+    def _tree(self, path: str) -> Keyed | None:
+        name = relative(self._sources.project, path)
+        try:
+            text = self._replaced.get(path, self._sources.read(path))
+        except StorageFailed as error:
+            self._report.error("unreadable", SourceText(name, "").start, error.message, error.hint)
+            return None
+        if text is None or _NOTHING.fullmatch(text):
+            return None
+        tree = parse_value(SourceText(name, text), self._report)
+        if tree is None or isinstance(tree, Keyed):
+            return tree
+        self._report.error("not-a-mapping", tree.at, "settings must be a mapping", "start with `provider: …`")
+        return None
+
+    def _refuse_twice(self, own: Mapping[str, Written[Any]], before: Mapping[str, Written[Any]]) -> None:
+        """A key that stands in both files of the project."""
+        places = {_identity(key): value.at for key, value in before.items()}
+        for key, value in own.items():
+            if first := places.get(_identity(key)):
+                message = f"`{_identity(key)}` is also in {first.file}, line {first.line}"
+                self._report.error("conflict", value.at, message, "keep one of them")
+
+    def _short(self, entries: Entries) -> dict[str, Any]:
+        values = dict(entries.values)
+        longer: MappingSpec | None = values.pop("llm", None)
+        for name, value in (longer.values if longer else {}).items():
+            if values.setdefault(name, value) is not value:
+                at = entries.written["llm"].key.at
+                message = f"`{name}` and `llm.{name}` are the same setting"
+                self._report.error("conflict", at, message, "keep one of them")
+        return values
+
+    def _expanded(self, tree: Keyed) -> Keyed:
+        """With the values of variables in the place of `${NAME}`, in the settings that are used."""
+        known = {key.name for key in SETTINGS.keys if key.name not in _AS_WRITTEN}
+        entries = (
+            replace(one, value=self._with_variables(one.value)) if one.key.text in known else one
+            for one in tree.entries
+        )
+        return replace(tree, entries=tuple(entries))
+
+    def _with_variables(self, tree: Tree) -> Tree:
+        match tree:
+            case Keyed():
+                kept = ("command", "secret", "environment")
+                entries = (
+                    one if one.key.text in kept else replace(one, value=self._with_variables(one.value))
+                    for one in tree.entries
+                )
+                return replace(tree, entries=tuple(entries))
+            case Listed():
+                return replace(tree, items=tuple(map(self._with_variables, tree.items)))
+            case Scalar():  # exhaustive
+                return self._with_values(tree)
+
+    def _with_values(self, scalar: Scalar) -> Scalar:
+        if not isinstance(scalar.value, str) or not (names := _VARIABLE.findall(scalar.text)):
+            return scalar
+        values = {name: self._sources.environment.get(name) for name in names}
+        for name, value in values.items():
+            if is_secret_name(name):
+                message, hint = f"`${{{name}}}` names a secret, which settings don't contain", "remove it"
+                self._report.error("secret-in-file", scalar.at, message, hint)
+                return scalar
+            if value is None:
+                message = f"the environment variable {name} is not set"
+                hint = "set it, or write the value itself"
+                self._report.error("unset-variable", scalar.at, message, hint)
+                return scalar
+        text = _VARIABLE.sub(lambda found: values[found[1]] or "", scalar.text)
+        return replace(scalar, text=text, value=text)
+
+
+def _level(entries: Entries, written: Mapping[str, Written[Any]], *, is_users: bool) -> SettingsLevel:
+    of_stages = {"provider", "model", "commands", "sandbox"}
+    work = build_work(replace(entries, values={n: v for n, v in entries.values.items() if n in of_stages}))
+    default: MappingSpec | None = entries.get("pipeline")
+    return SettingsLevel(
+        is_users,
+        work,
+        default.get("default_type") if default else None,
+        entries.get("network"),
+        entries.get("notify", ()),
+        entries.get("orchestration", {}),
+        written,
+    )
+
+
+def _leaves(
+    entries: list[Entry] | tuple[Entry, ...], report: Report, within: str = ""
+) -> Iterator[tuple[str, Written[Any]]]:
+    for entry in entries:
+        name = f"{within}{entry.key.text}"
+        if isinstance(entry.value, Keyed) and entry.value.entries:
+            yield from _leaves(entry.value.entries, report, f"{name}.")
+        elif not is_null(entry.value):
+            yield plain_key(name), Written(as_data(entry.value, f"`{name}`", report), entry.key.at)
+
+
+def plain_key(name: str) -> str:
+    """The shortest way to write a key: `provider` for `llm.provider`."""
+    for longer, short in ALIASES.items():
+        if name == longer or name.startswith(f"{longer}."):
+            return f"{short}{name.removeprefix(longer)}"
+    return name
+
+
+def _identity(key: str) -> str:
+    """What may be written only once in a project."""
+    top = key.partition(".")[0]
+    return key if top in _BY_NAME else top
+
+
+def _united(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
+    both = {name: before[name] | now[name] for name in _BY_NAME if name in before and name in now}
+    return {**before, **now, **both}
+
+
+def _validate_shares(settings: Settings, report: Report) -> None:
+    shares = {
+        key: value
+        for key, value in settings.orchestration.items()
+        if key.startswith("token_budget.") and key != f"token_budget.{TOTAL}"
+    }
+    total = sum(value.value for value in shares.values())
+    if total > 100:
+        message = f"the shares of `orchestration.token_budget` are {total:g} % in all; the maximum is 100"
+        last = reduce(lambda _, value: value, shares.values())
+        report.error("bad-value", last.at, message, "lower one of them")

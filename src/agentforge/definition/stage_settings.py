@@ -1,0 +1,111 @@
+"""Applies settings to the stages of a pipeline, and what is detected where neither says anything."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from agentforge.definition.orchestration import orchestrated, warn_of_unknown_stages
+from agentforge.definition.precedence import DEFAULT_PROVIDER, merged, naming_level
+from agentforge.definition.project_commands import ProjectCommand, parser_of, project_commands
+from agentforge.definition.read.table import MappingSpec
+from agentforge.definition.report import Report
+from agentforge.definition.settings import Settings
+from agentforge.definition.specs import PipelineSpec, ProviderSpec, ResolvedStage, WorkSpec, ids_of
+from agentforge.definition.yaml_tree import Written
+from agentforge.model.check import CheckParser
+from agentforge.ports.sources import Sources
+
+SETTINGS_KEY = "settings"
+"""Of a pipeline."""
+_STRICT = {"none": 0, "auto": 1}
+"""Other sandboxes always confine."""
+
+
+class Machine(Struct, frozen=True):
+    """What the compiler asks about the user and this machine, only if it needs the answer."""
+
+    default_provider: Callable[[], str] = lambda: DEFAULT_PROVIDER
+    """That of stages for which neither a file nor the caller names one."""
+    trusts_project: Callable[[], bool] = lambda: False
+    """Whether the project may say who is notified."""
+
+
+class StageSettings:
+    def __init__(self, settings: Settings, machine: Machine, sources: Sources, report: Report) -> None:
+        self._settings = settings
+        self._machine = machine
+        self._sources = sources
+        self._report = report
+
+    def applied(self, stage: ResolvedStage, pipeline: PipelineSpec) -> ResolvedStage:
+        """With the levels that settings add: the weakest of all, or above the stage's own keys."""
+        stage = replace(stage, around=(*self._settings.works, *stage.around))
+        named = naming_level(level.provider for level in stage.levels)
+        if (
+            stage.is_found
+            and named is None
+            and (name := self._machine.default_provider()) != DEFAULT_PROVIDER
+        ):
+            default = WorkSpec(provider=ProviderSpec(Written(name, stage.spec.at)))
+            stage = replace(stage, around=(default, *stage.around))
+        if pipeline.get(SETTINGS_KEY):
+            above = orchestrated(stage, self._settings.orchestration)
+            stage = replace(stage, overrides=(above, *stage.overrides))
+        return self._with_commands(self._confined(stage))
+
+    def report_unknown(self, pipelines: Sequence[PipelineSpec]) -> None:
+        """Warn of settings for stages that no pipeline has."""
+        taking = [pipeline for pipeline in pipelines if pipeline.get(SETTINGS_KEY)]
+        if taking:
+            nodes = [node for pipeline in taking for node in pipeline.nodes]
+            inner = [stage for node in nodes if node.block for stage in node.block.stages]
+            warn_of_unknown_stages(self._settings.orchestration, ids_of([*nodes, *inner]), self._report)
+
+    def _confined(self, stage: ResolvedStage) -> ResolvedStage:
+        """With the sandbox of the user's own settings, if what the project says is less strict."""
+        users, found = self._settings.users_sandbox, merged(stage, "sandbox")
+        if users is None or _is_as_strict(found, users):
+            return stage
+        message = f"this sandbox is less strict than that of your settings ({users.at.text}), which counts"
+        self._report.warning("less-strict", found.at, message, "change your settings to allow it")
+        return replace(stage, overrides=(*stage.overrides, WorkSpec({"sandbox": users})))
+
+    def _with_commands(self, stage: ResolvedStage) -> ResolvedStage:
+        """With the commands that its checks name without saying them, and the parsers of these commands."""
+        checks = merged(stage, "checks") or ()
+        named = [check for check in checks if check.get("run") is None]
+        given = merged(stage, "commands") or {}
+        found = {
+            name: self._detected[name]
+            for name in (check.get("name").value for check in named)
+            if name not in given and name in self._detected
+        }
+        settings = self._settings.commands
+        parsers = {name: parser_of(run) for name, run in given.items() if settings.get(name) == run}
+        parsers |= {name: command.parse for name, command in found.items()}
+        read = tuple(_parsed(check, parsers) if check in named else check for check in checks)
+        if not found and read == checks:
+            return stage
+        commands = WorkSpec({"commands": {name: command.run for name, command in found.items()}})
+        above = (*stage.overrides, WorkSpec({"checks": read}))
+        return replace(stage, around=(commands, *stage.around), overrides=above)
+
+    @cached_property
+    def _detected(self) -> dict[str, ProjectCommand]:
+        return project_commands(self._sources)
+
+
+def _parsed(check: MappingSpec, parsers: Mapping[str, CheckParser]) -> MappingSpec:
+    name = check.get("name")
+    if check.get("parse") or parsers.get(name.value, "exit") == "exit":
+        return check
+    return replace(check, values={**check.values, "parse": Written(parsers[name.value], name.at)})
+
+
+def _is_as_strict(sandbox: MappingSpec, users: MappingSpec) -> bool:
+    kind, least = (spec.get("type").value if spec.get("type") else "" for spec in (sandbox, users))
+    network, wanted = (spec.get("network") for spec in (sandbox, users))
+    keeps_off = wanted is None or wanted.value or (network is not None and not network.value)
+    return _STRICT.get(kind, 2) >= _STRICT.get(least, 2) and keeps_off

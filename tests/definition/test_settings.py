@@ -1,0 +1,370 @@
+"""Settings files: what is read, what is wrong with it, and what a plan takes of it."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentforge.definition.compiler import compile_pipeline, compile_stage, compile_text
+from agentforge.definition.read.settings_keys import SETTINGS
+from agentforge.definition.report import Report
+from agentforge.definition.settings import Settings, read_settings
+from agentforge.definition.stage_settings import Machine
+from agentforge.model.errors import DefinitionError, StorageFailed
+from agentforge.model.plan import ProviderChoice, Route, StageNode
+
+from .world import TextWorld, found, only_node, plan, stage, where
+
+OWN = ".agentforge/config/settings.yaml"
+OTHER = ".agent/config.yml"
+USERS = "/home/me/.config/agentforge/settings.yaml"
+NODE = "nodes: [{id: n, stage: s}]\n"
+ORCHESTRATED = "settings: orchestration\nnodes: [{id: n, stage: s, retry: {max_attempts: 9}}]\n"
+
+
+def settings(text: str, **environment: str) -> Settings:
+    report = Report()
+    read = read_settings(TextWorld({OWN: text}, **environment), report)
+    assert report.diagnostics == ()
+    return read
+
+
+def problems(text: str, other: str = "", **environment: str) -> list[str]:
+    report = Report()
+    read_settings(TextWorld({OWN: text, OTHER: other}, **environment), report)
+    return [f"{one.severity} {where(one)}" for one in report.diagnostics]
+
+
+# -- reading
+
+
+@pytest.mark.parametrize("text", ["", "# nothing yet\n", "---\n# nothing\n", "version: 1\n"])
+def test_files_that_say_nothing(text: str) -> None:
+    assert settings(text).orchestration == {}
+    assert settings(text).pipeline is None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("- a\n", ["error not-a-mapping 1:1"]),
+        ("a: [\n", ["error syntax 2:1"]),
+        ("project: {name: x}\nintegrations: {}\n", ["warning unknown-key 1:1", "warning unknown-key 2:1"]),
+        ("llm: {provider: api, max_tokens: 8}\n", ["warning unknown-key 1:22"]),
+        ("comands: {test: x}\n", ["error unknown-key 1:1"]),
+        ("provider: codex\nllm: {provider: claude}\n", ["error conflict 2:1"]),
+        ("network: off\nsandbox: {type: vm}\n", ["error bad-value 1:10", "error bad-value 2:17"]),
+        ("orchestration: 3\n", ["error bad-type 1:16"]),
+        ("orchestration: {cycle_limit: 11}\n", ["error bad-value 1:30"]),
+        ("orchestration: {cycle_limt: 1}\n", ["error unknown-key 1:17"]),
+        ("orchestration: {step_retry_limit: -1, stage_retry_limit: 11}\n", ["error bad-value 1:35"] * 1
+         + ["error bad-value 1:58"]),
+        ("orchestration: {plan_timeout: 0, b_timeout: null}\n", ["error bad-value 1:31"]),
+        ("orchestration: {token_budget: [1]}\n", ["error bad-type 1:31"]),
+        ("orchestration: {token_budget: {total: 0, a: 101, b: null, x-c: q}}\n",
+         ["error bad-value 1:39", "error bad-value 1:45", "error bad-value 1:45"]),
+        ("orchestration: {token_budget: {a: 60, b: 60}}\n", ["error bad-value 1:42"]),
+        ("orchestration: {stages: {a: {timeout: x, parallel_steps: true}}}\n",
+         ["error bad-type 1:39", "error unsupported 1:58"]),
+        ("orchestration: {stages: {a: {parallel_steps: false}}, token_budget: {}}\n", []),
+        ("model: ${MODEL}\nproject: ${NONE}\n", ["error unset-variable 1:8", "warning unknown-key 2:1"]),
+        ("notify: 'https://x.example/${API_TOKEN}'\n", ["error secret-in-file 1:9"]),
+    ],
+)  # fmt: skip
+def test_mistakes_have_a_place(text: str, expected: list[str]) -> None:
+    assert problems(text, API_TOKEN="x" * 20) == expected
+
+
+def test_all_mistakes_are_reported_with_those_of_the_pipeline() -> None:
+    diagnostics = found("nodes: [{id: n, stage: s, timeout: x}]", {OWN: "network: no\n"})
+    assert {(one.place.file, one.code) for one in diagnostics} == {
+        ("p.yaml", "bad-type"),
+        (OWN, "bad-value"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "expected"),
+    [
+        ("provider: codex\n", "provider: codex\n", ["error conflict 1:1"]),
+        ("provider: codex\n", "llm: {provider: codex}\n", ["error conflict 1:7"]),
+        ("pipeline: a\n", "pipeline: {default_type: b}\n", ["error conflict 1:12"]),
+        ("commands: {test: a}\n", "commands: {lint: b}\n", []),
+        ("commands: {test: a}\n", "commands: {lint: b, test: c}\n", ["error conflict 1:21"]),
+        ("orchestration: {cycle_limit: 2}\n", "orchestration: {cycle_limit: 2}\n", ["error conflict 1:17"]),
+    ],
+)
+def test_a_key_stands_in_one_file_of_the_project(own: str, other: str, expected: list[str]) -> None:
+    assert problems(own, other) == expected
+
+
+def test_both_files_of_the_project_are_one_level() -> None:
+    node = only_node(NODE, {OWN: "provider: codex\n", OTHER: "model: big\ncommands: {a: b}\n"})
+    assert node.provider == ProviderChoice("codex", "big")
+
+
+def test_a_file_that_cannot_be_read() -> None:
+    class Closed(TextWorld):
+        def read(self, path: str) -> str | None:
+            if path.endswith("settings.yaml"):
+                raise StorageFailed(f"{path} can't be read", hint="open it")
+            return super().read(path)
+
+    report = Report()
+    assert read_settings(Closed(), report) == Settings()
+    assert [one.code for one in report.diagnostics] == ["unreadable"]
+
+
+def test_variables_are_expanded_where_a_setting_is_used() -> None:
+    text = """\
+model: ${MODEL}-${SIZE}
+commands: {test: 'make ${TARGET}'}
+provider: {type: api, base_url: '${URL}'}
+orchestration: {cycle_limit: "${CYCLES}", token_budget: {a: 10}}
+notify: [{command: 'say ${WHAT}'}, '${HOOK}']
+"""
+    hook = "https://x.example"
+    read = settings(text, MODEL="m", SIZE="9", CYCLES="4", HOOK=hook)
+    (level,) = read.levels
+    assert level.work.provider is not None
+    assert level.work.provider.config == {"base_url": "${URL}"}
+    assert read.commands == {"test": "make ${TARGET}"}
+    assert level.written["model"].value == "m-9"
+    assert read.orchestration["cycle_limit"].value == 4
+    assert [one.value.command or one.value.url for one in level.notify] == ["say ${WHAT}", hook]
+
+
+def test_the_users_file_is_found_by_the_environment() -> None:
+    files = {USERS: "pipeline: mine\n", "/x/agentforge/settings.yaml": "pipeline: theirs\n"}
+    for environment, expected in (
+        ({"HOME": "/home/me"}, "mine"),
+        ({"HOME": "/home/me", "XDG_CONFIG_HOME": "/x"}, "theirs"),
+        ({"XDG_CONFIG_HOME": "relative"}, None),
+        ({}, None),
+    ):
+        pipeline = read_settings(TextWorld(files, **environment), Report()).pipeline
+        assert (pipeline and pipeline.value) == expected
+
+
+def test_a_text_stands_in_for_a_file() -> None:
+    world = TextWorld({OWN: "pipeline: a\n"})
+    read = read_settings(world, Report(), {f"/project/{OWN}": "pipeline: {default_type: b}\n"})
+    assert read.pipeline
+    assert read.pipeline.value == "b"
+
+
+def test_local_is_said_by_any_file() -> None:
+    for users, own, expected in (
+        ("local", "any", True),
+        ("any", "local", True),
+        ("any", "any", False),
+    ):
+        world = TextWorld({USERS: f"network: {users}\n", OWN: f"network: {own}\n"}, HOME="/home/me")
+        assert read_settings(world, Report()).is_local is expected
+
+
+def test_the_schema_describes_all_keys() -> None:
+    schema = SETTINGS.inline_schema({})
+    assert set(schema["properties"]) == {key.name for key in SETTINGS.keys}
+    orchestration = schema["properties"]["orchestration"]
+    assert set(orchestration["patternProperties"]) == {"_timeout$"}
+    assert orchestration["properties"]["token_budget"]["properties"].keys() == {"total"}
+
+
+@pytest.mark.hypothesis
+@given(st.text() | st.text(alphabet="orchestain:{}[]_ \n$-#%0123456789\"'"))
+def test_any_text_is_read_or_refused_with_a_place(text: str) -> None:
+    report = Report()
+    read_settings(TextWorld({OWN: text, USERS: text}, HOME="/home/me"), report)
+    assert all(one.place.file for one in report.diagnostics)
+
+
+# -- precedence
+
+LEVELS = ["users", "own", "pipeline", "stage", "node", "variable"]
+
+
+@pytest.mark.hypothesis
+@given(st.dictionaries(st.sampled_from(LEVELS), st.sampled_from(["codex", "api", "claude"])))
+def test_settings_are_below_all_that_a_pipeline_says(levels: dict[str, str]) -> None:
+    def line(level: str) -> str:
+        return f"provider: {levels[level]}\n" if level in levels else ""
+
+    files = {USERS: line("users"), OWN: line("own"), **stage("s", line("stage"))}
+    node = f", provider: {levels['node']}" if "node" in levels else ""
+    text = f"{line('pipeline')}nodes: [{{id: n, stage: s{node}}}]\n"
+    environment = {"CLAUDE_PIPELINE_PROVIDER": levels["variable"]} if "variable" in levels else {}
+    strongest = next((levels[name] for name in reversed(LEVELS) if name in levels), "claude")
+    assert only_node(text, files, HOME="/home/me", **environment).provider.type == strongest
+
+
+def test_commands_of_all_levels_are_merged() -> None:
+    files = {USERS: "commands: {a: u, b: u, c: u}\n", OWN: "commands: {b: p, c: p}\n"}
+    compiled = plan(f"commands: {{c: own}}\n{NODE}", files, HOME="/home/me")
+    expected = {"a": "u", "b": "p", "c": "own"}
+    assert compiled.pipeline.commands == expected
+    assert compiled.only_stage.commands == expected
+
+
+def test_a_nested_pipeline_gets_them_too() -> None:
+    files = {OWN: "provider: codex\ncommands: {a: b}\nsandbox: bwrap\n", "inner.yaml": NODE}
+    inner = plan("nodes: [{id: o, pipeline: inner.yaml}]", files).nodes[0]
+    (node,) = inner.plan.nodes  # type: ignore[union-attr]
+    assert isinstance(node, StageNode)
+    assert (node.provider.type, dict(node.commands)) == ("codex", {"a": "b"})
+    assert node.sandbox
+    assert node.sandbox.type == "bwrap"
+
+
+def test_a_stage_alone_gets_them_but_not_one_of_the_shell_engine() -> None:
+    world = TextWorld({**stage(), OWN: "provider: codex\n"})
+    assert compile_stage(world, "s").plan.only_stage.provider.type == "codex"
+    assert compile_stage(world, "s", with_settings=False).plan.only_stage.provider.type == "claude"
+    assert compile_text(world, "p.yaml", NODE, "x").plan.only_stage.provider.type == "claude"
+
+
+@pytest.mark.parametrize(
+    ("users", "own", "node", "expected", "warned"),
+    [
+        ("bwrap", "none", "", "bwrap", [f"{OWN} 1:10"]),
+        ("bwrap", "", "none", "bwrap", ["p.yaml 1:36"]),
+        ("bwrap", "none", "none", "bwrap", ["p.yaml 1:36"]),
+        ("none", "bwrap", "", "bwrap", []),
+        ("auto", "bwrap", "", "bwrap", []),
+        ("bwrap", "auto", "", "bwrap", [f"{OWN} 1:10"]),
+        ("bwrap", "", "", "bwrap", []),
+        ("{type: bwrap, network: off}", "bwrap", "", "bwrap", [f"{OWN} 1:10"]),
+        ("{type: bwrap, network: off}", "{type: bwrap, network: off}", "", "bwrap", []),
+        ("{type: bwrap, network: on}", "bwrap", "", "bwrap", []),
+    ],
+)
+def test_a_repository_does_not_loosen_the_users_sandbox(
+    users: str, own: str, node: str, expected: str, warned: list[str]
+) -> None:
+    files = {USERS: f"sandbox: {users}\n"} | ({OWN: f"sandbox: {own}\n"} if own else {})
+    own_key = f", sandbox: {node}" if node else ""
+    text = f"nodes: [{{id: n, stage: s{own_key}}}]\n"
+    diagnostics = found(text, files, HOME="/home/me")
+    assert [f"{d.place.file} {d.place.line}:{d.place.col}" for d in diagnostics] == warned
+    sandbox = only_node(text, files, HOME="/home/me").sandbox
+    assert sandbox
+    assert sandbox.type == expected
+    assert sandbox.network is not ("off" in users)
+
+
+def test_the_default_provider_is_asked_only_if_none_is_named() -> None:
+    asked: list[str] = []
+
+    def default() -> str:
+        asked.append("")
+        return "codex"
+
+    def provider(text: str, files: dict[str, str] | None = None) -> ProviderChoice:
+        world = TextWorld({"p.yaml": text, **stage(), **(files or {})})
+        return compile_pipeline(world, "p.yaml", "x", machine=Machine(default)).plan.only_stage.provider
+
+    assert provider(f"provider: claude\n{NODE}").type == "claude"
+    assert provider(NODE, {OWN: "provider: api\n"}).type == "api"
+    assert asked == []
+    assert provider(NODE) == ProviderChoice("codex", "gpt-5.5")
+    assert provider(NODE, {OWN: "model: own\n"}) == ProviderChoice("codex", "own")
+    assert len(asked) == 2
+
+
+def test_the_default_provider_must_be_known() -> None:
+    world = TextWorld({"p.yaml": NODE, **stage()})
+    with pytest.raises(DefinitionError, match="no provider named `codex`"):
+        compile_pipeline(world, "p.yaml", "x", known_providers=["claude"], machine=Machine(lambda: "codex"))
+
+
+# -- orchestration
+
+
+def orchestrated(text: str, pipeline: str = ORCHESTRATED) -> StageNode:
+    return only_node(pipeline, {OWN: f"orchestration: {{{text}}}\n"})
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("n_timeout: 30", {"timeout": 30.0}),
+        ("n_timeout: 30, stages: {n: {timeout: 20}}", {"timeout": 20.0}),
+        ("step_retry_limit: 3", {"retry.max_attempts": 4}),
+        ("stage_retry_limit: 2", {"retry.max_attempts": 9, "retry.stage": 2}),
+        ("stage_retry_limit: 2, stages: {n: {retry_limit: 0}}", {"retry.stage": 0}),
+        ("cycle_limit: 5", {"limits.cycles": 5}),
+        ("token_budget: {total: 1000, n: 40%}", {"tokens.total": 1000, "tokens.share": 40.0}),
+        ("stages: {n: {context_strategy: minimal}}", {"context_strategy": "minimal"}),
+        ("stages: {n: {require_human_approval: true}}", {"approve.by": "person"}),
+        ("stages: {n: {auto_retry_on_failure: false}}", {"routes": (Route("fail", "ask"),)}),
+        ("stages: {n: {auto_retry_on_failure: true}}", {"routes": ()}),
+    ],
+)
+def test_orchestration_overrides_the_node(text: str, expected: dict[str, Any]) -> None:
+    node = orchestrated(text)
+    for name, value in expected.items():
+        part: Any = node
+        for step in name.split("."):
+            part = getattr(part, step)
+        assert part == value
+
+
+def test_other_routes_and_keys_of_the_node_stay() -> None:
+    pipeline = """\
+settings: orchestration
+nodes: [{id: n, stage: s, on: {fail: n, reject: n}, approve: {message: Sure?}, limits: {cluster: 9}}]
+"""
+    text = "cycle_limit: 4, stages: {n: {auto_retry_on_failure: false, require_human_approval: true}}"
+    node = orchestrated(text, pipeline)
+    assert set(node.routes) == {Route("fail", "ask"), Route("reject", "go", "n")}
+    assert node.approve
+    assert node.approve.message == "Sure?"
+    assert node.limits
+    assert (node.limits.cycles, node.limits.cluster) == (4, 9)
+    assert orchestrated("stages: {n: {require_human_approval: false}}", pipeline).approve is None
+
+
+def test_other_pipelines_take_nothing_of_it() -> None:
+    node = orchestrated("cycle_limit: 5, n_timeout: 3, other_timeout: 3", NODE)
+    assert (node.limits, node.timeout) == (None, None)
+    assert found(NODE, {OWN: "orchestration: {other_timeout: 3}\n"}) == []
+
+
+def test_the_projects_key_counts_before_the_users_and_the_special_one_before_both() -> None:
+    files = {
+        USERS: "orchestration: {cycle_limit: 2, n_timeout: 2, stages: {n: {timeout: 7}}}\n",
+        OWN: "orchestration: {cycle_limit: 5, n_timeout: 5}\n",
+    }
+    node = only_node(ORCHESTRATED, files, HOME="/home/me")
+    assert node.timeout == 7
+    assert node.limits
+    assert node.limits.cycles == 5
+
+
+def test_stages_that_the_pipeline_does_not_have_are_a_warning() -> None:
+    text = """\
+orchestration:
+  nn_timeout: 3
+  cycle_limit: 2
+  token_budget: {total: 9, m.1: 3, n: 2}
+  stages: {a: {timeout: 1}, n: {timeout: 1}, b: {timeout: 2}}
+"""
+    pipeline = """\
+settings: orchestration
+nodes:
+  - {id: n, stage: s}
+  - id: p
+    parallel: {providers: [claude], stages: [{id: b, stage: s}]}
+"""
+    diagnostics = found(pipeline, {OWN: text})
+    assert [where(one) for one in diagnostics if one.code == "unknown-stage"] == [
+        "unknown-stage 2:15",
+        "unknown-stage 4:33",
+        "unknown-stage 5:25",
+    ]
+
+
+def test_settings_is_a_key_of_the_pipeline_only() -> None:
+    (misplaced,) = found("nodes: [{id: n, stage: s, settings: orchestration}]")
+    assert where(misplaced) == "misplaced-key 1:27"
