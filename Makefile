@@ -33,10 +33,13 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTEST    = $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 PURE     := model engine definition views
 
-.PHONY: demo test check lint types layers coverage crash mutants mutate soak fuzz parity bench bench-peers peers wheel docs pictures hashes agents agents-pypi agents-npm test-agents clean
+.PHONY: demo demo-loop test check lint types layers coverage crash mutants mutate soak fuzz parity bench bench-peers peers wheel docs pictures hashes agents agents-pypi agents-npm test-agents clean
 
 demo: $(STAMP)
 	$(BIN)/agentforge demo
+
+demo-loop: $(STAMP)        ## the built-in loop with a scripted agent: a failing check, a rejection, a kill
+	PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/loop/demo.sh
 
 test: $(STAMP)             ## two workers for each core, as many tests wait; JOBS=1: one after the other
 	$(PYTEST) -m "not soak and not agents"

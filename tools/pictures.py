@@ -187,7 +187,15 @@ def lint(folder: Path) -> str:
 def graph(folder: Path) -> str:
     project = folder / "project"
     shutil.copytree(ROOT / "examples/checked", project)
-    with _terminal(project, 40, "graph", "checked.yaml", "--svg", "graph.svg") as terminal:
+    return _graph(project, "checked.yaml")
+
+
+def loop(folder: Path) -> str:
+    return _graph(folder, "loop")
+
+
+def _graph(project: Path, pipeline: str) -> str:
+    with _terminal(project, 40, "graph", pipeline, "--svg", "graph.svg") as terminal:
         terminal.end()
     return (project / "graph.svg").read_text(encoding="utf-8")
 
@@ -212,6 +220,7 @@ DRAWN: dict[str, Callable[[Path], str]] = {
     "hooks": hooks,
     "lint": lint,
     "graph": graph,
+    "loop": loop,
     "demo": demo,
 }
 

@@ -230,7 +230,7 @@ def test_what_is_not_a_file_of_bounded_size_is_healed_as_a_wrong_artifact_is(
 
 
 @pytest.mark.parametrize("put", IN_ITS_PLACE.values(), ids=IN_ITS_PLACE)
-def test_what_is_not_a_file_of_bounded_size_is_put_aside_if_no_attempt_follows(
+def test_what_is_not_a_file_of_bounded_size_is_archived_if_no_attempt_follows(
     tmp_path: Path, put: Callable[[Path], None]
 ) -> None:
     def act(request: ExecuteRequest) -> ExecuteResult:

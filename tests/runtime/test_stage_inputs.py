@@ -369,7 +369,7 @@ def test_trees_of_a_finished_visit_are_compared_once(tmp_path: Path) -> None:
         told = prompt(tmp_path, "stage-01-b", number)
         assert "files changed by a" in told
         assert "made.py" in told
-        # What changed is read anew: the latest tree is another one.
+        # The content can only be read while the folder is there.
         assert ("change since the run began" in told, "\n+made\n" in told) == (number == 1, number == 1)
 
 

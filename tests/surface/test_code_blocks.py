@@ -157,12 +157,32 @@ def put_files(project: Path, blocks: list[CodeBlock]) -> None:
         path.write_text(block.text, encoding="utf-8")
 
 
+FINE = {"level": "good", "explanation": "fine"}
+DIMENSIONS = ("intent_alignment", "code_quality", "completeness", "consistency", "safety")
+# One object that matches the schemas of all stages of the loop.
+ARTIFACT = {
+    "goal": "slugify exists",
+    "steps": [{"id": "s1", "title": "Write slugify", "action": "Write it.", "criteria": ["It works."]}],
+    "verdict": "pass",
+    "summary": "done",
+    "checks": [{"name": "it works", "status": "pass"}],
+    "tried": ["an empty text"],
+    "dimensions": dict.fromkeys(DIMENSIONS, FINE),
+}
+WRITE_ARTIFACT = f"""
+if place := os.environ.get("AGENTFORGE_ARTIFACT"):
+    with open(place, "w") as file:
+        json.dump({ARTIFACT!r}, file)
+"""
+
+
 def environment(folder: Path) -> dict[str, str]:
     """Of a user whose agents are stand-ins: they write a result and print what the real ones once printed."""
     programs, home = folder / "bin", folder / "home"
     home.mkdir()
     for name in ("claude", "my-agent"):
-        put_cli(programs, name, speaking("claude").replace('"done"', '"done", "decision": "stop"'))
+        spoken = speaking("claude").replace('"done"', '"done", "decision": "stop"')
+        put_cli(programs, name, spoken + WRITE_ARTIFACT)
     for name in ("agentforge", "agent-pipelines"):
         put_command(programs / name, SOURCE)
     path = f"{programs}:{os.environ['PATH']}"
