@@ -209,7 +209,8 @@ def _ledger(story: Story) -> Iterator[str]:
         if event["type"] in OF_THE_JUDGE and event["data"].get("status") != "skipped":
             at = event["cursor"]
             outcomes[f"{_node(at)}/{at['iteration']}/judge/{event['data'].get('attempt', 1)}"] = event
-        if event["type"] in OF_CHECKS:
+        is_rule = event["type"] == "check_complete" and not event["data"].get("output")
+        if event["type"] in OF_CHECKS and not is_rule:  # A rule runs nothing.
             at, data = event["cursor"], event["data"]
             outcomes[f"{_node(at)}/{at['iteration']}/check/{data['check']}/{data['attempt']}"] = event
     for (attempt, what), count in notes.items():

@@ -64,6 +64,16 @@ CHECKED = """\
   - {id: build, prompt: 'do ${ITERATION}', runs: 1}
   - {id: verify, prompt: 'see ${ITERATION}', runs: 1, checks: [{name: test, run: verify}], on: {fail: build}}
 """
+# What the first iteration made is outside of the scope, also if the engine dies after it.
+RULES = """\
+  - id: build
+    prompt: 'do ${ITERATION}'
+    runs: 2
+    checks:
+      - {name: scope, at: iteration, scope: [made/shared.txt, made/0-2.txt]}
+      - {name: left, at: iteration, file: {path: made/shared.txt, contains: done}}
+    on: {fail: end}
+"""
 # The plan of the second visit has s1 as it was, a changed s2, no s3, and s4.
 ITEMS = f"""\
   - id: plan
@@ -335,6 +345,7 @@ SCENARIOS = {
             },
             programs={"verify": CLAUDE},
         ),
+        Scenario("rules", RULES, {"AGENT_FILES": "0/1 0/2"}, tracked=True),
         Scenario(
             "items",
             ITEMS,

@@ -38,6 +38,7 @@ def nodes(*lines: str) -> str:
         ),
         ("checks: [{name: u, run: t, at: iteration}]", Check("u", "t", at="iteration")),
         ("checks: [{name: test, file: {path: a.md}}]", Check("test", file=FileRule("a.md"))),
+        ("checks: [{name: u, scope: [a/**, b.md, a/**]}]", Check("u", scope=("a/**", "b.md"))),
         (
             "checks: [{name: u, file: {path: a.md, contains: [b, c, b], absent: d, heading: '# E'},"
             " expect: fail}]",
@@ -71,8 +72,13 @@ def test_check_is_in_the_plan(line: str, expected: Check) -> None:
         (
             "checks: [{name: a, file: {path: b}, parse: lines}]",
             "conflict 6:41",
-            "`checks.parse` doesn't go with `file`: such a check has no command",
+            "`checks.parse` doesn't go with `file`",
         ),
+        ("checks: [{name: a, scope: [b], file: {path: b}}]", "conflict 6:24", "`checks.scope` doesn't go"),
+        ("checks: [{name: a, scope: [b], expect: fail}]", "conflict 6:36", "`checks.expect` doesn't go"),
+        ("checks: [{name: a, scope: [b], at: start}]", "bad-value 6:40", "nothing has changed yet"),
+        ("checks: [{name: a, scope: []}]", "missing-key 6:31", "`checks.scope` is empty"),
+        ("checks: [{name: a, scope: [../b]}]", "bad-value 6:32", "leads outside the project"),
         ("checks: [{name: a, run: b, file: {path: b}}]", "conflict 6:24", "`checks.run` doesn't go"),
         ("checks: [{name: a, run: b, at: never}]", "bad-value 6:36", "invalid value `never`"),
         ("on: {pas: n}", "unknown-verdict 6:10", "`pas` is not a verdict of this stage"),

@@ -217,7 +217,7 @@ class Play:
             case f.RestartRequested():
                 details = fact.by
             case f.CheckStarted() | f.CheckEnding():
-                details = f"{fact.check} {fact.attempt}"
+                details = f"{fact.check} {fact.attempt}{' baseline' if fact.baseline else ''}"
             case f.StageVerdictReached():
                 details = f"{fact.verdict} {','.join((*fact.failing, *fact.items))}"
             case f.ItemEnded():
@@ -238,7 +238,9 @@ class Play:
                 return f"wait {name} {self.seconds_until(work.due_at)}"
             case CheckTask():
                 verb = "end check" if work.ending else "check"
-                return f"{verb} {work.check.name} {work.attempt}"
+                baseline = " baseline" if work.baseline else ""
+                base = f" since {work.base}" if work.base else ""
+                return f"{verb} {work.check.name} {work.attempt}{baseline}{base}"
             case HookTask():
                 verb = "end hook" if work.ending else "hook"
                 return f"{verb} {work.hook.id} {work.attempt}"
@@ -427,12 +429,11 @@ def _check(play: Play, words: list[str]) -> f.AnyFact:
     task = next(work for work in play.work if isinstance(work, CheckTask) and play.is_meant(work))
     status, *rest = words
     if status == "lost":
-        return f.CheckLost(task.check.name, task.attempt)
+        return f.CheckLost(**task.names)
     given = dict(word.split("=") for word in rest if "=" in word)
     return f.CheckCompleted(
-        task.check.name,
-        task.attempt,
-        status,  # type: ignore[arg-type]
+        **task.names,
+        status=status,
         signatures=tuple(word for word in rest if "=" not in word),
         reason="" if status == "pass" else f"it says {status}",
         feedback="2 failed" if status == "fail" else "",

@@ -4,9 +4,9 @@ from time import monotonic
 
 import pytest
 
-from agentforge.engine.checks.findings import read_file, read_findings
+from agentforge.engine.checks.findings import MAX_CHANGED, read_file, read_findings, read_scope
 from agentforge.engine.checks.outcome import UnreadReport
-from agentforge.engine.checks.output import FailureList
+from agentforge.engine.checks.output import CheckReading, FailureList
 from agentforge.model.check import MAX_KEPT_FAILURES, CheckCounts, CheckOutcome, FileRule
 from agentforge.model.secrets import Redactor
 
@@ -101,3 +101,44 @@ def test_large_file_takes_time_in_proportion_to_its_size() -> None:
         read = read_file(FileRule("f", contains=("a" * 4_000,), absent=("a",), heading=("a",)), content)
         assert len(read.failures) <= MAX_KEPT_FAILURES + 2
     assert monotonic() - began < 30
+
+
+# -- the scope of changes
+
+
+@pytest.mark.parametrize(
+    ("pattern", "inside", "outside"),
+    [
+        ("a.py", ["a.py"], ["b.py", "d/a.py", "a.py/b"]),
+        ("*.py", ["a.py", ".py"], ["d/a.py", "a.pyc"]),
+        ("**/*.py", ["a.py", "d/a.py", "d/e/a.py"], ["d/a.md"]),
+        ("src/**", ["src/a", "src/d/a", "src"], ["tests/a", "srca"]),
+        ("./src/", ["src/a", "src/d/a"], ["a/src/b"]),
+        ("**/test/**/x", ["test/x", "a/test/b/c/x"], ["test/y", "x"]),
+        ("d[0-9]/?", ["d1/a"], ["dx/a", "d1/ab"]),
+        ("[", ["["], ["a"]),
+    ],
+)
+def test_files_that_change_must_match_a_pattern(pattern: str, inside: list[str], outside: list[str]) -> None:
+    reading = read_scope((pattern, "other"), [*inside, *outside, "other"])
+    assert [failure.file for failure in reading.failures] == outside
+    first = reading.failures[0]
+    assert first.signature == f"{outside[0]}: changed, but only {pattern}, other may change"
+
+
+def test_scope_is_compared_with_a_limited_number_of_files() -> None:
+    many = [f"src/{number}" for number in range(MAX_CHANGED + 1)]
+    (found,) = read_scope(("src/**",), many).failures
+    assert found.signature == "more than 10,000 files changed"
+    assert read_scope(("src/**",), many[:-1]).failures == ()
+
+
+def test_patterns_take_time_in_proportion_to_the_paths() -> None:
+    began = monotonic()
+    read_scope(("**/a/" * 40 + "b", "*a" * 100), ["a/" * 2_000, "a" * 4_000])
+    assert monotonic() - began < 30
+
+
+def test_rule_that_says_nothing_about_the_work_is_an_error() -> None:
+    outcome = read_findings(CheckReading(problem="no_tree", reason="no git"), "fail").outcome
+    assert outcome == CheckOutcome("error", problem="no_tree", reason="no git")

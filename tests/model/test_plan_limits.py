@@ -12,7 +12,7 @@ from agentforge.model import codec
 from agentforge.model import facts as f
 from agentforge.model.artifact import Artifact, ArtifactRule, PlannedItem
 from agentforge.model.cassette import FORMAT, VERSION, Header, parse_cassette
-from agentforge.model.check import Check
+from agentforge.model.check import Check, FileRule
 from agentforge.model.codec import GENESIS, DamagedLine
 from agentforge.model.condition import ConstantTerm, Operation
 from agentforge.model.cursor import Cursor
@@ -99,6 +99,12 @@ BAD = {
     "check's name": (plan_of(stage(checks=(Check("../a", "b"),))), "without a usable name"),
     "check's command": (plan_of(stage(checks=(Check("a", " "),))), "without a usable name or command"),
     "check's timeout": (plan_of(stage(checks=(Check("a", "b", timeout=0),))), "timeout of 0 s"),
+    "check's rules": (
+        plan_of(stage(checks=(Check("a", "b", scope=("c",)),))),
+        "without a usable name or command",
+    ),
+    "check's file": (plan_of(stage(checks=(Check("a", file=FileRule("../c")),))), "outside the project"),
+    "check's scope": (plan_of(stage(checks=(Check("a", scope=("c" * 201,)),))), "is too large"),
     "check's report": (plan_of(stage(checks=(Check("a", "b", report="../c"),))), "outside the project"),
     "many checks": (plan_of(stage(checks=(Check("a", "b"),) * (MAX_CHECKS + 1))), "too many checks"),
     "many routes": (plan_of(stage(routes=(Route("a", "ask"),) * 50)), "too many routes"),

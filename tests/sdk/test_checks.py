@@ -101,6 +101,30 @@ def test_rule_about_a_file_is_applied_without_a_program(tmp_path: Path) -> None:
     assert others[1]["tree_before"] == others[1]["tree_after"] != first["tree_after"]
 
 
+def test_files_that_change_outside_of_the_scope_are_named(tmp_path: Path) -> None:
+    """Each visit begins with its own files: at the second, the new one is there already."""
+    (tmp_path / "kept.md").write_text("before")
+    (tmp_path / "gone.md").write_text("before")
+
+    def write(request: Any) -> Any:
+        (tmp_path / "src").mkdir(exist_ok=True)
+        (tmp_path / "src/a.py").write_text(request.prompt)
+        (tmp_path / "b.md").touch()
+        (tmp_path / "gone.md").unlink(missing_ok=True)
+        return says("done", "stop")(request)
+
+    plan = pipeline(
+        node("plan"), node("build", checks=[{"name": "only", "scope": ["src/"]}], on={"fail": "plan"})
+    )
+    assert ran(tmp_path, plan, says("done", "stop"), write, says("done", "stop")).completed
+    outcomes = found(tmp_path, "check_complete")
+    assert [outcome["status"] for outcome in outcomes] == ["pass", "fail", "pass", "pass"]
+    assert outcomes[1]["signatures"] == [
+        "b.md: changed, but only src/ may change",
+        "gone.md: changed, but only src/ may change",
+    ]
+
+
 def test_check_that_hangs_is_ended_at_its_time_limit(tmp_path: Path) -> None:
     check = {"name": "test", "run": "sleep 600 & wait", "timeout": 0.5}
     result = ran(tmp_path, pipeline(node(checks=[check])))

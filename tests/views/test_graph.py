@@ -8,7 +8,7 @@ from tests.engine.plans import block, nested, plan_of, stage
 from tests.views.test_plan_lines import THIRD
 
 from agentforge.model.artifact import ArtifactRule
-from agentforge.model.check import Check
+from agentforge.model.check import Check, FileRule
 from agentforge.model.hook import Hook
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import Approval, CycleLimits, Items, ParallelNode, Plan, Route, StageNode
@@ -120,6 +120,12 @@ def test_a_check_is_shown_with_all_that_it_says() -> None:
         " (must fail; reads JUnit XML from out/r.xml; with network; at most 30s)"
     )
     assert check_line(Check("a", "true", at="iteration")) == "a after each iteration: true (at most 10m 00s)"
+    rule = FileRule("a.md", contains=("x", "y"), absent=("z",), heading=("Use",))
+    assert check_line(Check("a", file=rule, expect="fail")) == (
+        "a at the end: file a.md contains 'x', 'y', doesn't contain 'z', has heading 'Use' (must fail)"
+    )
+    assert check_line(Check("a", file=FileRule("a.md"))) == "a at the end: file a.md exists"
+    assert check_line(Check("a", scope=("src/**", "b"))) == "a at the end: only src/**, b may change"
 
 
 def test_lint_shows_checks_and_the_routes_that_are_not_to_the_next_node() -> None:

@@ -79,6 +79,20 @@ def test_check_runs_again_after_it_was_lost_or_void() -> None:
     assert [(run.number, run.status) for run in visit.checks] == [(1, "lost"), (2, "void"), (3, "running")]
 
 
+def test_baseline_is_listed_and_is_not_the_latest_run_of_the_check() -> None:
+    (visit,) = found(
+        *build(
+            f.CheckStarted("test", baseline="test+1"),
+            f.CheckCompleted("test", baseline="test+1"),
+            f.CheckStarted("test"),
+            f.CheckCompleted("test", baseline="test+1"),
+        )
+    )
+    runs = [(run.check, run.baseline, run.status) for run in visit.checks]
+    assert runs == [("test", True, "pass"), ("test", False, "running")]
+    assert [run.baseline for run in visit.latest_checks] == [False]
+
+
 def test_outcome_of_a_check_that_was_not_started_is_left_out() -> None:
     assert found(*build(FAILED))[0].checks == ()
     assert found(*build(f.CheckStarted("lint"), FAILED))[0].checks[0].status == "running"
@@ -181,6 +195,13 @@ RUN = CheckRun("test", 1, 1, NOON)
             False,
             "done",
             "build, visit 2, iteration 1: test passed (no tree: git is not installed)",
+            [],
+        ),
+        (
+            replace(RUN, status="pass", baseline=True),
+            False,
+            "done",
+            "build, visit 2, iteration 1: baseline of test passed",
             [],
         ),
         (

@@ -161,7 +161,8 @@ def _refuse_other_commands(new: Plan, old: Plan, state: RunState, paths: dict[st
         if before is None or not calls:
             continue
         for kind, about in calls:
-            if now is None or _command(before, kind, about) != _command(now, kind, about):
+            is_gone = about in old.baselines and about not in new.baselines
+            if now is None or is_gone or _command(before, kind, about) != _command(now, kind, about):
                 named = f"{kind} {about!r}" if about else kind
                 raise IllegalMove(
                     f"{named} of node {before.id!r} may still be running, but it changed in the new plan",

@@ -1,13 +1,17 @@
 """Checks, with which the engine verifies the work of agents, and their outcomes."""
 
+from functools import cached_property
+from hashlib import sha256
 from typing import Literal
 
+import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 CheckParser = Literal["exit", "junit", "pytest", "lines"]
 CheckExpectation = Literal["pass", "fail"]
 CheckStatus = Literal["pass", "fail", "error", "timeout"]
-CheckProblem = Literal["not_started", "terminated", "no_tests", "no_report", "unreadable"]
+CheckProblem = Literal["not_started", "terminated", "no_tests", "no_report", "unreadable", "no_tree"]
 """Why a check is an error: it says nothing about the work."""
 
 CheckTime = Literal["start", "iteration", "end"]
@@ -29,7 +33,7 @@ class FileRule(Struct, frozen=True, omit_defaults=True):
     """Headings that its Markdown must have."""
 
 
-class Check(Struct, frozen=True, omit_defaults=True):
+class Check(Struct, frozen=True, omit_defaults=True, dict=True):
     """What verifies the work of a stage: a program, or a rule that the engine itself applies."""
 
     name: str
@@ -44,6 +48,14 @@ class Check(Struct, frozen=True, omit_defaults=True):
     network: bool = False
     """Whether it needs the network."""
     file: FileRule | None = None
+    scope: tuple[str, ...] = ()
+    """Patterns: the files that change in a visit must match one of them."""
+
+    @cached_property
+    def baseline(self) -> str:
+        """Identifies its baseline: the same in a recompiled plan, if the check is the same."""
+        what = msgspec.json.encode(replace(self, at="end", timeout=None), order="deterministic")
+        return f"{self.name}+{sha256(what).hexdigest()[:12]}"
 
 
 class CheckCounts(Struct, frozen=True, omit_defaults=True):

@@ -376,6 +376,11 @@ class StageNode(Struct, frozen=True, tag="stage", tag_field="kind", omit_default
     def check(self, name: str) -> Check | None:
         return next((check for check in self.checks if check.name == name), None)
 
+    @property
+    def scoped(self) -> Check | None:
+        """The check whose baseline records the files when a visit begins."""
+        return next((check for check in self.checks if check.scope), None)
+
     def route(self, verdict: str) -> Route | None:
         return next((route for route in self.routes if route.verdict == verdict), None)
 
@@ -552,6 +557,15 @@ class Plan(Struct, frozen=True, dict=True):
                 continue
             for branch in step.node.branches:
                 found |= {(step.inner_path(stage), branch.provider): stage for stage in branch.stages}
+        return found
+
+    @cached_property
+    def baselines(self) -> dict[str, tuple[StageNode, Check]]:
+        """Its checks by their baselines, each with the first stage that has it."""
+        found: dict[str, tuple[StageNode, Check]] = {}
+        for stage in self.stages:
+            for check in stage.checks:
+                found.setdefault(check.baseline, (stage, check))
         return found
 
     def providers(self) -> frozenset[str]:

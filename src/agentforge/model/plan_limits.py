@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from agentforge.model.artifact import MAX_ITEMS, Artifact
+from agentforge.model.check import Check
 from agentforge.model.condition import condition_problem
 from agentforge.model.hook import Hook, Notification
 from agentforge.model.layout import is_inside
@@ -64,6 +65,8 @@ VIEWS = ("escalations",)
 """What a pipeline's `views` can name."""
 MAX_CYCLES = 10
 MAX_CHECKS = 50
+MAX_SCOPE, MAX_GLOB = 50, 200
+"""Of a check: how many patterns, and the characters of each."""
 MAX_CHECK_TEXTS, MAX_CHECK_TEXT, MAX_HEADING = 20, 4_000, 200
 """Of the rules of a check about a file: how many texts, and the characters of each."""
 MAX_VERDICTS = 20
@@ -242,8 +245,10 @@ def _check_problems(stage: StageNode) -> Iterator[str]:
     if len(stage.routes) > MAX_VERDICTS + 3:
         yield f"stage {stage.id!r} has too many routes"
     for check in stage.checks:
-        if not is_plain_name(check.name) or bool(check.run.strip()) == bool(check.file):
+        if not is_plain_name(check.name) or not _has_one_rule(check):
             yield f"stage {stage.id!r} has a check without a usable name or command"
+        if len(check.scope) > MAX_SCOPE or any(len(pattern) > MAX_GLOB for pattern in check.scope):
+            yield f"the scope of check {check.name!r} is too large"
         if check.file and not is_inside(check.file.path):
             yield f"the file of check {check.name!r} is outside the project: {check.file.path!r}"
         if check.timeout is not None and not 0 < check.timeout <= MAX_SECONDS:
@@ -253,6 +258,10 @@ def _check_problems(stage: StageNode) -> Iterator[str]:
     limits = stage.limits
     if limits is not None and not 1 <= (limits.cycles or 1) <= MAX_CYCLES:
         yield f"stage {stage.id!r} has a limit of {limits.cycles:,} cycles; the maximum is {MAX_CYCLES}"
+
+
+def _has_one_rule(check: Check) -> bool:
+    return [bool(check.run.strip()), bool(check.file), bool(check.scope)].count(True) == 1
 
 
 def _artifact_problems(stage: StageNode) -> Iterator[str]:

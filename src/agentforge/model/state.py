@@ -158,6 +158,7 @@ class CheckRecord(Struct, frozen=True):
     """The latest outcome of a check in a visit of a stage."""
 
     check: str
+    """Its name, or what identifies its baseline."""
     iteration: int
     """The completed iterations when it ran."""
     status: CheckStatus
@@ -390,7 +391,7 @@ class StageState(Struct, frozen=True, tag="stage"):
     hook_restarts: int = 0
     """How often hooks have started the stage over."""
     checks: tuple[CheckRecord, ...] = ()
-    """The latest outcome of each check; at most as many as the stage has."""
+    """The latest outcome of each check and each baseline that ran in it; at most as many as the plan has."""
     claim: Verdict | None = None
     """The verdict in the latest result, or None."""
     verdict: Verdict | None = None

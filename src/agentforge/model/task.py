@@ -212,14 +212,19 @@ class CheckTask(StartedTask, frozen=True, kw_only=True, tag="check"):
     check: Check
     before: FilesBefore = FilesBefore()
     """As an earlier engine saw them."""
+    baseline: bool = False
+    """Whether it is what later outcomes are compared with."""
+    base: str | None = None
+    """The files when the visit began, if a check compares them."""
 
     @property
     def about(self) -> str:
-        return self.check.name
+        return self.check.baseline if self.baseline else self.check.name
 
     @property
     def names(self) -> dict[str, Any]:
-        return {"check": self.check.name, "attempt": self.attempt}
+        named = {"check": self.check.name, "attempt": self.attempt}
+        return {**named, "baseline": self.about} if self.baseline else named
 
 
 class HookTask(StartedTask, frozen=True, kw_only=True, tag="hook"):

@@ -45,6 +45,8 @@ class CheckRun(Struct, frozen=True):
     """Why there is no tree before or after it: nothing shows whether files changed."""
     duration_seconds: float | None = None
     """None while it is running, and if it was lost."""
+    baseline: bool = False
+    """Whether it ran before the work, to compare its outcome with later ones."""
 
 
 class StageCheck(CheckRun, frozen=True, kw_only=True):
@@ -100,8 +102,8 @@ class StageVisit(Struct, frozen=True):
 
     @property
     def latest_checks(self) -> tuple[CheckRun, ...]:
-        """The last run of each check."""
-        return tuple({run.check: run for run in self.checks}.values())
+        """The last run of each check; its baseline says nothing about the work."""
+        return tuple({run.check: run for run in self.checks if not run.baseline}.values())
 
 
 def checks_of(visits: Iterable[StageVisit]) -> list[StageCheck]:
@@ -173,10 +175,10 @@ def visited(visit: StageVisit, when: datetime, at: Cursor, fact: VisitFact) -> S
         case f.IterationCompleted():
             return replace(visit, iterations=visit.iterations + 1)
         case f.CheckStarted():
-            run = CheckRun(fact.check, fact.attempt, at.iteration, when)
+            run = CheckRun(fact.check, fact.attempt, at.iteration, when, baseline=bool(fact.baseline))
             return replace(visit, checks=(*visit.checks, run))
         case f.CheckLost():
-            return _checked(visit, fact.check, "lost")
+            return _checked(visit, fact, "lost")
         case f.CheckCompleted():
             return _completed(visit, fact)
         case f.StageVerdictReached():
@@ -204,7 +206,7 @@ def visited(visit: StageVisit, when: datetime, at: Cursor, fact: VisitFact) -> S
 def _completed(visit: StageVisit, fact: f.CheckCompleted) -> StageVisit:
     return _checked(
         visit,
-        fact.check,
+        fact,
         "void" if fact.changed else fact.status,
         exit_code=fact.exit_code,
         counts=fact.counts,
@@ -220,10 +222,12 @@ def _completed(visit: StageVisit, fact: f.CheckCompleted) -> StageVisit:
     )
 
 
-def _checked(visit: StageVisit, check: str, status: CheckRunStatus, **known: object) -> StageVisit:
+def _checked(
+    visit: StageVisit, fact: f.CheckCompleted | f.CheckLost, status: CheckRunStatus, **known: object
+) -> StageVisit:
     """With what is known about the check that was started last."""
     # Checks of a visit run one after the other; another name means that the log lacks the start.
     runs = visit.checks
-    if not runs or runs[-1].check != check:
+    if not runs or (runs[-1].check, runs[-1].baseline) != (fact.check, bool(fact.baseline)):
         return visit
     return replace(visit, checks=(*runs[:-1], replace(runs[-1], status=status, **known)))

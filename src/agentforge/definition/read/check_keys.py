@@ -31,7 +31,9 @@ from agentforge.model.plan_limits import (
     MAX_CHECK_TEXTS,
     MAX_CHECKS,
     MAX_CYCLES,
+    MAX_GLOB,
     MAX_HEADING,
+    MAX_SCOPE,
     MAX_VERDICTS,
     NAME_PATTERN,
     is_plain_name,
@@ -57,18 +59,27 @@ FILE: Table[MappingSpec] = Table(
     prefix="checks.file.",
     required=(Required(("path",), "`file` has no `path`", "add `path: FILE`"),),
 )
-RULES = ("file",)
+RULES = ("file", "scope")
 """The keys of a check without a command."""
 _OF_COMMANDS = ("run", "parse", "report", "timeout", "needs")
+_NOT_WITH = {"file": (*_OF_COMMANDS, "scope"), "scope": (*_OF_COMMANDS, "expect")}
+_SCOPE = ListOf(
+    Text(inside=True, only_text=True, longest=MAX_GLOB),
+    required=Required((), "`checks.scope` is empty", "for example `scope: [src/**, tests/**]`"),
+    longest=MAX_SCOPE,
+)
 
 
 def _check(entries: Entries) -> MappingSpec | None:
     """None without a name or a valid rule."""
     rule = next((name for name in RULES if entries.key(name)), None)
-    for name in _OF_COMMANDS if rule else ():
+    for name in _NOT_WITH[rule] if rule else ():
         if (key := entries.key(name)) is not None:
-            message = f"`checks.{name}` doesn't go with `{rule}`: such a check has no command"
+            message = f"`checks.{name}` doesn't go with `{rule}`"
             entries.report.error("conflict", key.at, message, f"remove `{name}` or `{rule}`")
+    if rule == "scope" and (at := entries.get("at")) and at.value == "start":
+        message = "`scope` can't fail at the start of a visit: nothing has changed yet"
+        entries.report.error("bad-value", at.at, message, "use `at: iteration` or `at: end`")
     name, is_valid = entries.get("name"), rule is None or entries.get(rule)
     return replace(entries.spec(), at=name.at) if name and is_valid else None
 
@@ -98,6 +109,12 @@ CHECK: Table[MappingSpec | None] = Table(
             "file",
             Nested(FILE, shape="for example `file: {path: README.md, heading: Install}`"),
             "Instead of a command: what a file of the project must be like.",
+        ),
+        Key(
+            "scope",
+            _SCOPE,
+            "Instead of a command: what the files that change in a visit must match.",
+            lower=unique,
         ),
     ),
     _check,

@@ -4,7 +4,8 @@ The files come from agents. Reading them takes time in proportion to their size,
 failures is kept.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
 from itertools import islice
 
 from agentforge.engine.checks.outcome import ReadCheck, UnreadReport, expected
@@ -18,6 +19,8 @@ from agentforge.model.check import (
     FileRule,
 )
 
+MAX_CHANGED = 10_000
+"""Files that are compared with a scope."""
 _SHOWN_CHARS = 80
 _FENCES = ("```", "~~~")
 _MAX_LEVEL = 6
@@ -56,8 +59,52 @@ def _add(found: FailureList, rule: FileRule, kind: str, what: str, line: int = 0
     found.add("", file=rule.path, line=line, rule=kind, place=f"{rule.path}: {what}")
 
 
+def read_scope(scope: Sequence[str], changed: Sequence[str], hide: Hide = str) -> CheckReading:
+    """`changed`: paths relative to the project; one more than `MAX_CHANGED` stands for all the others."""
+    found, allowed = FailureList(hide), hide(", ".join(scope))
+    patterns = [_steps(pattern) for pattern in scope]
+    for path in changed[:MAX_CHANGED]:
+        if not any(_matches(path.split("/"), pattern) for pattern in patterns):
+            place = f"{hide(path)}: changed, but only {allowed} may change"
+            found.add("", file=path, rule="scope", place=place)
+    if len(changed) > MAX_CHANGED:
+        found.add("", rule="scope", place=f"more than {MAX_CHANGED:,} files changed")
+    return found.reading(CheckCounts())
+
+
+def _steps(pattern: str) -> list[str]:
+    """Of its path; one that ends with `/` is a folder, with all in it."""
+    return [step for step in pattern.split("/") if step not in ("", ".")] + ["**"] * pattern.endswith("/")
+
+
+def _matches(steps: Sequence[str], pattern: Sequence[str]) -> bool:
+    """`**` stands for any number of folders. All positions in the pattern are followed at once, so that it
+    takes time in proportion to both lengths."""
+    reached = _through({0}, pattern)
+    for step in steps:
+        reached = _through(
+            {
+                at if pattern[at] == "**" else at + 1
+                for at in reached
+                if at < len(pattern) and (pattern[at] == "**" or fnmatchcase(step, pattern[at]))
+            },
+            pattern,
+        )
+    return len(pattern) in reached
+
+
+def _through(reached: set[int], pattern: Sequence[str]) -> set[int]:
+    """With the positions after each `**`, which may stand for no folder."""
+    for at, part in enumerate(pattern):
+        if at in reached and part == "**":
+            reached.add(at + 1)
+    return reached
+
+
 def read_findings(reading: CheckReading, expect: CheckExpectation) -> ReadCheck:
     failures, number = reading.failures, reading.failure_count
+    if reading.problem is not None:
+        return ReadCheck(CheckOutcome("error", problem=reading.problem, reason=reading.reason))
     if not number:
         return expected(ReadCheck(CheckOutcome("pass")), expect)
     line = f" (line {failures[0].line})" if failures[0].line else ""

@@ -50,23 +50,29 @@ def run_checks(here: StageAt, when: CheckTime) -> Ruling | None:
     return None
 
 
-def _run(here: StageAt, check: Check) -> Ruling | None:
-    call, known = here.at.calls.get("check"), here.outcome_of(check)
-    if call is not None and call.about == check.name:
+def baselines(here: StageAt) -> Ruling | None:
+    """What later outcomes are compared with; recorded before the work that they are about."""
+    scoped = here.node.scoped
+    if here.at.completed or scoped is None or here.is_waived(scoped.name):
+        return None
+    return _run(here, scoped, scoped.baseline)
+
+
+def _run(here: StageAt, check: Check, baseline: str = "") -> Ruling | None:
+    about = baseline or check.name
+    call, known = here.at.calls.get("check"), here.outcome_of(check, about)
+    if call is not None and call.about == about:
         if call.is_given_up:
             text = (
                 f"check {check.name!r} of stage {here.node.id!r} was lost {call.lost} times in a row,"
                 " because the engine or the machine died. Retry?"
             )
             return Ruling(question=Question("check_lost", text, subject=check.name))
-        return _start(here, check, call.number + 1)
+        return _start(here, check, call.number + 1, baseline)
     if known is None:
-        before = next((each for each in here.at.checks if each.check == check.name), None)
-        return _start(
-            here,
-            check,
-            before.number + 1 if before and before.iteration in (OUTDATED, here.at.completed) else 1,
-        )
+        before = here.known(about)
+        is_again = before is not None and before.iteration in (OUTDATED, here.at.completed)
+        return _start(here, check, before.number + 1 if before and is_again else 1, baseline)
     if known.changed and known.voids < MAX_VOID_CHECKS:
         return _start(here, check, known.number + 1)
     if known.changed:
@@ -75,9 +81,9 @@ def _run(here: StageAt, check: Check) -> Ruling | None:
     return _error(here, known, known.reason) if known.status == "error" else None
 
 
-def _start(here: StageAt, check: Check, number: int) -> Ruling:
+def _start(here: StageAt, check: Check, number: int, baseline: str = "") -> Ruling:
     timeout = tightest(check_timeout(check), here.remaining)
-    return runtime_used_up(here) or here.record(f.CheckStarted(check.name, number, timeout))
+    return runtime_used_up(here) or here.record(f.CheckStarted(check.name, number, timeout, baseline))
 
 
 def _error(here: StageAt, known: CheckRecord, reason: str) -> Ruling:
@@ -125,7 +131,8 @@ def concluded(here: StageAt, ended: str) -> Ruling | None:
     if here.at.verdict is not None or not has_verdict:
         return None
     failed = here.failing
-    seen = {each.tree for each in here.at.checks if _saw_the_work(each, here.at)}
+    records = (each for each in here.at.checks if here.node.check(each.check))
+    seen = {each.tree for each in records if _saw_the_work(each, here.at)}
     return here.record(
         f.StageVerdictReached(
             verdict.word,

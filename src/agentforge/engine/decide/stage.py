@@ -13,6 +13,7 @@ from datetime import timedelta
 from msgspec.structs import replace
 
 from agentforge.engine.decide.checks import (
+    baselines,
     checked_before,
     concluded,
     follow_verdict,
@@ -347,6 +348,7 @@ BETWEEN_ITERATIONS: tuple[StageGate, ...] = (
     _stage_start,
     # A stage that has its verdict is over: none of the gates below may run anything in it again.
     _judged,
+    baselines,
     checked_before,
     # Hooks may change the context or the files, so the checks come after them.
     _iteration_end,

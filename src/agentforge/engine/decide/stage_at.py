@@ -59,14 +59,24 @@ class StageAt(Struct, frozen=True):
         repair = self.at.feedback if self.items[id].repair else None
         return ItemAt(id, [*self.items].index(id) + 1, len(self.items), repair)
 
-    def outcome_of(self, check: Check) -> CheckRecord | None:
+    def known(self, about: str) -> CheckRecord | None:
+        """The latest outcome of a check or of a baseline in this visit."""
+        return next((known for known in self.at.checks if known.check == about), None)
+
+    def outcome_of(self, check: Check, about: str = "") -> CheckRecord | None:
         """The outcome of a check after the completed iterations, or None. One that the runtime limit of the
-        run ended has no outcome."""
-        found = next((known for known in self.at.checks if known.check == check.name), None)
+        run ended has no outcome. `about`: its baseline, if that is meant."""
+        found = self.known(about or check.name)
         if found is None or found.iteration != self.at.completed:
             return None
         is_ended_by_run = found.timeout is not None and found.timeout < check_timeout(check)
         return None if found.status == "timeout" and is_ended_by_run else found
+
+    @property
+    def base(self) -> str | None:
+        """The files when the visit began, if a check compares them and they are known."""
+        first = self.known(scoped.baseline) if (scoped := self.node.scoped) else None
+        return first.tree if first else None
 
     @property
     def failing(self) -> list[CheckRecord]:

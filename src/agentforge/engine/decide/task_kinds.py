@@ -50,10 +50,14 @@ def _judge(here: StageAt, call: TaskState) -> JudgeTask | None:
 
 
 def _check(here: StageAt, call: TaskState) -> CheckTask | None:
-    check = here.node.check(call.about)
-    if check is None:  # a damaged log
+    own, baseline = here.node.check(call.about), here.plan.baselines.get(call.about)
+    started = _started(here, call, here.at.completed)
+    if own is not None:
+        return CheckTask(**started, check=own, before=call.files, base=here.base)
+    if baseline is None:  # a damaged log
         return None
-    return CheckTask(**_started(here, call, here.at.completed), check=check, before=call.files)
+    node, check = baseline
+    return CheckTask(**{**started, "node": node}, check=check, before=call.files, baseline=True)
 
 
 def _started(here: StageAt, task: TaskState, iteration: int) -> dict[str, Any]:

@@ -46,7 +46,7 @@ def evolve_checks(at: StageState, event: Event, fact: f.CheckedStageFact) -> Sta
         case f.CheckPrepared(files=files):
             return with_call(at, fact.KIND, files=files)
         case f.CheckCompleted():
-            others = (known for known in at.checks if known.check != fact.check)
+            others = (known for known in at.checks if known.check != fact.about)
             return without_call(replace(at, checks=(*others, _record(at, fact))), fact.KIND)
         case f.StageVerdictReached():
             verdict = Verdict(
@@ -66,10 +66,10 @@ def evolve_checks(at: StageState, event: Event, fact: f.CheckedStageFact) -> Sta
 
 
 def _record(at: StageState, fact: f.CheckCompleted) -> CheckRecord:
-    call, before = at.calls.get(fact.KIND), next((c for c in at.checks if c.check == fact.check), None)
+    call, before = at.calls.get(fact.KIND), next((c for c in at.checks if c.check == fact.about), None)
     is_again = before is not None and before.iteration == at.completed
     return CheckRecord(
-        fact.check,
+        fact.about,
         at.completed,
         fact.status,
         fact.reason,

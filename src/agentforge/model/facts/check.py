@@ -1,5 +1,7 @@
 """Checks, verdicts and routes: each follows from the one before."""
 
+from abc import abstractmethod
+
 from agentforge.model.check import CheckCounts, CheckProblem, CheckStatus, FilesBefore
 from agentforge.model.course import CourseStep
 from agentforge.model.cursor import Destination
@@ -24,8 +26,22 @@ class CheckFact(TaskFact, frozen=True):
     attempt: int = written(1)
 
     @property
+    @abstractmethod
+    def baseline(self) -> str:
+        """Identifies the baseline that it is about: the check runs before the work, to compare its outcome
+        with later ones. Empty: it verifies work."""
+
+    @property
     def about(self) -> str:
-        return self.check
+        return self.baseline or self.check
+
+    @property
+    def named(self) -> str:
+        return f"baseline of check {self.check}" if self.baseline else f"check {self.check}"
+
+    @property
+    def subject(self) -> str:
+        return f"baseline of {self.check}" if self.baseline else self.check
 
 
 class CheckStarted(CheckFact, TaskStarted, frozen=True):
@@ -34,9 +50,10 @@ class CheckStarted(CheckFact, TaskStarted, frozen=True):
     TYPE = "check_start"
 
     timeout: float | None = None
+    baseline: str = ""
 
     def step(self) -> CourseStep:
-        return CourseStep("check", attempt=self.attempt, detail=self.check)
+        return CourseStep("check", attempt=self.attempt, detail=self.subject)
 
 
 class CheckPrepared(CheckFact, frozen=True):
@@ -45,6 +62,7 @@ class CheckPrepared(CheckFact, frozen=True):
     TYPE = "check_prepared"
 
     files: FilesBefore = FilesBefore()
+    baseline: str = ""
 
 
 class CheckCompleted(CheckFact, TaskOutcome, frozen=True):
@@ -73,11 +91,12 @@ class CheckCompleted(CheckFact, TaskOutcome, frozen=True):
     tree_problem: str = ""
     """Why there is no tree before or after it: nothing shows whether files changed while it ran."""
     duration_ms: int = 0
+    baseline: str = ""
 
     def step(self) -> CourseStep:
         # If files changed while it ran, its outcome counts for nothing, whatever the status is.
         how = "void" if self.changed else self.status
-        return CourseStep("check_outcome", attempt=self.attempt, detail=f"{self.check}: {how}")
+        return CourseStep("check_outcome", attempt=self.attempt, detail=f"{self.subject}: {how}")
 
 
 class CheckEnding(CheckFact, TaskEnding, frozen=True):
@@ -86,6 +105,7 @@ class CheckEnding(CheckFact, TaskEnding, frozen=True):
     TYPE = "check_ending"
 
     reason: str = written("")
+    baseline: str = ""
 
 
 class CheckLost(CheckFact, TaskLost, frozen=True):
@@ -93,8 +113,10 @@ class CheckLost(CheckFact, TaskLost, frozen=True):
 
     TYPE = "check_lost"
 
+    baseline: str = ""
+
     def step(self) -> CourseStep:
-        return CourseStep("check_outcome", attempt=self.attempt, detail=f"{self.check}: lost")
+        return CourseStep("check_outcome", attempt=self.attempt, detail=f"{self.subject}: lost")
 
 
 class CheckWaived(Fact, frozen=True):

@@ -13,9 +13,10 @@ from time import monotonic
 import msgspec
 from msgspec.structs import replace
 
-from agentforge.engine.checks.findings import read_file, read_findings
+from agentforge.engine.checks.findings import MAX_CHANGED, read_file, read_findings, read_scope
 from agentforge.engine.checks.junit import MAX_REPORT_BYTES, TOO_LARGE
 from agentforge.engine.checks.outcome import ReadCheck, UnreadReport, read_check
+from agentforge.engine.checks.output import CheckReading, Hide
 from agentforge.model import facts as f
 from agentforge.model.check import MAX_KEPT_FAILURES, CheckEnd, FilesBefore, ReportStamp
 from agentforge.model.failure import Failure
@@ -29,8 +30,9 @@ from agentforge.views.prompt import FailedCheck, check_feedback
 
 MAX_OUTPUT = 4 * 1024 * 1024
 """Of the output that is read: its end."""
-MAX_CHANGED = 10
+MAX_SHOWN = 10
 UNKNOWN_FILES = "unknown files"
+UNKNOWN_BASE = "the files at the beginning of the visit are not known; start the stage again"
 WIDE = "200"
 """Columns: programs that cut their messages at the width of a terminal would give other signatures."""
 
@@ -60,9 +62,25 @@ class CheckPerformer(ScriptPerformer[CheckTask]):
 
     def _findings(self, task: CheckTask) -> ReadCheck:
         check, hide = task.check, self._context.redactor.text
-        assert check.file is not None, "a check has a command or a rule"
-        reading = read_file(check.file, self._files.read(check.file.path, None), hide)
+        if check.file is not None:
+            reading = read_file(check.file, self._files.read(check.file.path, None), hide)
+        else:
+            reading = self._compared(task, hide)
         return read_findings(reading, check.expect)
+
+    def _compared(self, task: CheckTask, hide: Hide) -> CheckReading:
+        """What changed since the visit began, with the scope."""
+        now, base = task.before, task.base
+        if now.tree is None:
+            return CheckReading(problem="no_tree", reason=now.problem)
+        if task.baseline:
+            return CheckReading()
+        if base is None or not is_tree_id(base):
+            return CheckReading(problem="no_tree", reason=UNKNOWN_BASE)
+        changed = self._trees.changed(base, now.tree, MAX_CHANGED + 1)
+        if isinstance(changed, NoTree):
+            return CheckReading(problem="no_tree", reason=hide(changed.reason))
+        return read_scope(task.check.scope, changed, hide)
 
     # -- running a command
 
@@ -87,7 +105,7 @@ class CheckPerformer(ScriptPerformer[CheckTask]):
         else:
             before = FilesBefore(tree.id, stamp)
         # Durable before the program starts: an agent could write a file that says what the check saw.
-        report(f.CheckPrepared(task.check.name, task.attempt, before))
+        report(f.CheckPrepared(**task.names, files=before))
         return replace(task, before=before)
 
     async def _tree(self) -> TakenTree | NoTree:
@@ -139,9 +157,8 @@ class CheckPerformer(ScriptPerformer[CheckTask]):
             files.replace(f"{folder.root}.failures.jsonl", lines)
         failed = FailedCheck(check.name, outcome, output)
         return f.CheckCompleted(
-            check.name,
-            task.attempt,
-            outcome.status,
+            **task.names,
+            status=outcome.status,
             exit_code=outcome.exit_code,
             counts=outcome.counts,
             signatures=outcome.signatures,
@@ -152,7 +169,7 @@ class CheckPerformer(ScriptPerformer[CheckTask]):
             output=self._context.layout.relative(folder.output) if check.run else "",
             tree_before=before.tree,
             tree_after=after,
-            changed=await self._changed(before.tree, after),
+            changed=() if task.baseline else await self._changed(before.tree, after),
             tree_problem=hide(tree.reason) if isinstance(tree, NoTree) else before.problem,
             duration_ms=duration,
         )
@@ -163,7 +180,7 @@ class CheckPerformer(ScriptPerformer[CheckTask]):
             return ()
         if after is None:
             return (UNKNOWN_FILES,)
-        found = await asyncio.to_thread(self._trees.changed, before, after, MAX_CHANGED)
+        found = await asyncio.to_thread(self._trees.changed, before, after, MAX_SHOWN)
         return (UNKNOWN_FILES,) if isinstance(found, NoTree) else found
 
 

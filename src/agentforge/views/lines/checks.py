@@ -83,14 +83,12 @@ def _text(text: str) -> str:
 
 
 def _completed(fact: f.CheckCompleted, _: Event) -> RunLine:
-    check, no_tree = one_line(fact.check), no_tree_text(fact.tree_problem)
+    check, no_tree = one_line(fact.named), no_tree_text(fact.tree_problem)
     if fact.changed:
-        text = f"check {check} is void: files changed while it ran ({_text(fact.changed[0])}){no_tree}"
+        text = f"{check} is void: files changed while it ran ({_text(fact.changed[0])}){no_tree}"
         return RunLine(text, "failed", "error")
     how, seconds = CHECK_ENDS[fact.status], fact.duration_ms / 1000
-    text = (
-        f"check {check} {outcome_words(fact.status, how, seconds, fact.counts, _text(fact.reason))}{no_tree}"
-    )
+    text = f"{check} {outcome_words(fact.status, how, seconds, fact.counts, _text(fact.reason))}{no_tree}"
     return RunLine(text, "done") if fact.status == "pass" else RunLine(text, "failed", "error")
 
 
@@ -121,13 +119,13 @@ ROWS = (
     row(
         f.CheckPrepared,
         "iteration",
-        details=lambda x: {"check": one_line(x.check), "attempt": x.attempt, "tree": x.files.tree or ""},
+        details=lambda x: {"check": one_line(x.about), "attempt": x.attempt, "tree": x.files.tree or ""},
     ),
     row(
         f.CheckCompleted,
         "iteration",
         details=lambda x: {
-            "check": one_line(x.check),
+            "check": one_line(x.about),
             "attempt": x.attempt,
             "status": x.status,
             "counts": quoted(counts_text(x.counts)),

@@ -77,7 +77,8 @@ def check_outcome(run: CheckRun) -> str:
     """`test failed in 1.5s: 1 failed, 1 passed`"""
     reason = one_line(run.reason, TEXT_CHARS)
     how = outcome_words(run.status, RUN_ENDS[run.status], run.duration_seconds, run.counts, reason)
-    return f"{one_line(run.check)} {how}{no_tree_text(run.tree_problem)}"
+    name = f"{'baseline of ' if run.baseline else ''}{one_line(run.check)}"
+    return f"{name} {how}{no_tree_text(run.tree_problem)}"
 
 
 def _check_rows(run: CheckRun, shown: Shown) -> Iterator[EntryRow]:

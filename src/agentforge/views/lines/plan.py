@@ -114,9 +114,9 @@ def check_line(check: Check) -> str:
 
 def check_subject(check: Check) -> str:
     """Its command; of a check without one, such as `file README.md contains 'x', has heading 'Install'`."""
-    if check.file is None:
-        return one_line(check.run, TEXT_CHARS)
     rule = check.file
+    if rule is None:
+        return one_line(check.run or f"only {', '.join(check.scope)} may change", TEXT_CHARS)
     texts = {"contains": rule.contains, "doesn't contain": rule.absent, "has heading": rule.heading}
     parts = [f"{what} {', '.join(map(repr, named))}" for what, named in texts.items() if named]
     return one_line(f"file {rule.path} {', '.join(parts) or 'exists'}", TEXT_CHARS)

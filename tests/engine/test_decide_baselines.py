@@ -1,0 +1,114 @@
+"""Playbooks of baselines: what a check saw before the work, which later outcomes are compared with."""
+
+import pytest
+from msgspec.structs import replace
+from tests.engine.plans import event, plan_of, stage
+from tests.engine.playbook import play
+
+from agentforge.engine.decide.run import decide
+from agentforge.engine.decide.task_kinds import in_flight
+from agentforge.engine.evolve.run import evolve
+from agentforge.engine.replan import plan_change
+from agentforge.model import facts as f
+from agentforge.model.check import Check
+from agentforge.model.cursor import Cursor
+from agentforge.model.errors import IllegalMove
+
+SCOPE = Check("only", scope=("src/**",), at="iteration")
+SCOPED = plan_of(stage("plan", 2, checks=(SCOPE, Check("all", scope=("*",)))))
+BEGIN = """
+    > start
+    < node_start plan
+    < check_start only 1 baseline
+    ? check only 1 baseline
+"""
+
+
+def test_files_at_the_begin_of_a_visit_are_known_to_each_of_its_scopes() -> None:
+    conversation = play(
+        SCOPED,
+        f"""{BEGIN}
+        > check pass tree=t0
+        ? prepare plan 1
+        > prepared
+        < attempt_start 1
+        ? execute plan 1 attempt 1
+        > completed
+        < check_start only 1
+        ? check only 1 since t0
+        > check fail a tree=t1
+        ? prepare plan 2
+        > prepared
+        < attempt_start 1
+        ? execute plan 2 attempt 1
+        > completed
+        < check_start only 1
+        ? check only 1 since t0
+        > check pass tree=t2
+        < check_start all 1
+        ? check all 1 since t0
+        > check pass tree=t2
+        < stage_verdict pass
+        < node_complete plan: Completed 2 iterations (max: 2)
+        < session_complete all_loops_complete
+        = completed
+        """,
+    )
+    verdict = next(e.fact for e in conversation.events if isinstance(e.fact, f.StageVerdictReached))
+    assert verdict.tree == "t2", "the tree of the baseline is not one that the checks saw"
+
+
+def test_baseline_that_is_lost_runs_again_before_any_agent() -> None:
+    play(
+        SCOPED,
+        f"""{BEGIN}
+        > check lost
+        < check_start only 2 baseline
+        ? check only 2 baseline
+        > check lost
+        < check_start only 3 baseline
+        ? check only 3 baseline
+        > check lost
+        < request_opened check_lost-9
+        < session_paused check_lost
+        = paused
+        """,
+    )
+
+
+def test_run_without_a_tree_fails_before_any_agent_and_can_be_resumed() -> None:
+    play(
+        SCOPED,
+        f"""{BEGIN}
+        > check error
+        < session_failed check_error
+        = failed
+        > resume
+        < check_start only 2 baseline
+        ? check only 2 baseline
+        > check pass tree=t0
+        ? prepare plan 1
+        """,
+    )
+
+
+def test_running_baseline_is_kept_by_a_new_plan() -> None:
+    conversation = play(SCOPED, BEGIN)
+    state = conversation.state
+    assert state is not None
+    other = plan_of(stage("plan", 2, checks=(replace(SCOPE, scope=("lib/**",)),)))
+    with pytest.raises(IllegalMove, match="may still be running"):
+        plan_change(other, SCOPED, state)
+    later = plan_of(stage("plan", 3, checks=(replace(SCOPE, at="end"),)))
+    moved = evolve(state, event(9, plan_change(later, SCOPED, state)))
+    assert [task.about for task in in_flight(later, moved)] == [SCOPE.baseline]
+
+
+def test_baseline_that_no_plan_has_is_ignored() -> None:
+    """A damaged log may name one."""
+    conversation = play(SCOPED, BEGIN)
+    assert conversation.state is not None
+    unknown = f.CheckStarted("only", 1, None, "only+000")
+    state = evolve(conversation.state, event(9, unknown, Cursor("0", 1, 0)))
+    assert not list(in_flight(SCOPED, state))
+    assert decide(SCOPED, state).facts
