@@ -21,6 +21,10 @@ MAX_KEPT_FAILURES = 50
 """The failures of an outcome; the others are only in a file."""
 
 
+BASELINE = "+"
+"""Between the name of a check and what tells its baseline from others; names have none."""
+
+
 class FileRule(Struct, frozen=True, omit_defaults=True):
     """What a file of the project must be like; at least, it must exist."""
 
@@ -55,7 +59,7 @@ class Check(Struct, frozen=True, omit_defaults=True, dict=True):
     def baseline(self) -> str:
         """Identifies its baseline: the same in a recompiled plan, if the check is the same."""
         what = msgspec.json.encode(replace(self, at="end", timeout=None), order="deterministic")
-        return f"{self.name}+{sha256(what).hexdigest()[:12]}"
+        return f"{self.name}{BASELINE}{sha256(what).hexdigest()[:12]}"
 
 
 class CheckCounts(Struct, frozen=True, omit_defaults=True):

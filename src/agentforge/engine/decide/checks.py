@@ -88,7 +88,7 @@ def _start(here: StageAt, check: Check, number: int, baseline: str = "") -> Ruli
 
 def _error(here: StageAt, known: CheckRecord, reason: str) -> Ruling:
     """A check without a result: the stage fails, unless what disturbed the check may be over."""
-    failure = Failure(FailureKind.CHECK_ERROR, f"check {known.check!r}: {reason}")
+    failure = Failure(FailureKind.CHECK_ERROR, f"check {known.name!r}: {reason}")
     disturbed = known.changed or known.problem == "terminated"
     again = stage_retried(here.node, here.at, failure, here.state.updated_at) if disturbed else None
     return here.record(again) if again else Ruling(failure=failure)
