@@ -153,6 +153,7 @@ if TYPE_CHECKING:
     from agentforge.views.results import ShownStatus as ShownStatus
     from agentforge.views.run_model import Health as Health
     from agentforge.views.run_model import Summary as Summary
+    from agentforge.views.spans import Span as Span
     from agentforge.views.status import RunningCheck as RunningCheck
     from agentforge.views.status import WaitStatus as WaitStatus
     from agentforge.views.structured_work import ArtifactWork as ArtifactWork
@@ -273,6 +274,7 @@ _HOME = {
     "views.metrics": ("StageMetrics", "VisitMetrics"),
     "views.record": ("RunRecord", "RunTrees"),
     "views.results": ("RunInfo", "RunResult", "ShownStatus"),
+    "views.spans": ("Span",),
     "views.status": ("RunningCheck", "WaitStatus"),
     "views.run_model": ("Health", "Summary"),
     "views.structured_work": ("ArtifactWork", "ItemIteration", "ItemWork"),

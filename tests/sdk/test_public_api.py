@@ -58,7 +58,7 @@ RESULTS = (
         "Changes",
         "FileChange",
     ),
-    *("ArtifactWork", "ItemWork", "ItemIteration", "StageMetrics", "VisitMetrics", "VisitTotals"),
+    *("ArtifactWork", "ItemWork", "ItemIteration", "StageMetrics", "VisitMetrics", "VisitTotals", "Span"),
     *("CourseComparison", "Recording", "Replay", "Migration", "Finding", "Probe", "Summary", "Health"),
     *("AgentLogin", "ProjectSurvey", "StarterFiles"),
     *(

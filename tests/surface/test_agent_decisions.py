@@ -101,7 +101,8 @@ DECIDE_NOT = {
     "logs": "SESSION COUNT --lines --follow",
     "attach": "SESSION",
     "show": "SESSION STAGE ITERATION --visit --output --prompt --context --diff -o "
-    "--checks --failures --history --cycles --hooks --artifacts --all --items",
+    "--checks --failures --history --cycles --hooks --artifacts --all --items "
+    "--metrics --spans",
     "diff": "SESSION --stat",
     "inbox": "",
     "inbox answer": f"{ASKED} ANSWER --reason",

@@ -83,7 +83,7 @@ def test_structured_logs_go_to_stderr_as_json(project: Project) -> None:
     done = project.call("run", "-p", file, "-s", "auth", "--json")
     entries = [json.loads(line) for line in done.err.splitlines()]
     assert {entry["session"] for entry in entries} == {"auth"}
-    ended = next(entry for entry in entries if entry["event_type"] == "iteration_complete")
+    ended = next(entry for entry in entries if entry.get("event_type") == "iteration_complete")
     assert ended["level"] == "info"
     assert ended["stage"] == "plan"
     assert ended["iteration"] == 1

@@ -24,6 +24,9 @@ def test_keys_of_errors_are_those_of_the_page(project: Project) -> None:
         calls.call(line[0], "error", line)
     for session in stopped(project):
         calls.compare("resume", "error", project.call("resume", session, "--json", env=another_user(project)))
+    done = write_pipeline(project, "done", stage("a", WRITE_RESULT))
+    assert project.call("run", "-p", done, "-s", "done").code == 0
+    calls.call("resume", "error", ["resume", "done"])
     assert calls.problems(SHOWN) == []
 
 

@@ -36,6 +36,7 @@ EXAMPLES: Examples = {
     ("show --artifacts", "artifacts"): ["show", "work", "do", "--artifacts", "-o", "artifact.json"],
     ("show --items", "items"): ["show", "work", "--items"],
     ("show --metrics", "metrics"): ["show", "work", "--metrics"],
+    ("show --spans", "spans"): ["show", "work", "--spans"],
     ("log verify", "log report"): ["log", "verify", "work"],
     ("replay --check", "course comparison"): ["replay", "work", "--check", "-p", OTHER],
 }
@@ -50,6 +51,7 @@ SHOWN = (
         "items",
         "metrics",
         "amounts",
+        "spans",
         "log report",
         "damage",
         "course comparison",

@@ -34,7 +34,7 @@ from agentforge.cli import exit_codes
 from agentforge.cli.controls import continued_by
 from agentforge.cli.display import Display, display_for
 from agentforge.cli.invocation import ABANDONED_SECONDS, Invocation
-from agentforge.cli.log_output import log_event, set_up_logs
+from agentforge.cli.log_output import RunLogger, set_up_logs
 from agentforge.cli.output import echo, echo_wrapped, ignore_closed_stdout, note, print_json, styled, wrapped
 from agentforge.cli.request_choice import ClosedRequest, TargetAnswer
 from agentforge.model.errors import AgentForgeError, InvalidRequest
@@ -81,7 +81,7 @@ async def _drive(call: Invocation, work: Callable[[Engine], Awaitable[T]], *, se
     outcome: T | None = None
     engine = Engine(call.root)
     display = display_for(call, several=several)
-    watching = asyncio.create_task(_watch(engine, display))
+    watching = asyncio.create_task(_watch(engine, display, RunLogger(call.runs.events)))
     try:
         with stop_on_signals(engine, display.stopping) as stopped:
             try:
@@ -98,7 +98,7 @@ async def _drive(call: Invocation, work: Callable[[Engine], Awaitable[T]], *, se
     return DriveResult(outcome, stopped.signal)
 
 
-async def _watch(engine: Engine, display: Display) -> None:
+async def _watch(engine: Engine, display: Display, logged: RunLogger) -> None:
     # Several runs if `recover` continues all that were interrupted.
     runs: dict[str, RunModel] = {}
     try:
@@ -112,7 +112,7 @@ async def _watch(engine: Engine, display: Display) -> None:
                     run.plan, run.state, run.summary = info.plan, info.state, info.summary
             run.catch_up(event)
             display.show(event, run)
-            log_event(event, run)
+            logged.log(event, run)
     except AgentForgeError as error:
         # A failing display must not stop the run.
         note(f"The display stopped: {error.message}")
@@ -222,6 +222,7 @@ def show_conclusion(call: Invocation, driven: DriveResult, hooks: Sequence[str] 
             shown = {key: value for key, value in asdict(result).items() if key != "spending"}
             shown |= {
                 "outcome": result.outcome,
+                "orchestration_code": result.orchestration_code,
                 "cost_usd": spent.cost_usd or None,
                 "unpriced_models": spent.unpriced,
                 "input_tokens": spent.input_tokens,

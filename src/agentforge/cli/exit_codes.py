@@ -4,8 +4,7 @@ from collections.abc import Iterable, Mapping
 from signal import Signals
 from typing import TYPE_CHECKING
 
-from agentforge.model.failure import TIMEOUTS
-from agentforge.model.request import Request
+from agentforge.views import orchestration
 
 if TYPE_CHECKING:
     from agentforge import RunResult
@@ -63,13 +62,12 @@ BY_ERROR: Mapping[str, int] = {
 }
 """Exit status by the stable code of every AgentForgeError."""
 
-AS_ASKED = frozenset({"approval", "checkpoint", "pause"})
-"""Kinds of requests that the pipeline or the user asked for: exit status 0."""
-
-CYCLES = "cycle_limit"
-"""The reason of a request at the limit of cycles."""
-RETRIES = "retries_exhausted"
-"""The reason of a request after a failure; its subject is the kind of the failure."""
+BY_CODE: Mapping[str, int] = {
+    orchestration.STAGE_TIMEOUT: STAGE_TIMEOUT,
+    orchestration.CYCLE_LIMIT: CYCLE_LIMIT,
+    orchestration.CANCELLED: CANCELLED,
+}
+"""Of other orchestration codes, it depends on whether the run failed."""
 
 
 def of_signal(signal: Signals) -> int:
@@ -78,28 +76,10 @@ def of_signal(signal: Signals) -> int:
 
 def of_result(result: "RunResult", signal: Signals | None = None) -> int:
     """The exit status of a run that was driven here. `signal` is the signal that stopped it, or None."""
-    match result.status.value:
-        case "completed":
-            return COMPLETED
-        case "failed":
-            return STAGE_TIMEOUT if result.error_type in TIMEOUTS else FAILED
-        case "aborted":
-            return CANCELLED
-        case _ if any(_is_timeout(request) for request in result.requests):
-            return STAGE_TIMEOUT
+    if code := result.orchestration_code:
         # What a person has to do comes before how the run was stopped.
-        case _ if any(request.reason == CYCLES for request in result.requests):
-            return CYCLE_LIMIT
-        case _ if any(request.kind not in AS_ASKED for request in result.requests):
-            return PERSON_NEEDED
-        case _ if signal is not None:
-            return of_signal(signal)
-        case _:
-            return COMPLETED
-
-
-def _is_timeout(request: Request) -> bool:
-    return request.reason == RETRIES and request.subject in TIMEOUTS
+        return BY_CODE.get(code, FAILED if result.status.value == "failed" else PERSON_NEEDED)
+    return COMPLETED if result.completed or signal is None else of_signal(signal)
 
 
 def worst(codes: Iterable[int]) -> int:

@@ -4,9 +4,12 @@ import json
 import logging
 import os
 import sys
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any
+
+from msgspec.structs import asdict
 
 from agentforge import RedactingFilter
 from agentforge.cli.invocation import LOG_FORMATS, LOG_LEVELS, Invocation
@@ -14,13 +17,21 @@ from agentforge.cli.output import json_for_terminal, wrapped
 from agentforge.model import facts as f
 from agentforge.model.errors import InvalidRequest
 from agentforge.model.event import Event
+from agentforge.model.plan import Plan
 from agentforge.views.lines.events import ending_line, run_line
+from agentforge.views.orchestration import orchestration_code
 from agentforge.views.run_model import RunModel
+from agentforge.views.spans import event_span_id
 from agentforge.views.stage_progress import stage_progress
 from agentforge.views.text import printable
+from agentforge.views.transitions import Transitions, transitions_before
 
 LEVEL_VARIABLE = "AGENT_PIPELINES_LOG_LEVEL"
-FIELDS = ("session", "stage", "iteration", "provider", "duration_ms", "event_type", "error")
+FIELDS = (
+    *("session", "stage", "iteration", "provider", "duration_ms", "event_type", "error"),
+    *("orchestration_code", "trace_id", "span_id"),
+)
+NOT_FOR_PEOPLE = ("event_type", "stage", "iteration", "error", "trace_id", "span_id")
 
 current_session: ContextVar[str | None] = ContextVar("current_session", default=None)
 
@@ -53,10 +64,46 @@ def set_up_logs(call: Invocation) -> None:
     log.setLevel(logging.NOTSET if logs_events else NEVER)
 
 
-def log_event(event: Event, run: RunModel) -> None:
-    """Log the event, so that logs and events.jsonl can be read side by side. `run` includes it."""
-    if (plan := run.plan) is None:
-        return
+class RunLogger:
+    """Logs the events of runs, so that logs and events.jsonl can be read side by side, and their transitions.
+    `past`: reads the events of a run from its log."""
+
+    def __init__(self, past: Callable[[str], Iterable[Event]]) -> None:
+        self._past = past
+        self._transitions: dict[str, Transitions] = {}
+
+    def log(self, event: Event, run: RunModel) -> None:
+        """`run` includes the event."""
+        if run.plan is None:
+            return
+        if log.isEnabledFor(logging.INFO):
+            self._log_transition(event, run)
+        _log_event(event, run, run.plan)
+
+    def _log_transition(self, event: Event, run: RunModel) -> None:
+        known = self._transitions.get(event.session)
+        if known is None:
+            # Another process may have started the run.
+            known = self._transitions[event.session] = transitions_before(event, self._past(event.session))
+        if (transition := known.apply(event, run)) is None:
+            return
+        why = f": {transition.reason}" if transition.reason else ""
+        fields = {"event": "stage_transition", **asdict(transition)}
+        # As attributes of the record, so that a filter sees them; with keys whose value is null.
+        extra = {**_place(event, run), **fields, "keys": tuple(fields)}
+        log.info(f"{transition.words}{why}", extra=extra)
+
+
+def _place(event: Event, run: RunModel) -> dict[str, Any]:
+    """Which run and which of its spans a record is about."""
+    return {
+        "session": event.session,
+        "trace_id": event.trace_id,
+        "span_id": event_span_id(event, run.plan),
+    }
+
+
+def _log_event(event: Event, run: RunModel, plan: Plan) -> None:
     is_over = isinstance(event.fact, f.SessionCompleted)
     stages = stage_progress(plan, run.state) if is_over and run.state else ()
     asked = run.state.open_requests if run.state else ()
@@ -64,7 +111,7 @@ def log_event(event: Event, run: RunModel) -> None:
     level = _LEVELS[line.level] if line else logging.DEBUG
     if not log.isEnabledFor(level):
         return
-    extra: dict[str, Any] = {"session": event.session, "event_type": event.fact.TYPE}
+    extra: dict[str, Any] = {**_place(event, run), "event_type": event.fact.TYPE}
     fact, at = event.fact, event.cursor
     if isinstance(fact, f.PlanChanged) and run.state:
         # That of the event is of the plan before.
@@ -76,6 +123,9 @@ def log_event(event: Event, run: RunModel) -> None:
     extra["duration_ms"] = getattr(fact, "duration_ms", None)
     if isinstance(fact, f.ErrorOccurred | f.SessionFailed):
         extra["error"] = fact.message
+    if event.fact.run_status is not None and (state := run.state):
+        kind = state.failure.kind if state.failure else None
+        extra["orchestration_code"] = orchestration_code(state.status, kind, state.open_requests)
     log.log(level, line.words if line else fact.TYPE, extra=extra)
 
 
@@ -127,15 +177,14 @@ class _Json(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         entry = {"timestamp": at.replace("+00:00", "Z"), "level": _level(record), "msg": record.getMessage()}
-        return json_for_terminal(json.dumps({**entry, **_fields(record)}, ensure_ascii=False))
+        entry |= _fields(record) | {name: getattr(record, name) for name in getattr(record, "keys", ())}
+        return json_for_terminal(json.dumps(entry, ensure_ascii=False))
 
 
 class PrettyFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created)
-        shown = {
-            k: v for k, v in _fields(record).items() if k not in ("event_type", "stage", "iteration", "error")
-        }
+        shown = {name: value for name, value in _fields(record).items() if name not in NOT_FOR_PEOPLE}
         details = "".join(f" {name}={value}" for name, value in shown.items())
         line = printable(f"{at:%H:%M:%S} {_level(record).upper():<5} {record.getMessage()}{details}")
         return "\n".join(wrapped(line, err=True))

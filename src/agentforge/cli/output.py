@@ -208,8 +208,11 @@ def with_program(text: str, program: str) -> str:
 
 
 def _about(error: "AgentForgeError", program: str) -> dict[str, Any]:
+    from agentforge.views.orchestration import BY_ERROR
+
     hint = {"hint": with_program(error.hint, program)} if error.hint else {}
-    return {"code": error.code, "message": error.message, **hint}
+    code = {"orchestration_code": BY_ERROR[error.code]} if error.code in BY_ERROR else {}
+    return {"code": error.code, "message": error.message, **hint, **code}
 
 
 def show_executions(executes: "Sequence[Execution]") -> None:

@@ -17,6 +17,7 @@ from agentforge.model.status import status_text
 from agentforge.views.lines.checks import waiver_text
 from agentforge.views.lines.entries import RunEntry, Shown, check_entry, delivery_entry, visit_entry
 from agentforge.views.lines.metrics import metrics_entry
+from agentforge.views.lines.spans import span_entry
 from agentforge.views.lines.structured_work import artifact_entry, item_entry, items_text
 from agentforge.views.text import counted, one_line
 from agentforge.views.visits import checks_of
@@ -110,6 +111,14 @@ VIEWS = {
         entry=metrics_entry,
         takes=("STAGE",),
         spaced=True,
+    ),
+    "spans": View(
+        help="List when each part of the run began and ended, with the ids that its logs name.",
+        key="spans",
+        select=lambda work, _: work.spans(),
+        count=lambda found: counted(len(found), "span"),
+        entry=span_entry,
+        takes=(),
     ),
 }
 

@@ -12,6 +12,7 @@ from agentforge.model.request import Request
 from agentforge.model.state import RunState, Spending, Waiver
 from agentforge.model.status import RunStatus, status_text
 from agentforge.ports.event_log import BufferHealth, Damage
+from agentforge.views.orchestration import orchestration_code
 from agentforge.views.run_model import Health, Summary, health
 from agentforge.views.text import one_line, reason_text, shown_reason
 from agentforge.views.visits import StageVisit
@@ -52,6 +53,11 @@ class RunResult(Struct, frozen=True):
     @property
     def completed(self) -> bool:
         return self.status is RunStatus.COMPLETED
+
+    @property
+    def orchestration_code(self) -> str | None:
+        """Why it failed, was cancelled or needs a person: `ACODE-ORCH-001` to `-007`."""
+        return orchestration_code(self.status, self.error_type, self.requests)
 
     @property
     def outcome(self) -> str:

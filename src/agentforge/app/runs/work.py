@@ -21,6 +21,7 @@ from agentforge.system import files
 from agentforge.views.hook_calls import Delivery
 from agentforge.views.metrics import StageMetrics, metrics_of
 from agentforge.views.record import RunTrees, record_of
+from agentforge.views.spans import Span, spans_of
 from agentforge.views.structured_work import ArtifactWork, ItemWork, artifacts_of, items_of
 from agentforge.views.visits import StageCheck, StageVisit
 from agentforge.views.work import IterationWork
@@ -124,6 +125,11 @@ class RunWork:
     def metrics(self) -> list[StageMetrics]:
         """What each stage took: duration, tokens, retries, steps and cycles."""
         return metrics_of(self.record)
+
+    def spans(self) -> list[Span]:
+        """The run, and each visit, iteration, attempt, check and call of a hook, in the shape of
+        OpenTelemetry."""
+        return spans_of(self.record)
 
     def changes(self, works: Iterable[IterationWork]) -> list[Changes | None]:
         """What changed in the project's files from before to after each iteration; None if unknown."""
