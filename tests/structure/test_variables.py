@@ -14,6 +14,7 @@ APART = re.compile(
 )
 """What other programs read."""
 AGENTS_OWN = {
+    "adapters/cli_agents/addresses.py",
     "adapters/providers/claude.py",
     "adapters/providers/gemini.py",
     "adapters/providers/opencode.py",

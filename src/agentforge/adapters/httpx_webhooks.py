@@ -58,7 +58,14 @@ async def _post(message: WebhookMessage) -> WebhookAnswer | WebhookRefused:
     # A proxy can't reach what listens on this machine. Loading certificates takes long.
     is_remote, is_tls = not _is_loopback(url.host), url.scheme == "https"
     trusted = httpx2.create_ssl_context() if is_tls else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    async with httpx2.AsyncClient(trust_env=is_remote, verify=trusted, timeout=None) as client:
+    transport = None
+    if message.local:
+        from agentforge.system.local_client import LocalTransport
+
+        transport = LocalTransport()
+    async with httpx2.AsyncClient(
+        trust_env=is_remote, verify=trusted, timeout=None, transport=transport
+    ) as client:
         # Redirects are followed here and not by the client: it would send the body to any origin.
         for _ in range(MAX_REDIRECTS + 1):
             request = client.build_request("POST", url, content=message.body, headers=headers(message))

@@ -150,6 +150,7 @@ class NotificationSender:
             notice.notification,
             int(time.time()),
             secret,
+            self._plan.is_local,
         )
         # In a loop of its own: to import httpx and to load certificates takes long.
         match asyncio.run(HttpxWebhooks().post(message, SECONDS)):

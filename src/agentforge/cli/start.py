@@ -123,9 +123,11 @@ def start_or_resume(options: dict[str, Any], what: Definition) -> int:
         recompile = options["recompile"]
         if not recompile:
             _refuse_ignored_options(call, session, what, options_given(context))
+        how_resumed = taken(ResumeOptions, options)
+        how_resumed["local"] = what.overrides.local
         resumption = Resumption(
             session,
-            taken(ResumeOptions, options),
+            how_resumed,
             what.overrides.context,
             lambda engine: what.recompiled(engine, session) if recompile else False,
             again,
@@ -156,7 +158,7 @@ def _refuse_ignored_options(
     """Reject options that would change the plan: they need --recompile on a resume."""
     plan = call.runs.info(session).plan
     for name, flag in given.items():
-        if name in OverrideOptions.__annotations__ and name != "context":
+        if name in OverrideOptions.__annotations__ and name not in ("context", "local"):
             raise click.UsageError(f"a resumed run keeps its plan: use --recompile with {flag}")
     kept = plan.only_stage.termination.max if plan.mode == "loop" else plan.passes
     if what.count not in (None, kept):

@@ -33,6 +33,7 @@ from msgspec.structs import replace
 
 from agentforge.definition.artifacts import supply
 from agentforge.definition.link import link
+from agentforge.definition.local_network import as_local
 from agentforge.definition.lower import DEFAULT_RUNS, CompilationContext, lower, pin
 from agentforge.definition.precedence import (
     OverrideLevels,
@@ -173,6 +174,9 @@ class Compilation:
         plan = pin(lower(pipeline, supplied.links, schemas, context, passes), self._sources, self._report)
         if self._report.has_errors:
             raise DefinitionError(self._report.diagnostics)
+        written = [part.spec.get("network") for part in parts]
+        if settings.is_local or given.local or any(rule and rule.value == "local" for rule in written):
+            plan = as_local(plan)
         named = {name: (at, self._report.line(at)) for name, at in validation.places.items()}
         return Compiled(plan, self._report.diagnostics, located.spec.source, named)
 

@@ -35,7 +35,7 @@ from agentforge.definition.specs import ProviderSpec, ResolvedStage, WorkSpec
 from agentforge.definition.yaml_tree import Written
 from agentforge.model.diagnostic import SourcePlace
 from agentforge.model.errors import NOT_JSON
-from agentforge.model.plan import Overrides, ProviderChoice
+from agentforge.model.plan import NETWORK, Overrides, ProviderChoice
 
 DEFAULT_PROVIDER = "claude"
 JUDGE_MODEL = "haiku"
@@ -89,6 +89,7 @@ def gather(environment: Mapping[str, str], overrides: Overrides, report: Report)
         commands=overrides.commands,
         max_iterations=overrides.max_iterations,
         config=settings_from_data(overrides.config, report),
+        local=overrides.local or _is_local(environment.get(NETWORK, ""), report),
     )
     from_environment = ProviderSpec(
         _variable(environment, "CLAUDE_PIPELINE_PROVIDER", report),
@@ -112,6 +113,13 @@ def gather(environment: Mapping[str, str], overrides: Overrides, report: Report)
     judge = canonical(environment.get(JUDGE_PROVIDER) or DEFAULT_PROVIDER)
     model = JUDGE_MODEL if judge == DEFAULT_PROVIDER else DEFAULT_MODELS.get(judge, "")
     return OverrideLevels(given, levels, ProviderChoice(judge, environment.get("JUDGE_MODEL") or model))
+
+
+def _is_local(value: str, report: Report) -> bool:
+    if value not in ("", "any", "local"):
+        message = f"{NETWORK} must be `any` or `local`, got {value!r}"
+        report.error("bad-value", report.variable(NETWORK, value), message, "correct or unset the variable")
+    return value == "local"
 
 
 def choose_provider(

@@ -43,6 +43,8 @@ class Overrides(Struct, frozen=True, omit_defaults=True):
     """For single-stage runs."""
     config: dict[str, Any] = field(default_factory=dict)
     """Provider settings; they override those in files."""
+    local: bool = False
+    """Whether the run has `network: local`, whatever the files say."""
 
 
 class Guardrails(Struct, frozen=True, omit_defaults=True):
@@ -77,6 +79,9 @@ class CycleLimits(Struct, frozen=True, omit_defaults=True):
 
 
 RequestRule = Literal["required", "optional"]
+NetworkRule = Literal["local"]
+NETWORK = "AGENTFORGE_NETWORK"
+"""The variable that says `local` to the programs of such a run, and to the engines that they start."""
 
 
 class PipelineInfo(Struct, frozen=True, omit_defaults=True):
@@ -98,6 +103,8 @@ class PipelineInfo(Struct, frozen=True, omit_defaults=True):
     """The variables whose values were in the definition or in an option: the plan has references to them."""
     request: RequestRule | None = None
     """Whether a run needs a user request, or may have one; None: it takes none."""
+    network: NetworkRule | None = None
+    """`local`: only servers on this machine are called; None: any."""
     require: tuple[str, ...] = ()
     """The ids of the nodes that must be visited before the pipeline ends."""
 
@@ -115,7 +122,7 @@ class ProviderChoice(Struct, frozen=True, omit_defaults=True):
     """The file that the schema in `config` was read from; relative to the project if inside it."""
 
 
-SandboxType = Literal["none", "auto", "bwrap", "docker"]
+SandboxType = Literal["none", "bwrap", "docker", "auto"]
 SANDBOXES: tuple[SandboxType, ...] = get_args(SandboxType)
 
 
@@ -342,6 +349,8 @@ class StageNode(Struct, frozen=True, tag="stage", tag_field="kind", omit_default
     """Verdicts that the stage may have beside `pass`, `fail` and `reject`."""
     routes: tuple[Route, ...] = ()
     limits: CycleLimits | None = None
+    left_out: dict[str, str] = field(default_factory=dict)
+    """Why checks of the definition are not run, by their names."""
     artifact: ArtifactRule | None = None
     """None: its iterations leave none."""
     context_strategy: Strategy | None = None
@@ -567,6 +576,11 @@ class Plan(Struct, frozen=True, dict=True):
             for check in stage.checks:
                 found.setdefault(check.baseline, (stage, check))
         return found
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only servers on this machine are called."""
+        return self.pipeline.network == "local"
 
     def providers(self) -> frozenset[str]:
         """The providers needed to continue this run."""

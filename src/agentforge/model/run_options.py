@@ -72,6 +72,9 @@ class OverrideOptions(TypedDict, total=False):
     commands: Annotated[
         Mapping[str, str], Argument({}, "Command for agents and checks.", "KEY=CMD", ("--command",))
     ]
+    local: Annotated[
+        bool, Argument(False, "Refuse providers and addresses that are not on this machine (network: local).")
+    ]
     max_iterations: Annotated[int | None, Argument(None)]
     """Of a single stage."""
 
@@ -89,6 +92,9 @@ class ResumeOptions(DriveOptions, total=False):
         Argument(
             None, "With --restart-stage in a parallel block: the provider whose branch to restart.", "NAME"
         ),
+    ]
+    local: Annotated[
+        bool, Argument(False, "Refuse providers and addresses that are not on this machine from now on.")
     ]
     force: Annotated[bool, Argument(False, "Stop the engine that runs it, and take over.")]
     accept_damage: Annotated[bool, Argument(False, "Continue even if the log has damaged lines.")]
@@ -124,4 +130,5 @@ def overrides_of(given: OverrideOptions) -> Overrides:
         dict(how["commands"]),
         how["max_iterations"],
         dict(how["provider_config"]),
+        how["local"],
     )

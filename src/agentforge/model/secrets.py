@@ -220,12 +220,18 @@ def names_address(variable: str) -> bool:
     return _ADDRESS_NAME.fullmatch(variable) is not None
 
 
+def plain_address(address: str) -> tuple[str, str] | None:
+    """Scheme and host of an http(s) address; None if readers might find different hosts in it."""
+    found = _ADDRESS.fullmatch(address)
+    return (found[1].lower(), found[2].lower().strip("[]").rstrip(".")) if found else None
+
+
 def host_problem(address: str, environ: Mapping[str, str]) -> str:
     """Why no key may be sent to an address of a definition; "" if it may. `environ` is the user's."""
-    found = _ADDRESS.fullmatch(address)
+    found = plain_address(address)
     if found is None:
         return f"{address!r} is not a plain http(s) address"
-    scheme, host = found[1].lower(), found[2].lower().strip("[]").rstrip(".")
+    scheme, host = found
     if _is_loopback(host):
         return ""
     if scheme == "http":

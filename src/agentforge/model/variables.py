@@ -102,6 +102,13 @@ VARIABLES = (
     Variable(
         "AGENT_PIPELINES_LEGACY", "runs", "for agent-pipelines only: has no effect, as every run has a log"
     ),
+    Variable(
+        "AGENTFORGE_NETWORK",
+        "runs",
+        "`local`: refuse providers and addresses that are not on this machine, as `--local`",
+        default="`any`",
+        values=("any", "local"),
+    ),
     Variable("JUDGE_PROVIDER", "judge", "the provider that judges", "provider"),
     Variable("JUDGE_MODEL", "judge", "the model that judges"),
     Variable("JUDGE_PROMPT_PATH", "judge", "a file with the judge's prompt", "file", "the built-in prompt"),
@@ -191,6 +198,7 @@ GIVEN = (
     ),
     GivenVariable("AGENTFORGE_NOTIFICATION", "for notification commands: its key"),
     GivenVariable("AGENTFORGE_TEXT", "for notification commands: what happened, on one line"),
+    GivenVariable("AGENTFORGE_NETWORK", "`local`: the run has `network: local`"),
     GivenVariable("CLAUDE_PIPELINE_AGENT", "`1`: the program was started by AgentForge"),
     GivenVariable("CLAUDE_PIPELINE_SESSION", "for runs of a single stage: the session"),
     GivenVariable("CLAUDE_PIPELINE_TYPE", "for runs of a single stage: the stage"),

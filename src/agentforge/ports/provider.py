@@ -203,6 +203,24 @@ class ValidatesSettings(Protocol):
         one."""
 
 
+class Endpoints(Struct, frozen=True):
+    """Where the requests of a provider go."""
+
+    addresses: tuple[str, ...] = ()
+    """HTTP addresses; empty: it sends none by itself."""
+    environment: dict[str, str] = {}
+    """The variables of its program, which may name a proxy."""
+
+
+@runtime_checkable
+class NamesEndpoints(Protocol):
+    """A provider that says which servers it calls. A run with `network: local` refuses all others."""
+
+    def endpoints(self, model: str, config: dict[str, Any]) -> Endpoints:
+        """Raises ProviderUnusable if it calls a service elsewhere, or if that is unknown; the hint says how
+        to name a server on this machine."""
+
+
 @runtime_checkable
 class BuildsSandbox(Protocol):
     """A provider whose program may build a sandbox of its own, which not every sandbox allows."""

@@ -18,6 +18,8 @@ class WebhookMessage(Struct, frozen=True):
     """Seconds since 1970."""
     secret: str = ""
     """Signs the message; empty: it is not signed."""
+    local: bool = False
+    """Whether it must not leave this machine."""
 
 
 class WebhookAnswer(Struct, frozen=True):

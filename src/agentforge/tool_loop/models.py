@@ -22,6 +22,7 @@ from pydantic_ai.models import Model, create_async_httpx2_client
 from pydantic_ai.settings import ModelSettings
 
 from agentforge.model.failure import Failure, FailureKind
+from agentforge.system.local_client import LocalTransport
 from agentforge.tool_loop.task import Endpoint, ModelTask, TextSaid, Thinking
 from agentforge.tool_loop.toolbox import ProgressReport
 
@@ -43,7 +44,7 @@ _WORDS = 300
 @asynccontextmanager
 async def model_of(endpoint: Endpoint, key: str) -> AsyncIterator[Model]:
     """The model, for as long as its connections are open."""
-    async with create_async_httpx2_client() as http:
+    async with create_async_httpx2_client(transport=LocalTransport() if endpoint.local else None) as http:
         yield _anthropic(endpoint, key, http) if endpoint.api == "anthropic" else _openai(endpoint, key, http)
 
 

@@ -51,6 +51,8 @@ class Endpoint(Struct, frozen=True):
     """Whether the maker's prices apply; they don't for self-hosted models."""
     start_hint: str = ""
     """What to do if the server doesn't respond."""
+    local: bool = False
+    """Whether it must be on this machine."""
 
     @property
     def shown(self) -> str:

@@ -87,6 +87,10 @@ class AgentCli(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     schema_suffix: str = ""
     """Appended to the prompt if the schema is passed."""
 
+    addresses: Words = ()
+    """Variables with the address of the server of its models; the first that is set counts."""
+    remote_with: Words = ()
+    """Variables that make it call another service, whatever the address says."""
     environment: dict[str, SettingValue] = field(default_factory=dict)
     """Defaults; the agent's environment overrides them."""
     root_environment: dict[str, SettingValue] = field(default_factory=dict)

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct, field
+from msgspec.structs import replace
 
 from agentforge.adapters import known_models
 from agentforge.adapters.cli_agents.program import ProgramProvider, exit_status
@@ -17,9 +18,10 @@ from agentforge.adapters.cli_agents.settings import ConfigReader
 from agentforge.adapters.environment import SettingValue, agent_environment, as_text, secrets_in
 from agentforge.model.errors import NOT_JSON, MissingKey, ProviderUnusable, StorageFailed
 from agentforge.model.layout import LOCKS, RUNS
+from agentforge.model.plan import NETWORK
 from agentforge.model.result import JSONObject, Usage
 from agentforge.model.secrets import KEY_HOSTS_HINT, Redactor, host_problem
-from agentforge.ports.provider import Capabilities, Command, ExecuteRequest, ExecuteResult, Exit
+from agentforge.ports.provider import Capabilities, Command, Endpoints, ExecuteRequest, ExecuteResult, Exit
 from agentforge.ports.sources import MAX_SOURCE_BYTES
 from agentforge.system.named_files import read_project_file
 from agentforge.tool_loop.task import (
@@ -130,6 +132,18 @@ class ApiProvider(ProgramProvider):
             warnings.append(f"{error.message}: {error.hint}")
         return warnings
 
+    def endpoints(self, model: str, config: Mapping[str, Any]) -> Endpoints:
+        settings = self._config.read(config)
+        keys = dict.fromkeys([*KEYS.values(), settings.api_key_env], "any")
+        endpoint = _named_endpoint(settings, model, {**self._declared(settings), **keys})
+        if not endpoint.base_url:
+            raise ProviderUnusable(
+                f"it calls {endpoint.shown}",
+                hint="use a model on this machine, such as `ollama:qwen3-coder:30b`, or set `base_url`",
+            )
+        # Without variables: under `network: local` its client takes no proxy.
+        return Endpoints((endpoint.base_url,))
+
     def sent_besides(self, config: Mapping[str, Any], schema: JSONObject | None) -> str:
         tool = "" if schema is None else msgspec.json.encode(schema).decode()
         return f"{self._config.read(config).system or SYSTEM}{tool}"
@@ -137,6 +151,7 @@ class ApiProvider(ProgramProvider):
     def command(self, request: ExecuteRequest) -> Command:
         config = self._config.read(request.config)
         endpoint = self._endpoint(config, request.model, {**request.environment, **self._declared(config)})
+        endpoint = replace(endpoint, local=request.environment.get(NETWORK) == "local")
         key = (endpoint.key_env,) if endpoint.key_env else ()
         environment = agent_environment(self._environ, request, config.env, passes=(*config.pass_env, *key))
         # Unused credentials must not be visible to the model's commands.
@@ -189,13 +204,7 @@ class ApiProvider(ProgramProvider):
 
     def _endpoint(self, config: ApiConfig, model: str, environ: Mapping[str, str]) -> Endpoint:
         """Raises ProviderUnusable also if the key must not be sent there."""
-        endpoint = endpoint_of(
-            model or config.model,
-            environ,
-            api=config.api,
-            base_url=config.base_url,
-            key_env=config.api_key_env,
-        )
+        endpoint = _named_endpoint(config, model, environ)
         problem = host_problem(endpoint.base_url, self._environ) if endpoint.base_url else ""
         if endpoint.key_env and problem:
             raise ProviderUnusable(
@@ -222,6 +231,16 @@ class ApiProvider(ProgramProvider):
 
     def progress(self, line: str) -> str:
         return describe(decode(line))
+
+
+def _named_endpoint(config: ApiConfig, model: str, environ: Mapping[str, str]) -> Endpoint:
+    return endpoint_of(
+        model or config.model,
+        environ,
+        api=config.api,
+        base_url=config.base_url,
+        key_env=config.api_key_env,
+    )
 
 
 def _files(request: ExecuteRequest, config: ApiConfig) -> Files:

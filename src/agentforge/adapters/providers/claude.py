@@ -57,6 +57,8 @@ CLAUDE = AgentCli(
     resume_arguments=("--resume", "{session}"),
     schema_arguments=("--json-schema", "{schema}"),
     schema_suffix=SCHEMA_INSTRUCTION,
+    addresses=("ANTHROPIC_BASE_URL",),
+    remote_with=("CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY"),
     environment={
         "DISABLE_AUTOUPDATER": "1",
         "DISABLE_TELEMETRY": "1",

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from agentforge.adapters.cli_agents.addresses import endpoints_of
 from agentforge.adapters.cli_agents.command_line import (
     CliConfig,
     build_arguments,
@@ -38,7 +39,7 @@ from agentforge.adapters.providers.opencode import OpencodeStream
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.result import JSONObject
 from agentforge.model.secrets import KEY_HOSTS_HINT, host_problem, names_address
-from agentforge.ports.provider import Capabilities, Command, ExecuteRequest, ExecuteResult, Exit
+from agentforge.ports.provider import Capabilities, Command, Endpoints, ExecuteRequest, ExecuteResult, Exit
 
 _log = logging.getLogger(__name__)
 _VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
@@ -92,6 +93,9 @@ class CliAgent(ProgramProvider):
 
     def validate_settings(self, model: str, config: Mapping[str, Any]) -> list[str]:
         return _validated(self._config, self.cli, model, config, self._environ)
+
+    def endpoints(self, model: str, config: Mapping[str, Any]) -> Endpoints:
+        return endpoints_of(self.cli, model, self._config.read(config), self._environ)
 
     def builds_sandbox(self, config: Mapping[str, Any]) -> str:
         if not _lacks(self.cli, self._config.read(config), self.cli.own_sandbox_unless):
@@ -314,6 +318,10 @@ class InlineCli(ProgramProvider):
         settings = _settings(config)
         cli = cli_from_config(config)
         return _validated(self._config, cli, model, settings, self._environ)
+
+    def endpoints(self, model: str, config: Mapping[str, Any]) -> Endpoints:
+        own = self._config.read(_settings(config))
+        return endpoints_of(cli_from_config(config), model, own, self._environ)
 
     def command(self, request: ExecuteRequest) -> Command:
         cli = cli_from_config(request.config)

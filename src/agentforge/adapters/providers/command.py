@@ -26,7 +26,7 @@ from agentforge.adapters.environment import (
 )
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.failure import Failure, FailureKind
-from agentforge.ports.provider import Capabilities, Command, ExecuteRequest, ExecuteResult, Exit
+from agentforge.ports.provider import Capabilities, Command, Endpoints, ExecuteRequest, ExecuteResult, Exit
 
 SHELL = "/bin/sh"
 PLACEHOLDER = "{prompt}"
@@ -71,6 +71,10 @@ class CommandProvider(ProgramProvider):
 
     def validate_settings(self, model: str, config: Mapping[str, Any]) -> list[str]:  # noqa: ARG002 - the port's
         return self._config.validate(config, _refuse_unclear)
+
+    def endpoints(self, model: str, config: Mapping[str, Any]) -> Endpoints:  # noqa: ARG002 - the port's
+        # The user's own program: a sandbox without a network confines it, or it obeys the variable.
+        return Endpoints()
 
     def command(self, request: ExecuteRequest) -> Command:
         config = self._config.read(request.config)

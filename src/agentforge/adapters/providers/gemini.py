@@ -35,6 +35,8 @@ GEMINI = AgentCli(
     models=("auto", "pro", "flash", "flash-lite", *known_models.GOOGLE),
     any_model_with=("GOOGLE_GEMINI_BASE_URL",),
     resume_arguments=("--resume", "{session}"),
+    addresses=("GOOGLE_GEMINI_BASE_URL",),
+    remote_with=("GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_GCA"),
     environment={
         # Otherwise it relaunches itself, and the parent doesn't forward signals.
         "GEMINI_CLI_NO_RELAUNCH": "true",

@@ -18,7 +18,7 @@ from agentforge.adapters.providers.schema_example import example_of
 from agentforge.model.errors import InvalidRequest, ProviderUnusable, StorageFailed
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.result import Result, Signals
-from agentforge.ports.provider import Capabilities, ExecuteRequest, ExecuteResult
+from agentforge.ports.provider import Capabilities, Endpoints, ExecuteRequest, ExecuteResult
 from agentforge.system import files
 
 JUDGE = "judge"
@@ -140,6 +140,9 @@ class MockProvider:
         self.name = name
         self._own = config or MockConfig()
         self._config = ConfigReader(name, MockConfig, msgspec.structs.asdict(self._own))
+
+    def endpoints(self, model: str, config: Mapping[str, Any]) -> Endpoints:  # noqa: ARG002 - the port's
+        return Endpoints()
 
     async def init(self) -> None:
         """Nothing to set up."""

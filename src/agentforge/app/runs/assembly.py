@@ -11,11 +11,13 @@ from agentforge.adapters.environment import secrets_in
 from agentforge.adapters.host.git_trees import GitTrees
 from agentforge.adapters.host.tree_scan import FolderTrees
 from agentforge.adapters.providers.command import ScriptProvider
+from agentforge.app.providers.local_network import refuse_remote
 from agentforge.app.providers.registry import RunProviders
 from agentforge.app.redaction import environment_redactor, references_of_answers
 from agentforge.app.runs.context import RunContext
 from agentforge.model.errors import InvalidRequest
 from agentforge.model.layout import RunLayout
+from agentforge.model.plan import NETWORK
 from agentforge.ports.host import Trees
 from agentforge.ports.provider import Provider
 from agentforge.runtime.artifacts import ArtifactRules, StoredArtifacts
@@ -34,6 +36,7 @@ from agentforge.runtime.tasks.judge import JudgePerformer
 from agentforge.runtime.tasks.prepare import LightStages, Preparer, result_writers
 from agentforge.runtime.tasks.queue import QueuePerformer
 from agentforge.runtime.view_files import ManifestPerformer
+from agentforge.system.loopback import resolved
 from agentforge.views.artifacts import run_keys
 from agentforge.views.record import RunRecord, record_of
 
@@ -93,7 +96,10 @@ def _performers(
     confiner = Confiner(context.sandboxes, project, layout, plan, context.placeholders, environ=environ)
     refuse = refuse_here(journal, layout)
     locks = context.registry.locks
-    calls = Calls(provider_of, locks, supervised, confiner, run_dir=layout.root, refuse=refuse)
+    is_called = played is None and not settings.mock
+    # Again for each attempt: a name may lead elsewhere by then.
+    admit = partial(refuse_remote, resolve=resolved) if plan.is_local and is_called else None
+    calls = Calls(provider_of, locks, supervised, confiner, run_dir=layout.root, refuse=refuse, admit=admit)
     script = ScriptProvider(environ)
     scripts = Calls(lambda _: script, {}, supervised, confiner, run_dir=layout.root, refuse=refuse)
     light = LightStages(plan, provider_of, is_kept=shared.recorder is not None)
@@ -172,6 +178,8 @@ def _shared_by_tasks(context: RunContext, journal: Journal, played: "PlayedRun |
         recorder = recorder_of(journal, layout, context.runs)
     # What describes the run to agents and to the tools that they start.
     variables = {"CLAUDE_PIPELINE_AGENT": "1"}
+    if plan.is_local:
+        variables[NETWORK] = "local"
     if plan.mode == "loop":
         variables["CLAUDE_PIPELINE_SESSION"] = plan.session.name
         variables["CLAUDE_PIPELINE_TYPE"] = plan.only_stage.stage

@@ -6,6 +6,7 @@ from typing import Literal
 
 from msgspec.structs import replace
 
+from agentforge.definition.local_network import as_local
 from agentforge.model.errors import AgentForgeError
 from agentforge.model.plan import Plan, SandboxChoice, StageNode
 from agentforge.ports.provider import Provider
@@ -39,7 +40,7 @@ def choose_sandboxes(
 # What an agent could do in the first part of a run must not grow in the second, because a program was removed
 # in between. So a recompilation, which chooses again, gets what the run has: readiness then refuses it.
 def keep_confined(plan: Plan, before: Plan) -> Plan:
-    """With bwrap for `auto` if the run was started with it."""
+    """With bwrap for `auto`, and with `network: local`, if the run has them."""
 
     def kept(stage: StageNode) -> StageNode:
         choice = stage.sandbox
@@ -47,6 +48,7 @@ def keep_confined(plan: Plan, before: Plan) -> Plan:
 
     had = (one.sandbox for one in before.stages)
     has_bwrap = any(one and one.auto and one.type == BWRAP for one in had)
+    plan = as_local(plan) if before.is_local else plan
     return plan.with_stages(kept) if has_bwrap else plan
 
 

@@ -104,6 +104,7 @@ def merged(before: Overrides, now: Overrides) -> Overrides:
         commands={**before.commands, **now.commands},
         max_iterations=now.max_iterations or before.max_iterations,
         config=merge_settings({} if now.provider else before.config, now.config),
+        local=before.local or now.local,
     )
 
 

@@ -18,6 +18,7 @@ from agentforge.app.runs.lookup import is_answered, is_recoverable
 from agentforge.app.runs.runner import drive, make_ready, recovered, reopen
 from agentforge.app.runs.start import run_settings, waivers, without_secrets, write_definition
 from agentforge.definition.compiler import INLINE, Compiled
+from agentforge.definition.local_network import as_local
 from agentforge.definition.lower import pinned_text
 from agentforge.definition.report import SourceText
 from agentforge.engine.legal import refuse_restart, refuse_resume
@@ -67,7 +68,7 @@ async def resume_run(
     restart = f.RestartRequested(reason, how["by"], how["provider"]) if how["restart_stage"] else None
     context.leases.refuse_other_engine(session, force=how["force"])
     _import_shell_run(context, session)
-    compiled = recompile()
+    compiled = _localised(context, session, recompile()) if how["local"] else recompile()
     if compiled is not None:
         info = context.runs.info(session)
         before, settings = info.plan, info.state.settings
@@ -98,6 +99,17 @@ async def resume_run(
         await journal.sync()
         record_resume(journal, layout, resumed, restart, references_of_answers(environ))
     return await drive(context, journal)
+
+
+def _localised(context: RunContext, session: str, compiled: Compiled | None) -> Compiled | None:
+    """The new plan, or that of the run, with `network: local`. None: the run has it."""
+    info = context.runs.info(session)
+    if compiled is None and info.plan.is_local:
+        return None
+    if compiled is None:
+        text = files.read_text(os.path.join(context.runs.layout(session).root, "pipeline.yaml")) or ""
+        compiled = Compiled(info.plan, (), SourceText(info.plan.source.path, text))
+    return replace(compiled, plan=as_local(compiled.plan))
 
 
 def _resumed(how: ResumeOptions, text: str | None, environ: Mapping[str, str]) -> f.SessionResumed:

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from agentforge.adapters.beads import Beads
 from agentforge.app.hook_needs import hook_warnings
 from agentforge.app.notifications import channels
+from agentforge.app.providers.local_network import local_notes, remote_calls
 from agentforge.app.providers.readiness import Readiness, examine, examine_mock, examine_replay
 from agentforge.app.providers.registry import RunProviders
 from agentforge.app.runs.assembly import driver_of
@@ -52,21 +53,34 @@ async def readiness_of(
         resolve_tools(context.environ, context.project)
     if settings.replay is not None:
         return await examine_replay(plan, context.sandboxes)
+    providers = RunProviders(context.registry, plan, context.environ)
     queue = Beads(context.project, plan.session.name, context.environ).problem()
     if settings.mock:
         found = await examine_mock(plan, context.registry, queue)
     else:
         found = await examine(
             plan,
-            RunProviders(context.registry, plan, context.environ),
+            providers,
             context.sandboxes,
             sandboxed=context.options["sandboxed"],
             chooses_judge=is_new and not context.environ.get(JUDGE_PROVIDER),
             queue=queue,
         )
-    missing = hook_warnings(plan, context.environ, context.project)
-    why = unconfined_reason(plan, context.sandboxes) if is_new else ""
-    return replace(found, warnings=(*found.warnings, *([why] if why else []), *missing))
+    notes = list(local_notes(plan))
+    if is_new and (why := unconfined_reason(plan, context.sandboxes)):
+        notes.append(why)
+    notes += hook_warnings(plan, context.environ, context.project)
+    calls_agents = not settings.mock
+    # Names are resolved, which may take long.
+    remote = await asyncio.to_thread(
+        lambda: list(remote_calls(found.plan, providers.known, context.environ, calls_agents=calls_agents))
+    )
+    return replace(
+        found,
+        problems=(*found.problems, *(error for _, error in remote)),
+        warnings=(*found.warnings, *notes),
+        about={**found.about, **{error.message: name for name, error in remote}},
+    )
 
 
 def _tidy(context: RunContext) -> None:

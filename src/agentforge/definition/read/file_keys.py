@@ -39,7 +39,7 @@ from agentforge.definition.read.work_keys import (
 from agentforge.definition.report import Report, SourceText
 from agentforge.definition.specs import PipelineSpec, StageSpec, WorkSpec
 from agentforge.definition.yaml_tree import Keyed
-from agentforge.model.plan import RequestRule
+from agentforge.model.plan import NetworkRule, RequestRule
 from agentforge.model.plan_limits import VIEWS
 
 UNNAMED = "pipeline"
@@ -89,6 +89,13 @@ PIPELINE_KEYS = (
         "Whether the settings below `orchestration` override what the stages say.",
         field=None,
     ),
+    Key(
+        "network",
+        Text(("any", *get_args(NetworkRule))),
+        "`local`: refuse providers and addresses that are not on this machine.",
+        lower=lambda rule: None if plain(rule) == "any" else plain(rule),
+        shown="Network: {}",
+    ),
     Key("commands", Texts(), "The project's commands, added to the agents' context."),
     Key("tmux", FLAG, "Whether the plan lists tmux as a dependency.", field=None),
     Key(
@@ -118,7 +125,7 @@ PIPELINE = Table(
     (*PIPELINE_KEYS, *DEFAULT_KEYS),
     lambda entries: entries,
     required=(_REQUIRED,),
-    unsupported=UNSUPPORTED,
+    unsupported=UNSUPPORTED - {"network"},
     misplaced={**_CHECKPOINT_OF_NODE, **OF_STAGES},
     foreign=OTHER_NAMES_ABOVE,
 )

@@ -146,9 +146,10 @@ class Calls:
         run_dir: str,
         refuse: Refuse,
         interpret_seconds: float = INTERPRET_SECONDS,
+        admit: Callable[[str, ProviderChoice, Provider], None] | None = None,
     ) -> None:
-        """`locks`: of the providers that don't support concurrent calls. `refuse`: moves aside what isn't of
-        the attempt."""
+        """`admit`: raises ProviderUnusable if the provider must not be called for the stage. `locks`: of the
+        providers that don't support concurrent calls. `refuse`: moves aside what isn't of the attempt."""
         self._provider_of = provider_of
         self._locks = locks
         self._supervised = supervised
@@ -156,6 +157,7 @@ class Calls:
         self._run_dir = run_dir
         self._refuse = refuse
         self._interpret_seconds = interpret_seconds
+        self._admit = admit
 
     def runs_program(self, name: str) -> bool:
         """Whether the provider's agent is a program."""
@@ -168,6 +170,11 @@ class Calls:
         if isinstance(provider, CallRefused):
             return provider
         async with self._locks.get(provider.name) or nullcontext():
+            if self._admit is not None:
+                try:
+                    await asyncio.to_thread(self._admit, f"stage {call.stage!r}", call.by, provider)
+                except ProviderUnusable as error:
+                    return _unusable(error)
             if is_program(provider):
                 make_folder(call.place, self._refuse)
                 if call.once:

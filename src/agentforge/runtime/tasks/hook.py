@@ -105,7 +105,8 @@ class HookPerformer(ScriptPerformer[HookTask]):
             "attempt": task.attempt,
         }
         body, sent_at = msgspec.json.encode(payload), int(self._clock.now().timestamp())
-        message = WebhookMessage(task.hook.url or "", body, task.delivery, sent_at, secret)
+        local = self._context.plan.is_local
+        message = WebhookMessage(task.hook.url or "", body, task.delivery, sent_at, secret, local)
         match await self._webhooks.post(message, task.hook.seconds or 0):
             case WebhookTimedOut():
                 return f.HookTimedOut(**task.names)

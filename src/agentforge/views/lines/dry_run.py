@@ -200,6 +200,7 @@ def _stage(node: StageNode, session: str, permissions: Permissions, place: Graph
     yield f"- Attempts: {_attempts(node)}"
     yield from _lines("Limits", rows, "none")
     yield from judgment_lines(place)
+    yield from (f"- Check: {one_line(name)} is not run: {why}" for name, why in node.left_out.items())
     if node.tokens and node.tokens.limit is not None:
         yield f"- Tokens: {_budget(node.tokens)}"
     yield from _lines("Context", rows)

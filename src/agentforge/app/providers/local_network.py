@@ -1,0 +1,69 @@
+"""`network: local`: what a run would call elsewhere. Asked before it starts, and before each attempt."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from agentforge.app.notifications import VARIABLE, user_notifications
+from agentforge.model.errors import AgentForgeError, ProviderUnusable
+from agentforge.model.plan import Judgment, Plan, ProviderChoice
+from agentforge.model.secrets import resolve as with_secrets
+from agentforge.ports.provider import NamesEndpoints, Provider
+from agentforge.system.loopback import Resolve, remote_problem, resolved
+
+HINT = "use a server on this machine; docs/network.md says how each provider names its own"
+
+
+def refuse_remote(owner: str, choice: ProviderChoice, provider: Provider | None, resolve: Resolve) -> None:
+    """Raises ProviderUnusable if the provider may call a server elsewhere."""
+    begin = f"{owner}: the run has `network: local`, but provider {choice.type}"
+    if not isinstance(provider, NamesEndpoints):
+        raise ProviderUnusable(f"{begin} doesn't say which servers it calls", hint=HINT)
+    try:
+        found = provider.endpoints(choice.model, choice.config)
+    except ProviderUnusable as error:
+        raise ProviderUnusable(f"{begin} is not local: {error.message}", hint=error.hint or HINT) from error
+    for address in found.addresses:
+        if problem := remote_problem(address, found.environment, resolve):
+            raise ProviderUnusable(f"{begin} calls {address}: {problem}", hint=HINT)
+
+
+def remote_calls(
+    plan: Plan,
+    provider_of: Callable[[str], Provider | None],
+    environ: Mapping[str, str],
+    resolve: Resolve = resolved,
+    *,
+    calls_agents: bool = True,
+) -> Iterator[tuple[str, AgentForgeError]]:
+    """What a local run must not call, by the name of the provider. Without `calls_agents`, only hooks and
+    notifications are called."""
+    for stage in plan.stages if plan.is_local and calls_agents else ():
+        judges = [plan.judge_of(stage)] if isinstance(stage.termination, Judgment) else []
+        for choice in (*stage.chain, *judges):
+            try:
+                refuse_remote(f"stage {stage.id!r}", choice, provider_of(choice.type), resolve)
+            except ProviderUnusable as error:
+                yield choice.type, error
+    for owner, address in _addresses(plan, environ) if plan.is_local else ():
+        if problem := remote_problem(address, {}, resolve):
+            message = f"{owner}: the run has `network: local`, but it is sent elsewhere: {problem}"
+            yield "", ProviderUnusable(message, hint="remove it, or send it to a service on this machine")
+
+
+def local_notes(plan: Plan) -> Iterator[str]:
+    """What is not run, and what is not confined, for the person who starts it."""
+    for stage in plan.stages:
+        for name, reason in stage.left_out.items():
+            yield f"check {name!r} of stage {stage.id!r} is not run: {reason}"
+
+
+def _addresses(plan: Plan, environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    values = {name: environ.get(name, "") for name in plan.pipeline.secrets}
+    for hook in plan.all_hooks:
+        if hook.url:
+            yield f"hook {hook.id!r}", with_secrets(hook.url, values)
+    for one in plan.pipeline.notify:
+        if one.url:
+            yield "notification", with_secrets(one.url, values)
+    for own in user_notifications(environ.get(VARIABLE, "").strip()):
+        if own.url:
+            yield VARIABLE, own.url
