@@ -83,14 +83,16 @@ try."""
 TRUST_PROJECT = "--trust-project"
 """Decides with every command that has it."""
 
-OF_STARTS = "--request --artifact --record --reason --input --provider --model --provider-config --command"
+OF_STARTS = (
+    "--request --artifact --record --reason --input --provider --model --provider-config --command --local"
+)
 ASKED = "SESSION --request --detach"
 DECIDE_NOT = {
     "*": "--project --json --log-level --log-format --background --version --help",
     "run": f"WANTED --pipeline --session --context {OF_STARTS}",
     "pipeline": f"FILE SESSION RUNS --foreground --cleaned-tmux {OF_STARTS}",
     "loop": f"STAGE SESSION MAXIMUM --foreground --cleaned-tmux {OF_STARTS}",
-    "resume": "--provider --cleaned-tmux --record --reason",
+    "resume": "--provider --cleaned-tmux --record --reason --local",
     "recover": "SESSION",
     "replay": "SOURCE --pipeline --session --speed --check",
     "demo": "--keep",
@@ -114,9 +116,9 @@ DECIDE_NOT = {
     "pause": "SESSION --reason",
     "cancel": "SESSION --reason",
     "abort": "SESSION --reason",
-    "init": "--yes --agent --test",
+    "init": "NAME --from --yes --agent --test",
     "lint": "KIND NAME --strict --static",
-    "dry-run": "WORDS --input --provider --model --provider-config --context --command",
+    "dry-run": "WORDS --input --provider --model --provider-config --context --command --local",
     "graph": "PIPELINE --svg",
     "schema": "KIND",
     "completion": "SHELL",

@@ -414,3 +414,28 @@ def test_hints_name_the_stage_that_was_typed(project: Project) -> None:
     assert project.call("loop", "work", "--nosuch").err.endswith("  hint: see `agentforge loop --help`\n")
     negative = project.call("work", "fix", "-3")
     assert negative.err.startswith("Error: a number must be at least 1, got one that begins with '-3'\n")
+
+
+def test_a_local_run_refuses_a_server_elsewhere(project: Project) -> None:
+    (project.root / "p.yaml").write_text(
+        "nodes: [{id: plan, prompt: x, provider: {type: api, model: m, base_url: 'http://203.0.113.7/v1'}}]\n"
+    )
+    done = project.call("run", "-p", "p.yaml", "-s", "s", "--local")
+    assert done.code == 1
+    assert (
+        "stage 'plan': the run has `network: local`, but provider api calls http://203.0.113.7/v1" in done.err
+    )
+    assert "docs/network.md" in done.err
+    assert "Traceback" not in done.err
+    assert not (project.root / ".claude/pipeline-runs/s").exists()
+    preview = project.call("dry-run", "pipeline", "p.yaml", "--local")
+    assert "## Not ready: the run would be refused" in preview.out
+    assert "- Network: local" in preview.out
+
+
+def test_a_resume_may_make_a_run_local(project: Project) -> None:
+    file = project.pipeline(f"one=test -e go && {WRITE_RESULT}", extra="    retry: {max_attempts: 1}\n")
+    assert project.call("run", "-p", file, "-s", "s").code == 1
+    (project.root / "go").touch()
+    assert project.call("resume", "s", "--local").code == 0
+    assert "plan_changed" in project.types("s")
