@@ -11,7 +11,6 @@ from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.failure import FailureKind
 from agentforge.model.result import Usage
-from agentforge.views.run_model import RunModel
 from agentforge.views.transitions import StageTransition, Transitions, transitions_before
 
 PAUSED = f.SessionPaused("requested")
@@ -19,10 +18,8 @@ RESUMED = f.SessionResumed("ada")
 
 
 def transitions(story: Story) -> list[StageTransition]:
-    run, fold, found = RunModel(), Transitions(), []
-    for event in story.events:
-        run.apply(event)
-        found.append(fold.apply(event, run))
+    fold = Transitions()
+    found = [fold.apply(event) for event in story.events]
     return [one for one in found if one is not None]
 
 
@@ -170,12 +167,9 @@ def test_a_new_plan_is_not_a_transition() -> None:
 def test_the_fold_continues_a_log_that_another_process_began() -> None:
     story = entered().begin(at("0", 1)).add(PAUSED)
     next_one = story.events[-1]
-    run = RunModel()
-    for event in story.events:
-        run.apply(event)
-    stopped = transitions_before(next_one, story.events).apply(next_one, run)
+    stopped = transitions_before(next_one, story.events).apply(next_one)
     assert stopped is not None
     assert (stopped.from_stage, stopped.to_stage) == ("plan", "PAUSED")
-    assert transitions_before(next_one, story.events[:2]).apply(next_one, run) is not None
+    assert transitions_before(next_one, story.events[:2]).apply(next_one) is not None
     first = story.events[0]
-    assert transitions_before(first, story.events).apply(first, run) is None
+    assert transitions_before(first, story.events).apply(first) is None

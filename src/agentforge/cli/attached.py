@@ -112,7 +112,7 @@ async def _watch(engine: Engine, display: Display, logged: RunLogger) -> None:
                     run.plan, run.state, run.summary = info.plan, info.state, info.summary
             run.catch_up(event)
             display.show(event, run)
-            logged.log(event, run)
+            logged.log(event)
     except AgentForgeError as error:
         # A failing display must not stop the run.
         note(f"The display stopped: {error.message}")

@@ -24,7 +24,7 @@ from agentforge.views.run_model import RunModel
 from agentforge.views.spans import event_span_id
 from agentforge.views.stage_progress import stage_progress
 from agentforge.views.text import printable
-from agentforge.views.transitions import Transitions, transitions_before
+from agentforge.views.transitions import StageTransition, Transitions, transitions_before
 
 LEVEL_VARIABLE = "AGENT_PIPELINES_LOG_LEVEL"
 FIELDS = (
@@ -72,26 +72,25 @@ class RunLogger:
         self._past = past
         self._transitions: dict[str, Transitions] = {}
 
-    def log(self, event: Event, run: RunModel) -> None:
-        """`run` includes the event."""
-        if run.plan is None:
+    def log(self, event: Event) -> None:
+        if not log.isEnabledFor(logging.ERROR):
             return
-        if log.isEnabledFor(logging.INFO):
-            self._log_transition(event, run)
-        _log_event(event, run, run.plan)
-
-    def _log_transition(self, event: Event, run: RunModel) -> None:
         known = self._transitions.get(event.session)
         if known is None:
             # Another process may have started the run.
             known = self._transitions[event.session] = transitions_before(event, self._past(event.session))
-        if (transition := known.apply(event, run)) is None:
-            return
-        why = f": {transition.reason}" if transition.reason else ""
-        fields = {"event": "stage_transition", **asdict(transition)}
-        # As attributes of the record, so that a filter sees them; with keys whose value is null.
-        extra = {**_place(event, run), **fields, "keys": tuple(fields)}
-        log.info(f"{transition.words}{why}", extra=extra)
+        if transition := known.apply(event):
+            _log_transition(event, known.run, transition)
+        if known.run.plan is not None:
+            _log_event(event, known.run, known.run.plan)
+
+
+def _log_transition(event: Event, run: RunModel, transition: StageTransition) -> None:
+    why = f": {transition.reason}" if transition.reason else ""
+    fields = {"event": "stage_transition", **asdict(transition)}
+    # As attributes of the record, so that a filter sees them; with keys whose value is null.
+    extra = {**_place(event, run), **fields, "keys": tuple(fields)}
+    log.info(f"{transition.words}{why}", extra=extra)
 
 
 def _place(event: Event, run: RunModel) -> dict[str, Any]:

@@ -73,24 +73,26 @@ class Transitions:
     """Of one run, from its first event on."""
 
     def __init__(self) -> None:
+        self.run = RunModel()
+        """As of the latest event."""
         self._under: dict[str | None, _Under] = {}
         """By branch."""
         self._stop: str | None = None
 
-    def apply(self, event: Event, run: RunModel) -> StageTransition | None:
-        """`run` includes the event."""
-        fact, status = event.fact, event.fact.run_status
+    def apply(self, event: Event) -> StageTransition | None:
+        self.run.apply(event)
+        fact, status, state = event.fact, event.fact.run_status, self.run.state
         if isinstance(fact, f.PlanChanged):
             self._move(fact)
         elif isinstance(fact, f.ProviderCompleted):
             return self._leave(event, fact)
         elif status is not None and status in STOPS:
-            return self._stopped(event, run, STOPS[status])
-        elif self._stop and run.state and run.state.status is RunStatus.RUNNING and self._is_under_way:
+            return self._stopped(event, STOPS[status])
+        elif self._stop and state and state.status is RunStatus.RUNNING and self._is_under_way:
             here, stop, self._stop = self._under[None], self._stop, None
             return _from_stop(event, stop, here.name, here.at)
         elif event.cursor is not None:
-            return self._worked(event, event.cursor, run)
+            return self._worked(event, event.cursor)
         return None
 
     @property
@@ -98,26 +100,27 @@ class Transitions:
         here = self._under.get(None)
         return here is not None and not here.is_over
 
-    def _worked(self, event: Event, at: Cursor, run: RunModel) -> StageTransition | None:
-        entered = self._entered(event, replace(at, iteration=0), run)
+    def _worked(self, event: Event, at: Cursor) -> StageTransition | None:
+        entered = self._entered(event, replace(at, iteration=0))
         if (here := self._under.get(at.provider)) and not here.is_over:
             visit, fact = here.visit, event.fact
             if visit is not None and isinstance(fact, _Concluded):
                 visit = visited(visit, event.at, at, fact)
-            totals = here.totals.after(event, run.summary)
+            totals = here.totals.after(event, self.run.summary)
             is_over = isinstance(fact, _EndOfVisit)
             self._under[at.provider] = replace(here, totals=totals, visit=visit, is_over=is_over)
         return entered
 
-    def _entered(self, event: Event, at: Cursor, run: RunModel) -> StageTransition | None:
+    def _entered(self, event: Event, at: Cursor) -> StageTransition | None:
         branch, before = at.provider, self._under.get(at.provider)
         # In a branch, no fact says that the first visit to a stage begins.
-        node = run.plan.stage(at.node_path, branch) if run.plan and branch else None
+        plan = self.run.plan
+        node = plan.stage(at.node_path, branch) if plan and branch else None
         name = event.fact.name if isinstance(event.fact, f.NodeStarted) else node.id if node else ""
         if not name or (before and before.at == at):
             return None
-        visit = begun_visit(run.plan, at, event.at)
-        self._under[branch] = _Under(name, at, begun_totals(event, run.summary), visit)
+        visit = begun_visit(plan, at, event.at)
+        self._under[branch] = _Under(name, at, begun_totals(event, self.run.summary), visit)
         left = before or (self._under.get(None) if branch else None)
         if left is None or (self._stop and not branch):
             stop, self._stop = self._stop, None
@@ -131,14 +134,14 @@ class Transitions:
         to = STOPS[RunStatus.FAILED] if fact.status == "failed" else block.name
         return _from_visit(event, here, to, fact.provider, fact.error or "")
 
-    def _stopped(self, event: Event, run: RunModel, to: str) -> StageTransition:
+    def _stopped(self, event: Event, to: str) -> StageTransition:
         fact, here, before = event.fact, self._under.get(None), self._stop
         why = fact.message if isinstance(fact, f.SessionFailed) else getattr(fact, "reason", "")
         self._stop = to
         if before or here is None:
             return _from_stop(event, before, to, here.at if here else None, why)
         if not here.is_over:
-            here = replace(here, totals=here.totals.at(event.at, run.summary))
+            here = replace(here, totals=here.totals.at(event.at, self.run.summary))
         return _from_visit(event, here, to, None, why)
 
     def _move(self, fact: f.PlanChanged) -> None:
@@ -150,12 +153,11 @@ class Transitions:
 
 def transitions_before(event: Event, past: Iterable[Event]) -> Transitions:
     """`past`: the events of the run, at least those before the event."""
-    run, transitions = RunModel(), Transitions()
+    transitions = Transitions()
     for one in past if event.seq > 1 else ():
         if one.seq >= event.seq:
             break
-        run.apply(one)
-        transitions.apply(one, run)
+        transitions.apply(one)
     return transitions
 
 
