@@ -35,6 +35,7 @@ _Given = TypeVar("_Given", bound=f.Fact)
 
 _BlockFact = f.ProviderStarted | f.ProviderCompleted | f.ManifestWritten
 """Facts about a block itself, whose path is in the cursor; others name a stage of a branch."""
+_OUTCOMES = frozenset(kind for kind in f.FACTS.values() if issubclass(kind, f.TaskOutcome))
 _InBranch = f.NodeStarted | f.NodeRestarted | f.StageCompleted
 
 
@@ -66,7 +67,7 @@ def in_stage(
 ) -> RunState:
     """Change the stage of the cursor: a node of the run or a stage of a branch."""
     at = event.cursor
-    if isinstance(fact, f.TaskOutcome) and fact.usage is not None:
+    if type(fact) in _OUTCOMES and isinstance(fact, f.TaskOutcome) and fact.usage is not None:
         state = replace(state, spending=state.spending.plus(fact.usage))
     if at is not None and at.provider is not None:
         block = _block_of(state.block, event)

@@ -42,10 +42,14 @@ from agentforge.model.status import RunStatus
 # one of a minute: what views show of the past, they fold from the log.
 
 
+# Of a struct, `isinstance` is slow if it is false, as it is for nearly all events.
+_FIRST = frozenset(get_args(f.FirstFact))
+
+
 def evolve(state: RunState | None, event: Event) -> RunState:
     """The state after the event; the first event of a log starts the session."""
     fact = event.fact
-    if isinstance(fact, f.FirstFact):
+    if type(fact) in _FIRST and isinstance(fact, f.FirstFact):
         # Runs of the shell engine have no run id and no format.
         if fact.run_id and fact.format != f.LOG_FORMAT:
             raise LogTooOld(
@@ -64,13 +68,16 @@ def evolve(state: RunState | None, event: Event) -> RunState:
         changed = hooks.left(changed, event.cursor)
     if state.recoveries and fact.is_progress:
         changed = replace(changed, recoveries=0, recoveries_excused=0)
-    return replace(changed, seq=event.seq, updated_at=event.at, cursor=_run_cursor(changed, event))
+    at = event.cursor
+    if at is None or at.provider is not None or type(fact) is f.PlanChanged:
+        at = _run_cursor(changed, event)
+    return replace(changed, seq=event.seq, updated_at=event.at, cursor=at)
 
 
 def _run_cursor(state: RunState, event: Event) -> Cursor | None:
     """The cursor of the run as a whole: inside a block that of the block, not of a branch; under a new plan
     at the node's new place."""
-    if isinstance(event.fact, f.PlanChanged) and event.cursor is not None:
+    if type(event.fact) is f.PlanChanged and event.cursor is not None:
         path = event.cursor.node_path
         return replace(event.cursor, node_path=event.fact.paths.get(path) or path)
     if event.cursor is None or event.cursor.provider is None:
@@ -118,14 +125,19 @@ def _fired(state: RunState, event: Event, fact: f.TimerFired) -> RunState:
 
 
 def _iteration(state: RunState, event: Event, fact: f.AnyIterationFact) -> RunState:
-    if isinstance(fact, f.TreeTaken):
-        return state
-    if isinstance(fact, f.GitLeft):
-        # Programs of hooks also run before and after the visit of a stage, which must not begin with this.
-        at, stage = event.cursor, state.stage(event.cursor.provider) if event.cursor else None
-        if at is None or stage is None or (stage.path, stage.run) != (at.node_path, at.node_run):
-            return state
     return in_stage(state, event, fact, evolve_iteration)
+
+
+def _tree_taken(state: RunState, _: Event, _fact: f.TreeTaken) -> RunState:
+    return state
+
+
+def _git_left(state: RunState, event: Event, fact: f.GitLeft) -> RunState:
+    # Programs of hooks also run before and after the visit of a stage, which must not begin with this.
+    at, stage = event.cursor, state.stage(event.cursor.provider) if event.cursor else None
+    if at is None or stage is None or (stage.path, stage.run) != (at.node_path, at.node_run):
+        return state
+    return _iteration(state, event, fact)
 
 
 def _check(state: RunState, event: Event, fact: f.AnyCheckFact) -> RunState:
@@ -160,4 +172,4 @@ _APPLY: Mapping[type[f.AnyFact], Callable[[RunState, Event, Any], RunState]] = {
         (f.AnyLogFact, _of_log),
     )
     for kind in get_args(subject)
-} | {f.TimerFired: _fired}
+} | {f.TimerFired: _fired, f.TreeTaken: _tree_taken, f.GitLeft: _git_left}

@@ -29,6 +29,11 @@ from agentforge.model.status import IterationStatus, TaskStatus
 
 
 def evolve_iteration(at: StageState, event: Event, fact: f.AnyIterationFact) -> StageState:
+    # The most frequent ones come first: of a struct, a pattern is slow if it doesn't match.
+    if type(fact) is f.AttemptStarted:
+        return _attempt_started(at, event, fact)
+    if type(fact) is f.IterationCompleted:
+        return _completed(at, event, fact)
     match fact:
         case f.IterationStarted():
             number = _number(at, event)
@@ -36,10 +41,6 @@ def evolve_iteration(at: StageState, event: Event, fact: f.AnyIterationFact) -> 
                 number, IterationStatus.STARTED, event.at, fact.prompt_sha256, item=fact.item
             )
             return without_call(replace(at, iteration=iteration, failure=None, judge_tries=0), "judge")
-        case f.AttemptStarted():
-            return _attempt_started(at, event, fact)
-        case f.IterationCompleted():
-            return _completed(at, event, fact)
         case f.ErrorOccurred():
             return _failed(at, event, fact)
         case f.RetryScheduled(due_at=due_at):
@@ -58,7 +59,9 @@ def evolve_iteration(at: StageState, event: Event, fact: f.AnyIterationFact) -> 
             return with_attempt(at, status=TaskStatus.ENDING)
         case f.AttemptCancelled() | f.AttemptLost():
             return _stopped(at, fact)
-        case f.AttemptReattached() | f.TreeTaken():  # exhaustive
+        case (
+            f.AttemptReattached() | f.TreeTaken() | f.AttemptStarted() | f.IterationCompleted()
+        ):  # exhaustive
             return at
 
 
