@@ -3,6 +3,7 @@
 import pytest
 from jsonschema import Draft7Validator
 
+from agentforge.definition.lower import NO_COMMAND
 from agentforge.definition.read.file_keys import pipeline_schema
 from agentforge.model.check import Check, FileRule
 from agentforge.model.plan import CycleLimits, Guardrails, NestedNode, ParallelNode, Route, StageNode
@@ -58,6 +59,11 @@ def test_check_is_in_the_plan(line: str, expected: Check) -> None:
         ("checks: [{run: make}]", "missing-key 6:14", "a check has no `name`"),
         ("checks: [{name: [1]}]", "bad-type 6:21", "`checks.name` must be a name"),
         ("checks: [lint]", "missing-key 6:14", "check `lint` has no `run`, and there is no command `lint`"),
+        (
+            "checks: [{name: lint, optional: false}]",
+            "missing-key 6:21",
+            "check `lint` has no `run`, and there is no command `lint`",
+        ),
         ("checks: [test, test]", "duplicate-id 6:20", "the check `test` is already on line 6"),
         ("checks: [{name: a, run: b, parse: junit}]", "missing-key 6:21", "check `a` has no `report`"),
         ("checks: [{name: a, run: b, report: c}]", "ignored-key 6:40", "`report` is only read with"),
@@ -145,7 +151,17 @@ def test_runtime_limit_of_a_nested_pipeline_is_named_as_it_is_written(written: s
 def test_command_of_a_check_that_no_pipeline_has_is_named() -> None:
     text = "name: p\nnodes:\n  - {id: n, stage: s, checks: [test]}\n"
     (diagnostic,) = found(text)
-    assert diagnostic.hint == "add `commands: {test: …}`"
+    assert diagnostic.hint == "add `commands: {test: …}`, or `optional: true`"
+
+
+def test_optional_check_is_left_out_where_there_is_no_command() -> None:
+    optional = "    checks: [{name: test, optional: true}, {name: lint, optional: true}]\n"
+    known = only_node(HEAD + "  - id: n\n    stage: s\n" + optional)
+    assert (known.checks, known.left_out) == ((Check("test", "make test"),), {"lint": NO_COMMAND})
+    none = only_node("name: p\nnodes:\n  - id: n\n    stage: s\n" + optional)
+    assert (none.checks, none.left_out) == ((), {"test": NO_COMMAND, "lint": NO_COMMAND})
+    (warning,) = found(node("checks: [{name: lint, run: x, optional: true}]"))
+    assert where(warning) == "ignored-key 6:35"
 
 
 def test_routes_verdicts_and_limits_are_in_the_plan() -> None:

@@ -8,6 +8,7 @@ from tests.surface.terminal import WRITE_RESULT, Project
 
 REPORT = {"parse": "junit", "report": "report.xml"}
 CHECK = {"name": "test", "run": "make test", "expect": "fail", "timeout": 60, "at": "start", **REPORT}
+FILE = {"path": "a.md", "contains": "a", "absent": "b", "heading": "c"}
 HOOKS = {"stage_end": [{"id": "note", "stage": "plan", "action": "script", "script": "true"}]}
 EXAMPLES: Examples = {
     ("lint", "lint report"): ["lint"],
@@ -31,7 +32,8 @@ SHOWN = (
 
 def test_keys_of_definitions_are_those_of_the_page(project: Project) -> None:
     describe_provider(project, "mine", WRITE_RESULT)
-    routed = stage("build", checks=[{**CHECK, "needs": "network"}], on={"fail": "plan"})
+    rules = [{"name": "notes", "file": FILE}, {"name": "only", "scope": ["*.md"]}]
+    routed = stage("build", checks=[{**CHECK, "needs": "network"}, *rules], on={"fail": "plan"})
     write_pipeline(project, "whole", stage("plan"), routed, block("both", "mine"), hooks=HOOKS)
     named = project.root / ".claude" / "pipelines"
     named.mkdir(parents=True)

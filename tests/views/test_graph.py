@@ -128,6 +128,11 @@ def test_a_check_is_shown_with_all_that_it_says() -> None:
     assert check_line(Check("a", scope=("src/**", "b"))) == "a at the end: only src/**, b may change"
 
 
+def test_checks_that_are_left_out_are_shown() -> None:
+    plan = plan_of(stage("verify", left_out={"lint": "there is none"}))
+    assert "    check lint is not run: there is none" in graph_lines(plan)
+
+
 def test_lint_shows_checks_and_the_routes_that_are_not_to_the_next_node() -> None:
     assert list(lint_lines(feature())) == [
         "check of verify: test at the end: pytest -q (reads the output of pytest; at most 10m 00s)",

@@ -25,7 +25,7 @@ from agentforge.definition.precedence import (
     merged,
     merged_fields,
 )
-from agentforge.definition.read.check_keys import RULES
+from agentforge.definition.read.check_keys import RULES, has_no_command
 from agentforge.definition.read.file_keys import PIPELINE_KEYS
 from agentforge.definition.read.node_keys import BLOCK, PARALLEL_NODE, PIPELINE_NODE
 from agentforge.definition.read.table import MappingSpec, fields
@@ -69,6 +69,7 @@ DEFAULT_RUNS: dict[Mode, int] = {"pipeline": 1, "loop": 25}
 """A loop is a single stage, so that all stages of a plan have the same default."""
 _NO_PROVIDER = ProviderChoice("", "")
 JUDGE_PROMPT_PATH = "JUDGE_PROMPT_PATH"
+NO_COMMAND = "there is no command of that name"
 _SCHEMA = "schema"
 """The setting of a provider that may name a file with a JSON Schema."""
 
@@ -181,7 +182,8 @@ class _Lowering:
         node_id = node.spec.id.value if node.spec.id else path
         termination = lower_termination(merged(node, "termination"), default_runs)
         commands = plain.get("commands", {})
-        checks = (_lower_check(spec, commands) for spec in merged(node, "checks") or ())
+        checks = merged(node, "checks") or ()
+        left_out = [check for check in checks if has_no_command(check, commands)]
         return StageNode(
             path=path,
             id=node_id,
@@ -194,7 +196,8 @@ class _Lowering:
             ref=ref,
             name=named.value if named and named.value != ref else None,
             artifact=self._schemas.rule(node),
-            checks=tuple(checks),
+            checks=tuple(_lower_check(check, commands) for check in checks if check not in left_out),
+            left_out={check.get("name").value: NO_COMMAND for check in left_out},
             prompt_path=relative(project, node.prompt_path) if node.prompt_path else None,
             prompt=prompt.value if prompt and not node.prompt_path else None,
             **plain,

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from agentforge.definition.artifact_rules import empty_variables
 from agentforge.definition.lower import pinned_text
 from agentforge.definition.precedence import merged
-from agentforge.definition.read.check_keys import RULES
+from agentforge.definition.read.check_keys import has_no_command
 from agentforge.definition.read.table import MappingSpec
 from agentforge.definition.read.work_keys import FIXED, ITEMS, TERMINATIONS
 from agentforge.definition.report import Report, relative
@@ -130,9 +130,11 @@ def validate_checks(stage: ResolvedStage, report: Report) -> None:
     seen: dict[str, SourcePlace] = {}
     for check in merged(stage, "checks") or ():
         name = check.get("name").value
-        if name not in commands and not any(map(check.get, ("run", *RULES))):
+        optional = check.get("optional")
+        if has_no_command(check, commands) and not (optional and optional.value):
             message = f"check {shown(name)} has no `run`, and there is no command {shown(name)}"
             hint = choice(name, "commands", commands) if commands else f"add `commands: {{{name}: …}}`"
+            hint += ", or `optional: true`"
             report.error("missing-key", check.at, message, hint)
         _validate_report(check, report)
         if seen.setdefault(name, check.at) is not check.at:

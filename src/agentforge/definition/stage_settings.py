@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from agentforge.definition.orchestration import orchestrated, warn_of_unknown_stages
 from agentforge.definition.precedence import DEFAULT_PROVIDER, merged, naming_level
 from agentforge.definition.project_commands import ProjectCommand, parser_of, project_commands
+from agentforge.definition.read.check_keys import RULES
 from agentforge.definition.read.table import MappingSpec
 from agentforge.definition.report import Report
 from agentforge.definition.settings import Settings
@@ -75,7 +76,7 @@ class StageSettings:
     def _with_commands(self, stage: ResolvedStage) -> ResolvedStage:
         """With the commands that its checks name without saying them, and the parsers of these commands."""
         checks = merged(stage, "checks") or ()
-        named = [check for check in checks if check.get("run") is None]
+        named = [check for check in checks if not any(map(check.get, ("run", *RULES)))]
         given = merged(stage, "commands") or {}
         found = {
             name: self._detected[name]

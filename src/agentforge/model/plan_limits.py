@@ -240,7 +240,7 @@ def _stage_problems(stage: StageNode) -> Iterator[str]:
 
 def _check_problems(stage: StageNode) -> Iterator[str]:
     """The name of a check is part of a path, and routes are followed by their ids."""
-    if len(stage.checks) > MAX_CHECKS or len(stage.verdicts) > MAX_VERDICTS:
+    if len(stage.checks) + len(stage.left_out) > MAX_CHECKS or len(stage.verdicts) > MAX_VERDICTS:
         yield f"stage {stage.id!r} has too many checks or verdicts"
     if len(stage.routes) > MAX_VERDICTS + 3:
         yield f"stage {stage.id!r} has too many routes"

@@ -73,6 +73,8 @@ class GraphNode(Struct, frozen=True):
     providers: tuple[str, ...] = ()
     """Of a block: the names of its branches."""
     checks: tuple[Check, ...] = ()
+    left_out: dict[str, str] = {}
+    """Why checks of the definition are not run, by their names."""
     routes: tuple[GraphRoute, ...] = ()
     limits: GraphLimits | None = None
     """Of a stage with a route back."""
@@ -186,6 +188,7 @@ def _node(node: Node, ids: Sequence[str], plan: Plan, prefix: str) -> GraphNode:
                 node.stage,
                 node.termination.max,
                 checks=node.checks,
+                left_out=node.left_out,
                 routes=stage_routes(node, ids),
                 limits=stage_limits(node, plan.pipeline, ids),
                 checkpoint=node.checkpoint,

@@ -1,6 +1,6 @@
 """The keys of checks, routes and the limits of cycles."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, get_args
 
 from msgspec import Struct
@@ -10,6 +10,7 @@ from agentforge.definition.read.table import Entries, Key, MappingSpec, Nested, 
 from agentforge.definition.read.values import (
     COMMAND,
     COUNT,
+    FLAG,
     TIME_LIMIT,
     ListOf,
     Name,
@@ -61,7 +62,7 @@ FILE: Table[MappingSpec] = Table(
 )
 RULES = ("file", "scope")
 """The keys of a check without a command."""
-_OF_COMMANDS = ("run", "parse", "report", "timeout", "needs")
+_OF_COMMANDS = ("run", "parse", "report", "timeout", "needs", "optional")
 _NOT_WITH = {"file": (*_OF_COMMANDS, "scope"), "scope": (*_OF_COMMANDS, "expect")}
 _SCOPE = ListOf(
     Text(inside=True, only_text=True, longest=MAX_GLOB),
@@ -77,6 +78,9 @@ def _check(entries: Entries) -> MappingSpec | None:
         if (key := entries.key(name)) is not None:
             message = f"`checks.{name}` doesn't go with `{rule}`"
             entries.report.error("conflict", key.at, message, f"remove `{name}` or `{rule}`")
+    if (optional := entries.key("optional")) and entries.key("run"):
+        message = "`optional` has no effect on a check with `run`: it always has a command"
+        entries.report.warning("ignored-key", optional.at, message, "remove it")
     if rule == "scope" and (at := entries.get("at")) and at.value == "start":
         message = "`scope` can't fail at the start of a visit: nothing has changed yet"
         entries.report.error("bad-value", at.at, message, "use `at: iteration` or `at: end`")
@@ -104,6 +108,12 @@ CHECK: Table[MappingSpec | None] = Table(
             "`network`: it may use the network, also in a sandbox.",
             field="network",
             lower=bool,
+        ),
+        Key(
+            "optional",
+            FLAG,
+            "Leave the check out, instead of an error, if no command has its name.",
+            field=None,
         ),
         Key(
             "file",
@@ -181,6 +191,11 @@ def _route(spec: RouteSpec) -> Route:
 def _some(values: Sequence[Any]) -> Any:
     """An empty list doesn't override."""
     return next((value for value in reversed(values) if value), None)
+
+
+def has_no_command(check: MappingSpec, commands: Collection[str]) -> bool:
+    """Whether it needs a command of its name, and none of these has it."""
+    return check.get("name").value not in commands and not any(map(check.get, ("run", *RULES)))
 
 
 OF_STAGES = dict.fromkeys(("checks", "verdicts", "on"), "put it on a stage")

@@ -59,6 +59,8 @@ def _nodes(nodes: Sequence[GraphNode], indent: str) -> Iterator[str]:
             yield from _nodes(node.nodes, f"{indent}  ")
             yield ""
         yield from (f"{indent}  check {check_line(check)}" for check in node.checks)
+        left_out = node.left_out.items()
+        yield from (f"{indent}  check {one_line(name)} is not run: {why}" for name, why in left_out)
         yield from (f"{indent}  {graph_hook_line(hook)}" for hook in node.hooks)
         yield from (f"{indent}  {route_line(route, node.limits)}" for route in node.routes)
         if node.limits:
