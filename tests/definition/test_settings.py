@@ -368,3 +368,73 @@ nodes:
 def test_settings_is_a_key_of_the_pipeline_only() -> None:
     (misplaced,) = found("nodes: [{id: n, stage: s, settings: orchestration}]")
     assert where(misplaced) == "misplaced-key 1:27"
+
+
+# -- what is pinned in the plan
+
+
+def used(text: str, files: dict[str, str], **environment: str) -> list[tuple[str, str]]:
+    info = plan(text, files, HOME="/home/me", **environment).pipeline
+    return [(one.key, one.place) for one in info.settings]
+
+
+def test_the_plan_names_the_settings_that_changed_it() -> None:
+    files = {
+        USERS: "provider: codex\nmodel: m\ncommands: {a: u, b: u}\nnotify: desktop\n",
+        OWN: "commands: {b: p}\nsandbox: {type: bwrap}\npipeline: x\nnetwork: local\n",
+    }
+    users = f"{USERS}:"
+    every = [
+        ("provider", f"{users}1:1"),
+        ("model", f"{users}2:1"),
+        ("commands.a", f"{users}3:12"),
+        ("notify", f"{users}4:1"),
+        ("commands.b", f"{OWN}:1:12"),
+        ("sandbox.type", f"{OWN}:2:11"),
+        ("network", f"{OWN}:4:1"),
+    ]
+    assert used(NODE, files) == every
+    assert used(f"provider: claude\nsandbox: docker\n{NODE}".replace("docker", "bwrap"), files) == [
+        every[2],
+        every[3],
+        every[4],
+        every[6],
+    ]
+    assert used(f"model: own\n{NODE}", files)[:2] == [every[0], every[2]]
+    assert used(NODE, files, AGENTFORGE_NOTIFY="desktop") == [*every[:3], *every[4:]]
+
+
+def test_the_plan_names_the_orchestration_that_it_takes() -> None:
+    files = {
+        USERS: "orchestration: {cycle_limit: 2, stage_retry_limit: 1}\n",
+        OWN: "orchestration: {cycle_limit: 4, n_timeout: 3}\n",
+    }
+    assert used(ORCHESTRATED, files) == [
+        ("orchestration.stage_retry_limit", f"{USERS}:1:33"),
+        ("orchestration.cycle_limit", f"{OWN}:1:17"),
+        ("orchestration.n_timeout", f"{OWN}:1:33"),
+    ]
+    assert used(NODE, files) == []
+
+
+def test_notifications_of_a_project_count_if_it_is_trusted() -> None:
+    world = TextWorld(
+        {"p.yaml": f"notify: desktop\n{NODE}", **stage(), USERS: "notify: 'https://u.example'\n"}
+        | {OWN: "notify: {command: say}\n"},
+        HOME="/home/me",
+    )
+
+    def notified(*, trusted: bool) -> tuple[list[str | None], list[str]]:
+        machine = Machine(trusts_project=lambda: trusted)
+        compiled = compile_pipeline(world, "p.yaml", "x", machine=machine)
+        told = [one.command or one.url for one in compiled.plan.pipeline.notify]
+        return told, [f"{one.code} {one.place.text}" for one in compiled.warnings]
+
+    assert notified(trusted=True) == ([None, "say"], [])
+    assert notified(trusted=False) == ([None, "https://u.example"], [f"untrusted {OWN}:1:9"])
+
+
+def test_notifications_are_bounded_together() -> None:
+    many = f"notify: [{', '.join(['desktop'] * 11)}]\n"
+    diagnostics = found(many + NODE, {USERS: many}, HOME="/home/me")
+    assert [one.code for one in diagnostics] == ["too-large"]

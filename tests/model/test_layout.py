@@ -7,6 +7,7 @@ from tests.engine.plans import block, nested, plan_of, stage
 from agentforge.model.failure import short_message
 from agentforge.model.layout import (
     RunLayout,
+    config_folder,
     is_inside,
     lock_file,
     loop_completions,
@@ -168,3 +169,16 @@ def test_escalations_are_in_the_project_of_the_run() -> None:
 def test_only_a_pipeline_with_the_view_has_escalations() -> None:
     info = PipelineInfo("p", Overrides(), {})
     assert (info.has_escalations, replace(info, views=("escalations",)).has_escalations) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("environment", "folder"),
+    [
+        ({"HOME": "/h"}, "/h/.config"),
+        ({"HOME": "/h", "XDG_CONFIG_HOME": "/c"}, "/c"),
+        ({"XDG_CONFIG_HOME": "c"}, None),
+        ({}, None),
+    ],
+)
+def test_the_folder_of_settings(environment: dict[str, str], folder: str | None) -> None:
+    assert config_folder(environment) == folder

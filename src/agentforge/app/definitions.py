@@ -22,6 +22,8 @@ from agentforge.definition.resolve import (
     stage_folders,
 )
 from agentforge.definition.root_files import RootFiles, root_files
+from agentforge.definition.settings import read_settings
+from agentforge.definition.stage_settings import Machine
 from agentforge.definition.validate import SettingsCheck
 from agentforge.model.diagnostic import Diagnostic, Severity, SourcePlace
 from agentforge.model.errors import InvalidRequest, StorageFailed
@@ -71,12 +73,17 @@ class Definitions:
     def pipeline_names(self) -> list[str]:
         return sorted(pipeline_names(self._sources))
 
+    def default_pipeline(self) -> str | None:
+        """The pipeline of runs that name none, as settings say. Compiling it reports their mistakes."""
+        found = read_settings(self._sources, Report()).pipeline
+        return found.value if found else None
+
     def lint(
         self, name: str, kind: DefinitionKind, *, known_providers: Collection[str] | None = None
     ) -> LintResult:
         """What is wrong with the files of a stage or pipeline, and with the descriptions of its providers.
         Starts nothing; `Engine.lint` also checks what the run needs on this machine."""
-        return self._lint(name, kind, known_providers, self._check_settings)
+        return self._lint(name, kind, known_providers, self._check_settings, Machine())
 
     def _lint(
         self,
@@ -84,9 +91,12 @@ class Definitions:
         kind: DefinitionKind,
         known_providers: Collection[str] | None,
         check: SettingsCheck | None,
+        machine: Machine,
     ) -> LintResult:
         known = known_providers or self._known_providers
-        found, compiled = lint(self._sources, name, kind, known_providers=known, check_settings=check)
+        found, compiled = lint(
+            self._sources, name, kind, known_providers=known, check_settings=check, machine=machine
+        )
         if compiled is None:
             return LintResult(name, kind, tuple(found))
         plan, used = compiled.plan, compiled.plan.descriptions

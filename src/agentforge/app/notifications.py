@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from agentforge.adapters.host.machine import notify
 from agentforge.adapters.httpx_webhooks import HttpxWebhooks
 from agentforge.adapters.providers.command import ScriptProvider
-from agentforge.model.hook import OCCASIONS, Notification, Occasion
+from agentforge.model.hook import NOTIFY_VARIABLE, OCCASIONS, Notification, Occasion
 from agentforge.model.layout import OUTBOX, RUNS
 from agentforge.model.plan import Plan
 from agentforge.model.secrets import Redactor, host_problem, resolve
@@ -34,7 +34,6 @@ from agentforge.system.programs import NoExit, Program, run
 from agentforge.system.tools import tool_environment
 from agentforge.views.notice import Notice
 
-VARIABLE = "AGENTFORGE_NOTIFY"
 LOOP = Notification(on=("failed", "completed"), desktop=True)
 
 Send = Callable[[Notice], None]
@@ -57,7 +56,7 @@ def channels(
 ) -> tuple[Channel, ...]:
     """Each receiver once, with all occasions on which it is notified."""
     sender = NotificationSender(plan, environ, project, sandboxes)
-    own = tuple(user_notifications(environ.get(VARIABLE, "").strip()))
+    own = tuple(user_notifications(environ.get(NOTIFY_VARIABLE, "").strip()))
     users = {replace(receiver, is_users=True) for one in own for receiver in _receivers(one)}
     # The user's own receivers are notified of everything, whatever a pipeline says about the same address.
     found: dict[Receiver, set[Occasion]] = {receiver: set(OCCASIONS) for receiver in users}

@@ -14,7 +14,6 @@ from agentforge.adapters.log.jsonl_log import BUFFER_VARIABLE, FLUSH_VARIABLE, b
 from agentforge.adapters.providers.cli import parse_seconds
 from agentforge.adapters.providers.mock import mock_delay
 from agentforge.app.hook_needs import notification_needs
-from agentforge.app.notifications import VARIABLE as NOTIFY
 from agentforge.app.notifications import user_notifications
 from agentforge.app.wiring import known_providers, sources_of
 from agentforge.definition.precedence import canonical, gather
@@ -22,6 +21,7 @@ from agentforge.definition.read.provider_settings import settings_from_environme
 from agentforge.definition.report import Report
 from agentforge.model.diagnostic import choice
 from agentforge.model.errors import AgentForgeError, InvalidRequest
+from agentforge.model.hook import NOTIFY_VARIABLE
 from agentforge.model.plan import Overrides
 from agentforge.model.plan_limits import MAX_PORT, is_address, wrong_port
 from agentforge.model.secrets import is_secret_name
@@ -57,7 +57,7 @@ class Probe(Struct, frozen=True):
 MAX_SHOWN = 80
 QUIET = frozenset({"TERM", "XDG_STATE_HOME", "XDG_CONFIG_HOME"})
 """Most desktops set them, and any value will do."""
-OWN_RULES = ("IS_SANDBOX", "MOCK_MODE", "AGENT_PIPELINES_LEGACY", NOTIFY)
+OWN_RULES = ("IS_SANDBOX", "MOCK_MODE", "AGENT_PIPELINES_LEGACY", NOTIFY_VARIABLE)
 """Variables that aren't checked as their kind says."""
 CheckedValue = tuple[ProbeLevel, str, str]
 """The level, what was found, and the fix."""
@@ -138,10 +138,10 @@ class _Probes:
         """The value is never shown: commands and URLs may contain secrets."""
         for notification in user_notifications(value):
             if notification.url is not None and not is_address(notification.url):
-                found = f"{NOTIFY} must be an http or https URL without user and password"
+                found = f"{NOTIFY_VARIABLE} must be an http or https URL without user and password"
                 if wrong_port(notification.url):
-                    found = f"{NOTIFY} must be a URL with a port from 1 to {MAX_PORT}"
-                fix = f"set {NOTIFY} to a URL such as https://example.com/notices"
+                    found = f"{NOTIFY_VARIABLE} must be a URL with a port from 1 to {MAX_PORT}"
+                fix = f"set {NOTIFY_VARIABLE} to a URL such as https://example.com/notices"
                 return "warning", f"{found}; no notifications are sent", fix
             for need in notification_needs(notification, self._environ, self._project):
                 if need.fix:

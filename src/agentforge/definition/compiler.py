@@ -141,12 +141,9 @@ class Compilation:
         return self._finish("loop", Located(spec, self._sources.project, ()), 1)
 
     def _finish(self, mode: Mode, located: Located, passes: int) -> Compiled:
-        settings, report, given = self._settings, self._report, self._override_levels.overrides
-        if settings.commands:
-            values = {**located.spec.values}
-            values["commands"] = {**settings.commands, **values.get("commands", {})}
-            located = replace(located, spec=replace(located.spec, values=values))
-        applied = StageSettings(settings, self._machine, self._sources, report)
+        report, given = self._report, self._override_levels.overrides
+        applied = StageSettings(self._settings, self._machine, self._sources, report)
+        located = replace(located, spec=applied.to_pipeline(located.spec))
         pipeline = Assembly(self._sources, report, self._override_levels.levels, applied).pipeline(located)
         schemas = Schemas(self._sources, self._report)
         supplied = supply(pipeline, link(pipeline, self._report), schemas, self._report)
@@ -175,8 +172,10 @@ class Compilation:
         if self._report.has_errors:
             raise DefinitionError(self._report.diagnostics)
         written = [part.spec.get("network") for part in parts]
-        if settings.is_local or given.local or any(rule and rule.value == "local" for rule in written):
+        if self._settings.is_local or given.local or any(rule and rule.value == "local" for rule in written):
             plan = as_local(plan)
+        info = replace(plan.pipeline, settings=applied.used)
+        plan = replace(plan, pipeline=info)
         named = {name: (at, self._report.line(at)) for name, at in validation.places.items()}
         return Compiled(plan, self._report.diagnostics, located.spec.source, named)
 

@@ -12,7 +12,7 @@ everything that a pipeline says itself, apart from `orchestration`, for pipeline
 import re
 from collections.abc import Iterator, Mapping
 from functools import reduce
-from posixpath import isabs, join
+from posixpath import join
 from typing import Any
 
 from msgspec import Struct
@@ -27,13 +27,12 @@ from agentforge.definition.specs import WorkSpec
 from agentforge.definition.yaml_tree import Entry, Keyed, Listed, Scalar, Tree, Written, is_null, parse_value
 from agentforge.model.errors import StorageFailed
 from agentforge.model.hook import Notification
-from agentforge.model.layout import PROJECT_SETTINGS, USER_SETTINGS
+from agentforge.model.layout import PROJECT_SETTINGS, USER_SETTINGS, config_folder
 from agentforge.model.secrets import is_secret_name
 from agentforge.ports.sources import Sources
 
 ALIASES = {"llm.provider": "provider", "llm.model": "model", "pipeline.default_type": "pipeline"}
 """Longer ways to write a key."""
-DEFAULT_PIPELINE = "loop"
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _NOTHING = re.compile(r"(?:\s|#.*+|---)*+")
 _BY_NAME = ("commands", "orchestration")
@@ -85,6 +84,11 @@ class Settings(Struct, frozen=True):
         """Whether any of the files refuses what isn't on this machine: none can allow it again."""
         return any(level.network and level.network.value == "local" for level in self.levels)
 
+    def notify(self, *, with_project: bool) -> tuple[Written[Notification], ...]:
+        """Of the strongest level that says it, of those that may."""
+        levels = [level for level in self.levels if level.notify and (level.is_users or with_project)]
+        return levels[-1].notify if levels else ()
+
     @property
     def users_sandbox(self) -> MappingSpec | None:
         found = (level.work.get("sandbox") for level in self.levels if level.is_users)
@@ -93,9 +97,8 @@ class Settings(Struct, frozen=True):
 
 def user_settings(environment: Mapping[str, str]) -> str | None:
     """The path of the user's file, or None if the environment doesn't tell it."""
-    home = environment.get("HOME", "")
-    folder = environment.get("XDG_CONFIG_HOME") or (join(home, ".config") if home else "")
-    return join(folder, USER_SETTINGS) if isabs(folder) else None
+    folder = config_folder(environment)
+    return join(folder, USER_SETTINGS) if folder else None
 
 
 def read_settings(sources: Sources, report: Report, replaced: Mapping[str, str] = {}) -> Settings:

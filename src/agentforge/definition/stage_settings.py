@@ -6,7 +6,7 @@ from functools import cached_property
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agentforge.definition.orchestration import orchestrated, warn_of_unknown_stages
+from agentforge.definition.orchestration import orchestrated, stage_of, warn_of_unknown_stages
 from agentforge.definition.precedence import DEFAULT_PROVIDER, merged, naming_level
 from agentforge.definition.project_commands import ProjectCommand, parser_of, project_commands
 from agentforge.definition.read.check_keys import RULES
@@ -16,6 +16,11 @@ from agentforge.definition.settings import Settings
 from agentforge.definition.specs import PipelineSpec, ProviderSpec, ResolvedStage, WorkSpec, ids_of
 from agentforge.definition.yaml_tree import Written
 from agentforge.model.check import CheckParser
+from agentforge.model.diagnostic import SourcePlace
+from agentforge.model.hook import NOTIFY_VARIABLE, Notification
+from agentforge.model.layout import TRUST_FILE
+from agentforge.model.plan import AppliedSetting
+from agentforge.model.plan_limits import MAX_NOTIFICATIONS
 from agentforge.ports.sources import Sources
 
 SETTINGS_KEY = "settings"
@@ -39,6 +44,7 @@ class StageSettings:
         self._machine = machine
         self._sources = sources
         self._report = report
+        self._used = set[SourcePlace]()
 
     def applied(self, stage: ResolvedStage, pipeline: PipelineSpec) -> ResolvedStage:
         """With the levels that settings add: the weakest of all, or above the stage's own keys."""
@@ -54,7 +60,63 @@ class StageSettings:
         if pipeline.get(SETTINGS_KEY):
             above = orchestrated(stage, self._settings.orchestration)
             stage = replace(stage, overrides=(above, *stage.overrides))
-        return self._with_commands(self._confined(stage))
+        stage = self._confined(stage)
+        self._note(stage, is_orchestrated=pipeline.get(SETTINGS_KEY) is not None)
+        return self._with_commands(stage)
+
+    def _note(self, stage: ResolvedStage, *, is_orchestrated: bool) -> None:
+        """Which settings the stage takes."""
+        id, above = stage.spec.id, self._settings.orchestration if is_orchestrated else {}
+        for level in self._settings.levels:
+            for key, value in level.written.items():
+                top, _, name = key.partition(".")
+                if top == "orchestration":
+                    taken = above.get(name)
+                    is_used = taken is not None and taken is level.orchestration.get(name)
+                    is_used = is_used and stage_of(name) in ("", id.value if id else "")
+                else:
+                    is_used = _is_in_force(top, name, level.work, stage)
+                if is_used:
+                    self._used.add(value.at)
+
+    def to_pipeline(self, spec: PipelineSpec) -> PipelineSpec:
+        """The outermost pipeline with the commands and the notifications of settings."""
+        commands = {**self._settings.commands, **spec.values.get("commands", {})}
+        notify = (*spec.values.get("notify", ()), *self._notify)
+        added = {"commands": commands} if commands else {}
+        if self._notify and len(notify) > MAX_NOTIFICATIONS:
+            message = (
+                f"settings and pipeline have {len(notify)} notifications; the maximum is {MAX_NOTIFICATIONS}"
+            )
+            self._report.error("too-large", notify[-1].at, message, "remove some of them")
+        return replace(spec, values={**spec.values, **added, **({"notify": notify} if notify else {})})
+
+    @cached_property
+    def _notify(self) -> tuple[Written[Notification], ...]:
+        """Those of the project only if the user trusts it; none if a variable says who is notified."""
+        if self._sources.environment.get(NOTIFY_VARIABLE):
+            return ()
+        wanted = [level for level in self._settings.levels if level.notify and not level.is_users]
+        trusted = bool(wanted) and self._machine.trusts_project()
+        if wanted and not trusted:
+            message = "`notify` is ignored: you don't trust this project"
+            hint = f"check it, then pass --trust-project, or add its folder to ~/.config/{TRUST_FILE}"
+            self._report.warning("untrusted", wanted[0].notify[0].at, message, hint)
+        found = self._settings.notify(with_project=trusted)
+        if found:
+            level = next(level for level in self._settings.levels if level.notify is found)
+            self._used |= {value.at for key, value in level.written.items() if key.startswith("notify")}
+        return found
+
+    @property
+    def used(self) -> tuple[AppliedSetting, ...]:
+        """What has an effect in the stages so far, in the order of the files."""
+        return tuple(
+            AppliedSetting(key, value.at.text)
+            for level in self._settings.levels
+            for key, value in level.written.items()
+            if value.at in self._used or (key, value.value) == ("network", "local")
+        )
 
     def report_unknown(self, pipelines: Sequence[PipelineSpec]) -> None:
         """Warn of settings for stages that no pipeline has."""
@@ -96,6 +158,24 @@ class StageSettings:
     @cached_property
     def _detected(self) -> dict[str, ProjectCommand]:
         return project_commands(self._sources)
+
+
+def _is_in_force(key: str, name: str, level: WorkSpec, stage: ResolvedStage) -> bool:
+    """Whether no stronger level says something else."""
+    levels = stage.levels
+    stronger = levels[next(i for i, one in enumerate(levels) if one is level) + 1 :]
+    others = [one.provider for one in stronger if one.provider]
+    match key:
+        case "provider":
+            return not any(other.type for other in others)
+        case "model":
+            return not any(other.type or other.model for other in others)
+        case "sandbox":
+            return merged(stage, key) is level.get(key)
+        case "commands":
+            return (merged(stage, key) or {}).get(name) == (level.get(key) or {}).get(name)
+        case _:
+            return False
 
 
 def _parsed(check: MappingSpec, parsers: Mapping[str, CheckParser]) -> MappingSpec:

@@ -99,6 +99,8 @@ def delivery_id(run_id: str, place: str, hook: str, point: HookPoint, subject: s
 
 Occasion = Literal["request", "failed", "completed", "cancelled"]
 OCCASIONS: tuple[Occasion, ...] = get_args(Occasion)
+NOTIFY_VARIABLE = "AGENTFORGE_NOTIFY"
+"""The variable in which the user says where notifications of every run are sent."""
 
 
 class Notification(Struct, frozen=True, omit_defaults=True):

@@ -1,6 +1,6 @@
 """Paths of a run's files, as plain strings: the layout of agent-pipelines."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from posixpath import isabs, join
 from typing import Protocol
 
@@ -16,12 +16,21 @@ PROVIDERS = ".agentforge/providers"
 """The folder of a project's descriptions of providers."""
 PROJECT_SETTINGS = (".agentforge/config/settings.yaml", ".agent/config.yml")
 """The settings files of a project; the first is written if both are missing."""
+TRUST_FILE = "agentforge/trusted-projects"
+"""In the user's config folder: one project's folder per line."""
 USER_SETTINGS = "agentforge/settings.yaml"
 """The user's settings, in the folder `$XDG_CONFIG_HOME`."""
 ESCALATIONS = ".agentforge/escalations"
 """The folder of the view of that name: the requests of the project's runs, and resolutions."""
 CONTROL = (".agentforge", ".claude/stages", ".claude/pipelines", LOCKS)
 """Folders of a project that decide what later runs execute."""
+
+
+def config_folder(environment: Mapping[str, str]) -> str | None:
+    """The user's folder of settings, or None if the environment doesn't tell it."""
+    home = environment.get("HOME", "")
+    folder = environment.get("XDG_CONFIG_HOME") or (join(home, ".config") if home else "")
+    return folder if isabs(folder) else None
 
 
 def runs_dir(project: str) -> str:

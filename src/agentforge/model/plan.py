@@ -84,6 +84,14 @@ NETWORK = "AGENTFORGE_NETWORK"
 """The variable that says `local` to the programs of such a run, and to the engines that they start."""
 
 
+class AppliedSetting(Struct, frozen=True):
+    """A setting that changed the plan."""
+
+    key: str
+    place: str
+    """Its file, with line and column."""
+
+
 class PipelineInfo(Struct, frozen=True, omit_defaults=True):
     name: str
     overrides: Overrides
@@ -107,6 +115,9 @@ class PipelineInfo(Struct, frozen=True, omit_defaults=True):
     """`local`: only servers on this machine are called; None: any."""
     require: tuple[str, ...] = ()
     """The ids of the nodes that must be visited before the pipeline ends."""
+
+    settings: tuple[AppliedSetting, ...] = ()
+    """Those of the user's and the project's files."""
 
     @property
     def has_escalations(self) -> bool:

@@ -65,7 +65,7 @@ VARIABLES = (
     Variable(
         "XDG_CONFIG_HOME",
         "files",
-        "the parent of the folder that lists trusted projects",
+        "the parent of the folder with your settings and the list of trusted projects",
         default="`~/.config`",
     ),
     Variable(

@@ -323,7 +323,7 @@ class Engine(HookDecorators):
         """All that a run of a stage or pipeline would be refused for here, and more: what is wrong with its
         files (`definitions.lint`), and what it lacks on this machine."""
         known, check = self._context.known_providers, self._context.check_settings
-        found = self.definitions._lint(name, kind, known, check)
+        found = self.definitions._lint(name, kind, known, check, self._context.machine)
         if found.plan is None or not found.passed:
             return found
         ready = await self._readiness(pinned_here(self._context, found.plan))

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Iterator, Mapping
 
-from agentforge.app.notifications import VARIABLE, user_notifications
+from agentforge.app.notifications import user_notifications
 from agentforge.model.errors import AgentForgeError, ProviderUnusable
+from agentforge.model.hook import NOTIFY_VARIABLE
 from agentforge.model.plan import Judgment, Plan, ProviderChoice
 from agentforge.model.secrets import resolve as with_secrets
 from agentforge.ports.provider import NamesEndpoints, Provider
@@ -64,6 +65,6 @@ def _addresses(plan: Plan, environ: Mapping[str, str]) -> Iterator[tuple[str, st
     for one in plan.pipeline.notify:
         if one.url:
             yield "notification", with_secrets(one.url, values)
-    for own in user_notifications(environ.get(VARIABLE, "").strip()):
+    for own in user_notifications(environ.get(NOTIFY_VARIABLE, "").strip()):
         if own.url:
-            yield VARIABLE, own.url
+            yield NOTIFY_VARIABLE, own.url

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from agentforge.app.providers.offers import AGENTS
 from agentforge.system.tools import tool_environment
 
 if TYPE_CHECKING:
@@ -38,6 +39,11 @@ def agent_logins(project: str, environ: Mapping[str, str]) -> list[AgentLogin]:
 
     path = tool_environment(environ, project)["PATH"]
     return [agent_login(cli, shutil.which(cli.program_name, path=path), environ) for cli in BASES.values()]
+
+
+def usable_agent(project: str, environ: Mapping[str, str]) -> str:
+    """The first agent that is installed and logged in, or the one that is proposed to people without any."""
+    return next((login.name for login in agent_logins(project, environ) if login.is_usable), AGENTS[0])
 
 
 def agent_login(cli: "AgentCli", path: str | None, environ: Mapping[str, str]) -> AgentLogin:

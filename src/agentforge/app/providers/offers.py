@@ -12,7 +12,7 @@ from typing import Literal
 from msgspec import Struct
 
 from agentforge.model.errors import AgentForgeError, ProviderUnusable, StorageFailed
-from agentforge.model.layout import PROVIDERS
+from agentforge.model.layout import PROVIDERS, TRUST_FILE, config_folder
 from agentforge.ports.provider import Provider
 from agentforge.system import files
 from agentforge.version import __version__
@@ -191,8 +191,6 @@ def _distribution(entry: EntryPoint) -> str:
 # So the consent is kept outside of the project.
 
 TRUST_VARIABLE = "AGENTFORGE_TRUST_PROJECT"
-TRUST_FILE = os.path.join("agentforge", "trusted-projects")
-"""In the user's config folder: one project's folder per line."""
 MAX_TRUST_BYTES = 1 << 20
 
 
@@ -200,9 +198,8 @@ def is_trusted(project: str, environ: Mapping[str, str]) -> bool:
     """Whether the user trusts the project to override built-in providers: its own files can't say so."""
     if environ.get(TRUST_VARIABLE) == "1":
         return True
-    home = environ.get("HOME", "")
-    folder = environ.get("XDG_CONFIG_HOME") or (os.path.join(home, ".config") if home else "")
-    if not os.path.isabs(folder):
+    folder = config_folder(environ)
+    if folder is None:
         return False
     try:
         text = files.read_text(os.path.join(folder, TRUST_FILE), MAX_TRUST_BYTES)

@@ -47,6 +47,7 @@ def compile_definition(
     known: Any = {
         "known_providers": context.known_providers,
         "check_settings": context.check_settings,
+        "machine": context.machine,
     }
     if stage is not None:
         found = compile_stage(sources, stage, session, overrides, **known)

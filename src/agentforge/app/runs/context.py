@@ -11,7 +11,8 @@ from typing import Annotated, TypedDict
 from agentforge.adapters.host.machine import SystemClock
 from agentforge.adapters.providers.mock import is_mock_mode
 from agentforge.app.hooks import HookRegistry
-from agentforge.app.providers.offers import find_offers
+from agentforge.app.providers.logins import usable_agent
+from agentforge.app.providers.offers import find_offers, is_trusted
 from agentforge.app.providers.readiness import settings_check
 from agentforge.app.providers.registry import Registry
 from agentforge.app.runs.caller import Caller
@@ -20,6 +21,8 @@ from agentforge.app.runs.lookup import Runs
 from agentforge.app.runs.trust import Trust
 from agentforge.app.runs.updates import Tail
 from agentforge.app.wiring import local_processes, sandboxes, sources_of
+from agentforge.definition.precedence import DEFAULT_PROVIDER
+from agentforge.definition.stage_settings import Machine
 from agentforge.definition.validate import SettingsCheck
 from agentforge.model.event import Event
 from agentforge.model.hook import OnFailure
@@ -149,6 +152,15 @@ class RunContext:
     def check_settings(self) -> SettingsCheck | None:
         """For the compiler; None in mock mode, where settings are of no account."""
         return None if self.is_mock else settings_check(self.registry.known)
+
+    @property
+    def machine(self) -> Machine:
+        def default() -> str:
+            if self.is_mock or self.registry.offer(DEFAULT_PROVIDER).origin != "built in":
+                return DEFAULT_PROVIDER
+            return usable_agent(self.project, self.environ)
+
+        return Machine(default, lambda: is_trusted(self.project, self.environ))
 
     @property
     def sources(self) -> Sources:

@@ -48,6 +48,7 @@ def run(
         if options["request"] is not None:
             raise click.UsageError("the request is given twice: as an argument, and with --request")
         options["request"] = wanted
+    pipeline = pipeline or Definitions(invocation().root).default_pipeline()
     if pipeline is None and options["request"] is None:
         raise HintedUsageError(
             "nothing to run",

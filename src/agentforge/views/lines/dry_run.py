@@ -82,6 +82,8 @@ def _head(plan: Plan, layout: RunLayout) -> Iterator[str]:
         yield f"- Progress: {layout.session_progress}"
     if plan.passes > 1:
         yield f"- Runs: {plan.passes} times"
+    for setting in plan.pipeline.settings:
+        yield f"- Setting: {one_line(setting.key)} ({one_line(setting.place)})"
     rows = _rows(PIPELINE_KEYS, plan.pipeline)
     yield from _lines("Runtime limit", rows)
     judged = (plan.judge_of(stage) for stage in plan.stages if isinstance(stage.termination, Judgment))
