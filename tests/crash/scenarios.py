@@ -173,6 +173,7 @@ SCENARIOS = {
             "  - {id: work, prompt: one, runs: 2, retry: {max_attempts: 1, exhausted: ask}}\n",
             {"AGENT_CRASHES": "0/1", "AGENT_WAITS": "0/1 0/2"},
             replies=(("answer", "retry"),),
+            hooks=f"  stage_end: {WEBHOOK}\n",
         ),
         Scenario("stage", agent={"AGENT_WAITS": "0/1", "AGENT_OLD_STATUS": "0/1"}),
         Scenario(

@@ -383,6 +383,8 @@ def test_a_hook_of_branches_without_a_block_is_warned_of() -> None:
         ("stage_end", "stage in ['draft', 'x']", "`stage` is never `x` at stage_end"),
         ("stage_end", "stage == 'inner'", "`stage` is never `inner` at stage_end"),
         ("stage_end", "event == 'stage_start'", "`event` is never `stage_start` at stage_end"),
+        ("stage_end", "status == 'running'", "`status` is never `running` at stage_end"),
+        ("iteration_end", "status == 'failed'", "`status` is never `failed` at iteration_end"),
         ("stage_start", "status == 'completed'", "`status` is never `completed` at stage_start"),
         ("session_start", "stage == 'draft'", "`stage` is never `draft` at session_start"),
     ],

@@ -15,7 +15,7 @@ from agentforge.model.condition import ConstantTerm, Operation, VariableTerm
 from agentforge.model.cursor import Cursor
 from agentforge.model.errors import IllegalMove
 from agentforge.model.hook import Hook, HookPoint, delivery_id
-from agentforge.model.plan import Approval, Judgment, Plan, SandboxChoice
+from agentforge.model.plan import Approval, Judgment, Plan, RetryPolicy, SandboxChoice
 from agentforge.model.request import Request
 from agentforge.model.state import RunState
 from agentforge.model.task import HookTask, QueueTask
@@ -1406,3 +1406,219 @@ def test_delivery_ids_differ_by_place_hook_and_run() -> None:
         delivery_id("r", "a", "h", "request", "approval-4"),
     }
     assert len(ids) == 6
+
+
+# -- after a failure
+
+FAILING = """
+    > start
+    < node_start plan
+    ? prepare plan 1
+    > prepared
+    < attempt_start 1
+    ? execute plan 1 attempt 1
+    > error agent_error
+"""
+RESTART_REFUSED = "`restart_stage` is only possible after an iteration of a stage"
+IF_FAILED = Operation("==", (VariableTerm("status"), ConstantTerm("failed")))
+
+
+def test_hooks_of_the_end_are_called_after_a_failure() -> None:
+    conversation = play(
+        one(
+            hook("stage_end", "ok", condition=Operation("!", (IF_FAILED,))),
+            hook("stage_end", "asks", "confirm", message="Publish?"),
+            hook("stage_end", "all"),
+            hook("stage_end", "bad", condition=IF_FAILED),
+        ),
+        f"""{FAILING}
+        < hook_start all 1
+        ? hook all 1
+        > hook continue
+        < hook_start bad 1
+        ? hook bad 1
+        > hook continue
+        < session_failed agent_error
+        """,
+    )
+    started = [e.fact for e in conversation.events if isinstance(e.fact, f.HookStarted)]
+    assert [fact.subject for fact in started] == ["failed: agent_error"] * 2
+
+
+def test_hooks_are_called_again_after_each_failure_and_at_the_end() -> None:
+    """Each time with a key of its own; those before are not called again."""
+    conversation = play(
+        plan_of(
+            stage(retry=RetryPolicy(1, exhausted="ask")),
+            hooks=(hook("stage_end"), hook("iteration_start", "i"), hook("iteration_end", "e")),
+        ),
+        """
+        > start
+        < node_start plan
+        < hook_start i 1
+        ? hook i 1
+        > hook continue
+        ? prepare plan 1
+        > error prompt_unreadable
+        < hook_start h 1
+        ? hook h 1
+        > hook continue
+        < request_opened retries_exhausted-8
+        < session_paused retries_exhausted
+        > resume
+        < request_resolved retries_exhausted-8 reset
+        ? prepare plan 1
+        > prepared
+        < attempt_start 1
+        ? execute plan 1 attempt 1
+        > error provider_auth
+        < hook_start h 1
+        ? hook h 1
+        > hook continue
+        < request_opened retries_exhausted-18
+        < session_paused retries_exhausted
+        > answer retries_exhausted-18 retry
+        < session_continued retries_exhausted-18
+        < request_resolved retries_exhausted-18 continue
+        < attempt_start 2
+        ? execute plan 1 attempt 2
+        > completed stop
+        < hook_start e 1
+        ? hook e 1
+        > hook continue
+        < hook_start h 1
+        ? hook h 1
+        > hook continue
+        < node_complete plan: Agent requested stop at iteration 1
+        < session_complete all_loops_complete
+        """,
+    )
+    started = [
+        e.fact for e in conversation.events if isinstance(e.fact, f.HookStarted) and e.fact.hook == "h"
+    ]
+    assert len({fact.delivery for fact in started}) == 3
+
+
+def test_hooks_are_called_again_after_a_resume_of_a_failed_run() -> None:
+    again = """
+        < hook_start h 1
+        ? hook h 1
+        > hook continue
+        < session_failed hook_failed
+        """
+    play(
+        plan_of(stage(), hooks=(hook("stage_start", "s", on_failure="fail"), hook("stage_end"))),
+        f"""
+        > start
+        < node_start plan
+        < hook_start s 1
+        ? hook s 1
+        > hook failed
+        {again}
+        > resume
+        < hook_start s 2
+        ? hook s 2
+        > hook failed
+        {again}
+        """,
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "on_failure", "follows"),
+    [
+        ("pause Look!", "pause", ["< hook_skipped h: `pause` is not possible after a failure"]),
+        ("failed", "pause", ["< hook_skipped h: it failed: no answer"]),
+        ("failed", "fail", ["< hook_skipped h: it failed: no answer"]),
+        ("failed", "continue", ["< hook_skipped h: it failed: no answer"]),
+        (
+            "restart_stage",
+            "pause",
+            ["< hook_skipped h: `restart_stage` is only possible after an iteration of a stage"],
+        ),
+    ],
+)
+def test_hook_cannot_hold_a_run_that_fails(said: str, on_failure: Any, follows: list[str]) -> None:
+    conversation = Play(one(hook("stage_end", on_failure=on_failure)))
+    for words in ("start", "prepared", "error agent_error"):
+        conversation.happens(words)
+    assert conversation.happens(f"hook {said}") == [*follows, "< session_failed agent_error"]
+
+
+def test_lost_call_after_a_failure_is_repeated_and_then_skipped() -> None:
+    play(
+        one(hook("stage_end", action="script", script="x", on_lost="pause")),
+        f"""{FAILING}
+        < hook_start h 1
+        ? hook h 1
+        > hook lost
+        < hook_start h 2
+        ? hook h 2
+        > hook lost
+        < hook_start h 3
+        ? hook h 3
+        > hook lost
+        < hook_skipped h: 3 calls were lost in a row
+        < session_failed agent_error
+        """,
+    )
+
+
+def test_hook_ends_a_run_that_would_ask() -> None:
+    play(
+        plan_of(stage(retry=RetryPolicy(1, exhausted="ask")), hooks=(hook("stage_end"),)),
+        f"""{FAILING}
+        < hook_start h 1
+        ? hook h 1
+        > hook abort hopeless
+        < cancel_requested hopeless
+        < session_aborted hopeless
+        """,
+    )
+
+
+def test_hook_restarts_a_failed_stage_until_a_person_is_asked() -> None:
+    conversation = Play(one(hook("stage_end"), runs=2))
+    conversation.happens("start")
+    for _ in range(10):
+        for words in ("prepared", "completed", "prepared", "error agent_error"):
+            conversation.happens(words)
+        assert conversation.happens("hook restart_stage")[-1] == "? prepare plan 1"
+    for words in ("prepared", "completed", "prepared", "error agent_error"):
+        conversation.happens(words)
+    conversation.happens("hook restart_stage")
+    (asked,) = state_of(conversation).open_requests
+    assert asked.reason == "hook_restarts"
+    assert conversation.happens(f"answer {asked.id} accept")[-1] == "< session_failed agent_error"
+
+
+def test_call_after_a_failure_is_awaited_although_a_person_resumed_the_run() -> None:
+    """As by force, beside the engine that called it. The stage fails again: so its hooks are called again."""
+    conversation = Play(one(hook("stage_end")))
+    for words in ("start", "prepared", "error agent_error"):
+        conversation.happens(words)
+    state = state_of(conversation)
+    conversation.record(f.SessionRecovered(1, "here", by="person"), state.cursor)
+    assert conversation.answer() == ["? hook h 1"]
+    assert conversation.happens("hook continue") == ["< attempt_start 2", "? execute plan 1 attempt 2"]
+    assert conversation.happens("error agent_error") == ["< hook_start h 1", "? hook h 1"]
+
+
+def test_block_that_failed_calls_its_hooks_and_those_of_the_stage() -> None:
+    plan = plan_of(block("claude codex", stage("ideas")), hooks=(hook("stage_end"),))
+    conversation = Play(plan)
+    conversation.happens("start")
+    for branch in ("claude", "codex"):
+        conversation.happens(f"{branch}: prepared")
+    assert "< claude: hook_start h 1" in conversation.happens("claude: error agent_error")
+    conversation.happens("claude: hook continue")
+    conversation.happens("codex: completed")
+    conversation.happens("codex: hook continue")
+    assert conversation.work == (task_of(conversation),)
+    assert task_of(conversation).status == "failed"
+    # Resumed by force, the block awaits the call first.
+    state = state_of(conversation)
+    conversation.record(f.SessionRecovered(1, "here", by="person"), state.cursor)
+    assert conversation.answer() == ["? hook h 1"]
+    said = conversation.happens("hook continue")
+    assert said[-1] == "? claude: execute ideas 1 attempt 2"

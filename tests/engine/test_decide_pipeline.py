@@ -160,11 +160,14 @@ def test_should_call_on_exit() -> None:
 
 
 def test_should_handle_lifecycle_error() -> None:
-    """A stage that can't be prepared fails the run before its agent starts."""
+    """A stage that can't be prepared fails the run before its agent starts, but not before its last hooks."""
     conversation = play(
         HOOKED,
         f"""{PREPARED}
         > unprepared
+        < hook_start exit 1
+        ? hook exit 1
+        > hook continue
         < session_failed prompt_unreadable
         = failed
         """,

@@ -414,6 +414,7 @@ def test_key_of_a_call_names_its_place_and_what_it_is_about() -> None:
         ("stage_start", "status", "running", True),
         ("stage_start", "status", "completed", False),
         ("stage_end", "status", "completed", True),
+        ("stage_end", "status", "failed", False),
         ("stage_end", "status", "running", False),
         ("stage_end", "iteration", 1, True),
     ],

@@ -64,7 +64,7 @@ def test_should_handle_review_rejection(tmp_path: Path) -> None:
     assert visited(tmp_path) == [*STAGES, *STAGES]
 
 
-def test_should_escalate_correctly(tmp_path: Path) -> None:
+def test_rejections_beyond_the_cycle_limit_ask(tmp_path: Path) -> None:
     result = ran(tmp_path, {"review": ["reject"] * 9}, cycles=2)
     assert result.status is RunStatus.PAUSED
     (request,) = result.requests
@@ -72,7 +72,7 @@ def test_should_escalate_correctly(tmp_path: Path) -> None:
     assert visited(tmp_path) == [*STAGES, *STAGES]
 
 
-def test_should_pause_on_unrecoverable(tmp_path: Path) -> None:
+def test_failure_that_comes_back_asks_before_the_cycle_limit(tmp_path: Path) -> None:
     """The same failure although the files changed: another cycle would find it again."""
     result = ran(tmp_path, {}, check="echo broken; exit 1", cycles=9, cluster=2)
     assert result.status is RunStatus.PAUSED

@@ -54,6 +54,8 @@ class HookContext(Struct, frozen=True, kw_only=True):
     iteration: int = 0
     provider: str = ""
     """That of the stage; inside a parallel block, the branch."""
+    status: str = "completed"
+    """As in conditions: at `stage_end` after a failure `failed`."""
     place: Cursor | None = None
     result: Result | None = None
     """Of the latest iteration of the stage or branch."""
@@ -218,6 +220,7 @@ def _context(task: HookTask, journal: Journal, layout: RunLayout) -> HookContext
         stage=task.name,
         iteration=task.iteration,
         provider=task.provider,
+        status=task.status,
         place=at,
         result=history.result(at) if at and has_result else None,
         context="\n".join(task.notes),

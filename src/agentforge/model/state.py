@@ -249,6 +249,10 @@ MAX_CLUSTERS = 100
 HookHost = tuple[str, ...]
 
 
+FAILED = "failed: "
+"""How the subject of the hooks begins that are called because a stage failed."""
+
+
 class HookProgress(Struct, frozen=True):
     """The hooks at one point of a run, a block, a branch or a stage: which have answered, and which is being
     called."""
@@ -256,7 +260,8 @@ class HookProgress(Struct, frozen=True):
     point: HookPoint
     at: Cursor | None
     subject: str = ""
-    """The request's id; the number of the event that resumed the run; why the stage is over."""
+    """The request's id; the number of the event that resumed the run; why the stage is over, or which failure
+    it has (`FAILED`)."""
     done: tuple[str, ...] = ()
     """Ids of the hooks that answered or were skipped; at most as many as the plan has."""
     call: HookCall | None = None
@@ -277,7 +282,9 @@ def hook_host(point: HookPoint, at: Cursor | None, subject: str = "") -> HookHos
     """What is at a hook point: it is at one point at a time."""
     if point in CALL_POINTS or at is None:
         return (point, subject)
-    return (at.node_path, str(at.node_run), at.provider or "")
+    # A stage that failed may continue, at the point where it was.
+    failed = (FAILED,) if subject.startswith(FAILED) else ()
+    return (at.node_path, str(at.node_run), at.provider or "", *failed)
 
 
 class LatestResume(Struct, frozen=True):

@@ -240,6 +240,8 @@ class HookTask(StartedTask, frozen=True, kw_only=True, tag="hook"):
     provider: str = ""
     notes: tuple[str, ...] = ()
     """The context so far."""
+    status: str = "completed"
+    """Of what it is called for, as in conditions."""
     request: Request | None = None
     """At the point `request`: what is asked."""
     text: str = ""

@@ -196,6 +196,10 @@ GIVEN = (
         "for hook scripts: the hook point, such as `iteration_end`; for notification commands:"
         " `request`, `failed`, `completed` or `cancelled`",
     ),
+    GivenVariable(
+        "AGENTFORGE_HOOK_STATUS",
+        "for hook scripts: `running`, `completed` or, at `stage_end` after a failure, `failed`",
+    ),
     GivenVariable("AGENTFORGE_NOTIFICATION", "for notification commands: its key"),
     GivenVariable("AGENTFORGE_TEXT", "for notification commands: what happened, on one line"),
     GivenVariable("AGENTFORGE_NETWORK", "`local`: the run has `network: local`"),

@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from agentforge.engine.decide.hooks import call_hooks
+from agentforge.engine.decide.hooks import call_after_failure, call_hooks
 from agentforge.engine.decide.requests import Question, Ruling, opened
 from agentforge.engine.decide.stage import decide_stage, stuck
 from agentforge.engine.decide.stage_at import stage_in, stage_started
@@ -27,7 +27,11 @@ def decide_block(plan: Plan, state: RunState, step: Step, block: BlockState) -> 
     if all(branch.status in OVER for branch in branches):
         ruling = _after_all(plan, state, step, block, branches)
         hooks = call_hooks(plan, state, "stage_end", here, ruling.done) if ruling.done else None
+        if ruling.failure is not None:
+            hooks = call_after_failure(plan, state, here, ruling.failure)
         return hooks or ruling
+    if calling := call_after_failure(plan, state, here):
+        return calling
     is_new = all(branch.status is NodeStatus.PENDING for branch in branches)
     if is_new and (before := call_hooks(plan, state, "stage_start", here)):
         return before

@@ -11,7 +11,7 @@ from agentforge.model.hook import CALL_POINTS, Hook, HookPoint, delivery_id
 from agentforge.model.place import Place, branch_folder
 from agentforge.model.plan import ParallelNode, Plan, SandboxChoice, StageNode
 from agentforge.model.request import Request
-from agentforge.model.state import HookCall, HookProgress, RunState, StageState, hook_host
+from agentforge.model.state import FAILED, HookCall, HookProgress, RunState, StageState, hook_host
 from agentforge.model.status import TaskStatus
 from agentforge.model.task import HookTask
 
@@ -29,6 +29,21 @@ class HookSite(Struct, frozen=True):
     @property
     def progress(self) -> HookProgress | None:
         return self.state.hook_progress(hook_host(self.point, self.at, self.subject))
+
+    @property
+    def is_failed(self) -> bool:
+        return self.point == "stage_end" and self.subject.startswith(FAILED)
+
+    @property
+    def is_last(self) -> bool:
+        """Whether nothing follows for which the run could be held, or that a hook could fail."""
+        return self.is_failed or self.point in ("session_end", "request")
+
+    @property
+    def status(self) -> str:
+        if self.is_failed:
+            return "failed"
+        return "running" if self.point.endswith("_start") else "completed"
 
     @property
     def node(self) -> StageNode | ParallelNode | None:
@@ -78,8 +93,10 @@ def new_delivery(here: HookSite, hook: Hook) -> str:
         # Positions change when a run is recompiled; keys and ids stay.
         visit = recorded_key(here.plan, at.node_path, at.node_run)
         place = f"{visit}/{node.id if node else ''}/{at.node_run}/{at.iteration}/{at.provider or ''}"
-    # What else tells calls at one place apart; a stage is over only once.
+    # What else tells calls at one place apart; a stage is over only once, but may fail before.
     subject = "" if here.point == "stage_end" else here.subject
+    if here.is_failed:
+        subject = f"{here.subject} after {here.state.seq}"
     return delivery_id(here.state.run_id, place, hook.id, here.point, subject)
 
 
@@ -96,6 +113,7 @@ def hook_task(here: HookSite, hook: Hook, call: HookCall) -> HookTask:
         call.number,
         call.status is TaskStatus.ENDING,
         hook=hook,
+        status=here.status,
         delivery=call.delivery,
         started_at=call.started_at,
         at=here.at,

@@ -32,7 +32,7 @@ from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.hook import Hook, HookPoint
 from agentforge.model.plan import Plan
 from agentforge.model.request import ABORT, ACCEPT, CANCEL, CONTINUE, RESUME, RETRY, Request
-from agentforge.model.state import HookCall, RunState, hook_host
+from agentforge.model.state import FAILED, HookCall, RunState, hook_host
 from agentforge.model.status import TaskStatus
 from agentforge.model.task import HookTask, Wait
 
@@ -81,6 +81,8 @@ def call_hooks(
 
 
 def _holds(here: HookSite, hook: Hook) -> bool | ConditionError:
+    if here.is_failed and hook.action in ("pause", "confirm"):
+        return False  # The run doesn't continue from here.
     if hook.condition is None:
         return True
     at, node = here.at, here.node
@@ -89,7 +91,7 @@ def _holds(here: HookSite, hook: Hook) -> bool | ConditionError:
         "stage": node.id if node else "",
         "session": here.state.session,
         "provider": here.provider,
-        "status": "running" if here.point.endswith("_start") else "completed",
+        "status": here.status,
         "event": here.point,
     }
     return evaluate(hook.condition, values)
@@ -103,6 +105,18 @@ def end_reason(state: RunState, at: Cursor) -> str | None:
     """Why a stage is over whose hooks are being called for that, or None."""
     progress = state.hook_progress(hook_host("stage_end", at)) if state.hooks else None
     return progress.subject if progress and progress.point == "stage_end" else None
+
+
+def call_after_failure(
+    plan: Plan, state: RunState, at: Cursor, failure: Failure | None = None
+) -> Ruling | None:
+    """The next step with the hooks that are called because a stage or a block failed. `failure`: why; None:
+    only with the call that is under way, as the stage may have been resumed meanwhile."""
+    subject = f"{FAILED}{failure.kind.value}" if failure else FAILED
+    known = state.hook_progress(hook_host("stage_end", at, subject)) if state.hooks else None
+    if failure is None and (known is None or known.call is None):
+        return None
+    return call_hooks(plan, state, "stage_end", at, subject)
 
 
 # -- calling
@@ -185,8 +199,8 @@ def _answered(here: HookSite, hook: Hook, call: HookCall) -> Ruling:
 def _refusal(here: HookSite, call: HookCall) -> str:
     """Why the hook's answer can't be followed here; empty if it can."""
     match call.outcome:
-        case "pause" if here.point in ("session_end", "request"):
-            return f"`pause` is not possible at {here.point}"
+        case "pause" if here.is_last:
+            return f"`pause` is not possible {'after a failure' if here.is_failed else f'at {here.point}'}"
         case "restart_stage" if here.stage is None or not here.stage.completed:
             return "`restart_stage` is only possible after an iteration of a stage"
         case "answer":
@@ -253,7 +267,7 @@ def _failed(here: HookSite, hook: Hook, call: HookCall) -> Ruling:
             f.HookRetryScheduled(hook.id, here.point, call.delivery, call.number, due_at=due_at)
         )
     policy = hook.on_timeout if call.timed_out else hook.on_failure
-    if here.point in ("session_end", "request") and policy == "pause":
+    if (here.is_last and policy == "pause") or here.is_failed:
         policy = "continue"
     match policy:
         case "continue":
@@ -271,7 +285,7 @@ def _failed(here: HookSite, hook: Hook, call: HookCall) -> Ruling:
 
 def _then(here: HookSite, hook: Hook, call: HookCall) -> LostThen:
     """What follows a lost call."""
-    if here.point in ("session_end", "request"):
+    if here.is_last:
         return "skip" if call.is_given_up else "repeat"
     return "ask" if call.is_given_up or (call.started and hook.on_lost == "pause") else "repeat"
 
@@ -304,7 +318,7 @@ def calls_in_flight(plan: Plan, state: RunState, at: Cursor | None = None) -> It
         call = progress.call
         if call is None or not call.in_flight:
             continue
-        if at is not None and progress.host != hook_host(progress.point, at):
+        if at is not None and progress.host != hook_host(progress.point, at, progress.subject):
             continue
         here = site(plan, state, progress.point, progress.at, progress.subject)
         hook = here.hook(call.hook) if here else None

@@ -28,7 +28,7 @@ from agentforge.engine.decide.failure import (
     decide_after_stage_failure,
     exhausted,
 )
-from agentforge.engine.decide.hooks import call_hooks, end_reason
+from agentforge.engine.decide.hooks import call_after_failure, call_hooks, end_reason
 from agentforge.engine.decide.items import item_over, next_item, plan_items
 from agentforge.engine.decide.people import (
     approval,
@@ -70,15 +70,23 @@ def decide_stage(here: StageAt) -> Ruling:
         ruling = _asked((*AT_ANY_TIME, *BEFORE_ATTEMPT), here) or _next_attempt(here, iteration)
     if ruling.done is not None:
         ruling = _hooks(here, "stage_end", here.at.completed, ruling.done) or ruling
-    if ruling.failure is not None and (question := exhausted(here.node, here.at, ruling.failure)):
-        ruling = Ruling(question=replace(question, text=f"{here.who}{question.text}"))
+    elif ruling.failure is not None:
+        ruling = _failed(here, ruling.failure)
     if ruling.question is None:
         return ruling
     if ruling.question.at is not None:
         return ruling
-    at = here.place.cursor(iteration.number if iteration else here.at.completed)
     number = iteration.attempts if iteration else ruling.question.number
-    return replace(ruling, question=replace(ruling.question, at=at, number=number))
+    return replace(ruling, question=replace(ruling.question, at=here.cursor, number=number))
+
+
+def _failed(here: StageAt, failure: Failure) -> Ruling:
+    if hooks := call_after_failure(here.plan, here.state, here.cursor, failure):
+        return hooks
+    question = exhausted(here.node, here.at, failure)
+    if question is None:
+        return Ruling(failure=failure)
+    return Ruling(question=replace(question, text=f"{here.who}{question.text}"))
 
 
 def _asked(gates: tuple[StageGate, ...], here: StageAt) -> Ruling | None:
@@ -104,6 +112,11 @@ def _over(here: StageAt) -> Ruling | None:
     """A stage stays over while its hooks are called, even if a resume reset what had ended it."""
     reason = end_reason(here.state, here.place.cursor(0)) if here.state.hooks else None
     return Ruling(done=reason) if reason is not None else None
+
+
+def _failing(here: StageAt) -> Ruling | None:
+    """A hook that is called because the stage failed is awaited, even if a resume reset the failure."""
+    return call_after_failure(here.plan, here.state, here.cursor)
 
 
 def _hooks(here: StageAt, point: HookPoint, iteration: int, subject: str = "") -> Ruling | None:
@@ -339,7 +352,7 @@ def is_stuck(state: RunState) -> bool:
 
 
 # A restart ends what is running; else what is running ends first, even if its stage asks something meanwhile.
-AT_ANY_TIME: tuple[StageGate, ...] = (restarted, _running, _asking, _over)
+AT_ANY_TIME: tuple[StageGate, ...] = (restarted, _running, _asking, _over, _failing)
 BETWEEN_ITERATIONS: tuple[StageGate, ...] = (
     # What people were shown stays as it is until they answer.
     awaits_approval,

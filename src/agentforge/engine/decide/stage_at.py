@@ -9,7 +9,7 @@ from agentforge.engine.decide.requests import Question, Ruling
 from agentforge.model import facts as f
 from agentforge.model.artifact import ItemAt, PlannedItem
 from agentforge.model.check import Check
-from agentforge.model.cursor import Destination
+from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.event import Draft
 from agentforge.model.layout import iteration_dir
 from agentforge.model.place import Place, place_of, visits_key
@@ -33,9 +33,12 @@ class StageAt(Struct, frozen=True):
     remaining: float | None
     """The seconds that the runtime limit leaves as of the latest event, or None without a limit."""
 
+    @property
+    def cursor(self) -> Cursor:
+        return self.place.cursor(self.at.iteration.number if self.at.iteration else self.at.completed)
+
     def record(self, fact: f.AnyFact) -> Ruling:
-        number = self.at.iteration.number if self.at.iteration else self.at.completed
-        return Ruling((Draft(fact, self.place.cursor(number)),))
+        return Ruling((Draft(fact, self.cursor),))
 
     def is_waived(self, check: str) -> bool:
         return any(waiver.check == check for waiver in self.state.waivers)

@@ -11,6 +11,7 @@ from agentforge.model.event import Event
 from agentforge.model.hook import CALL_POINTS
 from agentforge.model.request import Note, Request
 from agentforge.model.state import (
+    FAILED,
     HookCall,
     HookProgress,
     RunState,
@@ -165,7 +166,11 @@ def resumed(state: RunState) -> RunState:
     """A person resumed the run: failed calls are retried, and earlier failures no longer count."""
     if not state.hooks and not state.hook_answers:
         return state
-    kept = (p for p in state.hooks if p.point != "resume")
+    kept = (
+        p
+        for p in state.hooks
+        if p.point != "resume" and not (p.subject.startswith(FAILED) and p.call is None)
+    )
     return replace(state, hooks=tuple(map(_resumed, kept)), hook_answers=0)
 
 
@@ -176,6 +181,12 @@ def _resumed(progress: HookProgress) -> HookProgress:
     is_due = call.status in (TaskStatus.FAILED, TaskStatus.WAITING)
     status = TaskStatus.DUE if is_due else call.status
     return replace(progress, call=replace(call, status=status, failures=0, lost=0))
+
+
+def tried_again(state: RunState, at: Cursor | None) -> RunState:
+    """The stage has new work: if it fails again, its hooks are called again."""
+    host = hook_host("stage_end", at, FAILED)
+    return replace(state, hooks=tuple(known for known in state.hooks if known.host != host))
 
 
 def left(state: RunState, at: Cursor | None) -> RunState:

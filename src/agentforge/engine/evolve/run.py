@@ -66,6 +66,8 @@ def evolve(state: RunState | None, event: Event) -> RunState:
     changed = _APPLY[type(fact)](state, event, fact)
     if state.hooks and fact.leaves:
         changed = hooks.left(changed, event.cursor)
+    if state.hooks and isinstance(fact, f.ErrorOccurred | f.CheckStarted):
+        changed = hooks.tried_again(changed, event.cursor)
     if state.recoveries and fact.is_progress:
         changed = replace(changed, recoveries=0, recoveries_excused=0)
     at = event.cursor
