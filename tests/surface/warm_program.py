@@ -132,8 +132,11 @@ if __name__ == "__main__":
     from fork_server import run_and_exit, serve
 
     del sys.path[0]
-    from agentforge.cli.main import main
+    from agentforge.cli import acode, main
+
+    def called() -> None:
+        (acode if os.path.basename(sys.argv[0]) == "acode" else main).main()
 
     import_all()
     serve()
-    run_and_exit(main)
+    run_and_exit(called)

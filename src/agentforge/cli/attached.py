@@ -188,7 +188,8 @@ def show_answered(call: Invocation, reply: TargetAnswer) -> int:
 
 def _next_step(call: Invocation, session: str) -> str:
     info = call.runs.info(session)
-    command = resume_command_of(session, info.state, info.status, call.program)
+    command = resume_command_of(session, info.state, info.status)
+    command = call.named(command) if command else None
     if info.driver_pid is not None:
         return f"Its engine (PID {info.driver_pid}) continues the run."
     if hooks := needed_hooks(info.plan, info.state):
@@ -210,8 +211,9 @@ def show_conclusion(call: Invocation, driven: DriveResult, hooks: Sequence[str] 
         return exit_codes.of_signal(driven.signal)
     status = exit_codes.of_result(result, driven.signal)
     command = resume_command(
-        result.session, result.status.value, call.program, requests=result.requests, reason=result.reason
+        result.session, result.status.value, requests=result.requests, reason=result.reason
     )
+    command = call.named(command) if command else None
     then = styled(command, "busy") if command else ""
     # Another process would refuse to resume the run: it lacks these functions.
     if command and hooks:
@@ -231,6 +233,8 @@ def show_conclusion(call: Invocation, driven: DriveResult, hooks: Sequence[str] 
             print_json({**shown, "resume_command": command})
         else:
             lines = conclusion(result, call.program)
+            if call.is_acode:
+                lines[0] = f"  {_amount(result)}"  # The line of the event has said how it ended.
             lines += [f"  Waived: {waiver_text(waiver)}" for waiver in result.waivers]
             lines += [f"  Recorded: {_shown(result.cassette)}"] if result.cassette else []
             lines += [f"  Resume: {then}"] if then else []
@@ -239,10 +243,7 @@ def show_conclusion(call: Invocation, driven: DriveResult, hooks: Sequence[str] 
 
 
 def conclusion(result: RunResult, program: str = "agentforge") -> list[str]:
-    spent = cost(result.spending.cost_usd, result.spending.unpriced)
-    duration = duration_text(result.duration_seconds, result.waited_seconds)
-    amount = f"{counted(result.iterations, 'iteration')} in {duration}"
-    amount += f", cost {spent}" if spent else ""
+    amount = _amount(result)
     match result.status.value:
         case "completed":
             return [f"{styled('✓ Completed', 'good')}: {amount}", f"  {_shown(result.run_dir)}"]
@@ -258,6 +259,12 @@ def conclusion(result: RunResult, program: str = "agentforge") -> list[str]:
             else:
                 lines = [f"{styled('‖ Paused', 'warn')} after {amount}: {reason_text(result.reason)}"]
             return [*lines, *_asked(result, program)]
+
+
+def _amount(result: RunResult) -> str:
+    spent = cost(result.spending.cost_usd, result.spending.unpriced)
+    duration = duration_text(result.duration_seconds, result.waited_seconds)
+    return f"{counted(result.iterations, 'iteration')} in {duration}{f', cost {spent}' if spent else ''}"
 
 
 def _asked(result: RunResult, program: str) -> list[str]:
@@ -280,7 +287,7 @@ def follow_run(call: Invocation, session: str) -> int:
     """Show the run until it stops or the user detaches. Returns the exit status."""
     info = call.runs.info(session)
     if info.status != "running":
-        hint = f"`{call.program} status {session_argument(session)}` shows it"
+        hint = f"`{call.program_of('status')} status {session_argument(session)}` shows it"
         raise InvalidRequest(
             f"session {session!r} is {status_text(info.status, info.state.open_requests)}, not running",
             hint=hint,
@@ -303,7 +310,7 @@ def _followed(call: Invocation, session: str, seen: int | None = None) -> DriveR
         note(
             f"Detached: session '{session}' continues.\n"
             f"  Attach: {call.program} attach {name}\n"
-            f"  Stop:   {call.program} pause {name}"
+            f"  Stop:   {call.program_of('pause')} pause {name}"
         )
         return exit_codes.COMPLETED
     display.close()

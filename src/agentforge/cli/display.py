@@ -14,6 +14,7 @@ from agentforge.cli.invocation import Invocation
 from agentforge.cli.output import drop_stdout, echo, is_dumb, marked, styled, wrapped
 from agentforge.model.event import Event
 from agentforge.model.facts import SessionStarted
+from agentforge.views.lines.acode import acode_lines
 from agentforge.views.lines.events import header_lines, run_line
 from agentforge.views.lines.row import RunLine
 from agentforge.views.run_model import RunModel
@@ -25,6 +26,8 @@ STOPPING = (
     "Press Ctrl-C again to stop immediately."
 )
 ENDING = "Stopping immediately."
+ACODE_TONES = {"done": "good", "failed": "bad", "wait": "warn", "back": "warn", "warning": "warn"}
+"""By the mark of a line."""
 
 
 class Painter(Protocol):
@@ -46,17 +49,20 @@ class Display:
     def __init__(self, painter: Painter | None) -> None:
         self._painter = painter
         # Without a bound: a full queue would make the run wait for a terminal that was stopped with Ctrl-S.
-        self._items: queue.SimpleQueue[tuple[Event, RunModel] | str | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._paint, name="display", daemon=True)
+        self._items: queue.SimpleQueue[tuple[Event, RunModel] | list[str] | str | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._draw, name="display", daemon=True)
         self._thread.start()
 
     def show(self, event: Event, run: RunModel) -> None:
         """`run`: the run after the event."""
         # A copy, because the model keeps changing while the display thread draws.
-        self._items.put((event, copy(run)))
+        self._put((event, copy(run)))
 
     def say(self, text: str) -> None:
-        self._items.put(text)
+        self._put(text)
+
+    def _put(self, item: tuple[Event, RunModel] | list[str] | str) -> None:
+        self._items.put(item)
 
     def stopping(self, at_once: bool) -> None:
         self.say(ENDING if at_once else STOPPING)
@@ -66,7 +72,7 @@ class Display:
         self._items.put(None)
         self._thread.join()
 
-    def _paint(self) -> None:
+    def _draw(self) -> None:
         painter = self._painter
         while True:
             try:
@@ -74,7 +80,7 @@ class Display:
                 if item is None:
                     break
                 if painter is not None:
-                    painter.say(item) if isinstance(item, str) else painter.event(*item)
+                    _paint(painter, item)
                 # Drawn once for all events that are waiting, not once for each of them.
                 if painter is not None and self._items.empty():
                     painter.tick()
@@ -91,6 +97,16 @@ class Display:
         if painter is not None:
             with suppress(Exception):
                 painter.end()
+
+
+def _paint(painter: Painter, item: tuple[Event, RunModel] | list[str] | str) -> None:
+    match item:
+        case str():
+            painter.say(item)
+        case list():
+            echo(*item)
+        case event, run:
+            painter.event(event, run)
 
 
 class PlainLines:
@@ -123,11 +139,31 @@ class PlainLines:
         sys.stdout.flush()
 
 
+class AcodeDisplay(Display):
+    """The lines of `acode`, on a terminal in colour."""
+
+    def __init__(self) -> None:
+        super().__init__(PlainLines(name_sessions=False))
+
+    def show(self, event: Event, run: RunModel) -> None:
+        # Made here, not while they are drawn: by then, the history of the run may be a later one, with other
+        # titles of steps.
+        if lines := [part for line in acode_lines(event, run) for part in wrapped(_acode_line(line))]:
+            self._put(lines)
+
+
+def _acode_line(line: RunLine) -> str:
+    text = styled(line.text, ACODE_TONES.get(line.mark, "plain"))
+    return f"{styled(f'[{line.subject}]', 'strong')} {text}" if line.subject else text
+
+
 def display_for(call: Invocation, *, several: bool = False, follows: bool = False) -> Display:
     """The live display on a terminal, plain lines elsewhere, no output with --json. `follows`: another
     process drives the run."""
     if call.as_json:
         return Display(None)
+    if call.is_acode:
+        return AcodeDisplay()
     if can_draw() and not several:
         from agentforge.cli.live import LivePainter
 

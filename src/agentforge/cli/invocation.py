@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from agentforge.cli.output import echo, note, print_json
+from agentforge.cli.output import PROGRAM, echo, note, print_json, with_program
 from agentforge.model.errors import InvalidRequest
 from agentforge.model.layout import RUNS
 from agentforge.model.status import status_text
@@ -21,6 +21,7 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 LOG_LEVELS = ("debug", "info", "warn", "error")
 LOG_FORMATS = ("pretty", "json")
+ACODE = "acode"
 MAX_CANDIDATES = 50
 MAX_OTHERS = 5
 OPEN_STATUSES = frozenset({"running", "interrupted", "paused", "awaiting_approval"})
@@ -31,10 +32,12 @@ ABANDONED_SECONDS = 2.0
 class Invocation:
     """One call of the program. Options may come before or after the command's name."""
 
-    def __init__(self, name: str = "agentforge", path: str = "") -> None:
+    def __init__(self, name: str = PROGRAM, path: str = "", own: Collection[str] = ()) -> None:
         self.name = name
         """The name that the program was called by."""
         self._path = path
+        self.own = frozenset(own)
+        """Commands of `agentforge` that the program has, too; empty if it is `agentforge` itself."""
         self.project = os.environ.get("PROJECT_ROOT") or "."
         self.as_json = False
         self.log_level: str | None = None
@@ -67,12 +70,31 @@ class Invocation:
 
     @property
     def program(self) -> str:
-        """The command that calls this program for the same project from the current folder."""
+        """The command that calls `agentforge` for the same project from the current folder."""
+        return self.program_of("")
+
+    def program_of(self, verb: str) -> str:
+        """The same for a command: of this program, if it has it."""
         import shlex
 
+        name = self.name_of(verb)
+        path = self._path if name == self.name else os.path.join(os.path.dirname(self._path), name)
         typed = module_call(sys.orig_argv) if os.path.basename(self._path) == "__main__.py" else ""
-        typed = typed or (self.name if self._is_on_path else shlex.quote(self._path))
+        typed = typed or (name if _is_on_path(name, path) else shlex.quote(path))
         return typed if self.root == os.getcwd() else f"{typed} -C {shlex.quote(self.root)}"
+
+    def name_of(self, verb: str) -> str:
+        """The name of the program that has the command."""
+        return self.name if not self.own or verb in self.own else PROGRAM
+
+    @property
+    def is_acode(self) -> bool:
+        """Whether runs are shown with the lines of `acode`."""
+        return self.name == ACODE
+
+    def named(self, text: str) -> str:
+        """The text, with commands that can be typed as they are."""
+        return with_program(text, self.program_of)
 
     def report(self, value: Any, *lines: str) -> None:
         """Print what a command did: as JSON, or as text."""
@@ -81,15 +103,15 @@ class Invocation:
         else:
             echo(*lines)
 
-    @property
-    def _is_on_path(self) -> bool:
-        """Whether the name alone calls this program."""
-        if os.path.basename(self._path) != self.name or os.sep not in self._path:
-            return True
-        import shutil
 
-        found = shutil.which(self.name)
-        return found is not None and os.path.realpath(found) == os.path.realpath(self._path)
+def _is_on_path(name: str, path: str) -> bool:
+    """Whether the name alone calls that program."""
+    if os.path.basename(path) != name or os.sep not in path:
+        return True
+    import shutil
+
+    found = shutil.which(name)
+    return found is not None and os.path.realpath(found) == os.path.realpath(path)
 
 
 def module_call(line: Sequence[str]) -> str:

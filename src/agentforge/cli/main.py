@@ -237,19 +237,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def call(arguments: list[str], path: str = "agentforge") -> int:
     """Run one command and return its exit status. `path`: by which the program was called."""
+    is_shell_engine_name = os.path.basename(path) == SHELL_ENGINE_NAME
+    seen = Invocation(SHELL_ENGINE_NAME if is_shell_engine_name else "agentforge", path)
+    return call_program(app, arguments, seen)
+
+
+def call_program(app: click.Group, arguments: list[str], seen: Invocation) -> int:
+    """Run one command of a program, and report every error."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             # A character that the terminal's encoding lacks must not end a run.
             stream.reconfigure(errors="replace")
-    is_shell_engine_name = os.path.basename(path) == SHELL_ENGINE_NAME
-    seen = Invocation(SHELL_ENGINE_NAME if is_shell_engine_name else "agentforge", path)
     if seen.completion_variable in os.environ:
         # A shell shows what is printed: errors would be in the way.
         with suppress(Exception):
             app.main(arguments, seen.name, standalone_mode=False, obj=seen)
         return exit_codes.COMPLETED
     try:
-        return _called(arguments, seen)
+        return _called(app, arguments, seen)
     except click.exceptions.NoArgsIsHelpError as error:
         echo(*error.format_message().split("\n"))
         # The shell engine exited with 1 when it was called without arguments.
@@ -270,12 +275,13 @@ def call(arguments: list[str], path: str = "agentforge") -> int:
         return show_unexpected(error, as_json=seen.as_json)
 
 
-def _program(seen: Invocation) -> str:
-    """How to call the program again; the error may be about the project itself."""
+def _program(seen: Invocation) -> Callable[[str], str]:
+    """How to call a command of the program again; the error may be about the project itself."""
     try:
-        return seen.program
+        seen.program  # noqa: B018 - it may raise
     except (AgentForgeError, OSError):
-        return seen.name
+        return seen.name_of
+    return seen.program_of
 
 
 def _record_failure(seen: Invocation, error: AgentForgeError) -> None:
@@ -287,7 +293,7 @@ def _record_failure(seen: Invocation, error: AgentForgeError) -> None:
             Background(seen.runs).record_failure(seen.background, error)
 
 
-def _called(arguments: list[str], seen: Invocation) -> int:
+def _called(app: click.Group, arguments: list[str], seen: Invocation) -> int:
     if os.name != "posix":
         raise AgentForgeError("AgentForge needs Linux or macOS", hint="use it inside WSL")
     outcome: Any = app.main(arguments, seen.name, standalone_mode=False, obj=seen)

@@ -3,7 +3,7 @@
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING, Any, TextIO
@@ -41,8 +41,10 @@ MARKS = {
 MAX_COLUMNS = 4096
 
 PROGRAM = "agentforge"
-_COMMAND = re.compile(rf"(?:(?<=`)|(?<=: )|^){PROGRAM}(?= )")
+_COMMAND = re.compile(rf"(?:(?<=`)|(?<=: )|^){PROGRAM}(?= (?P<verb>[a-z-]*))")
 """The program's name where a command begins in a message."""
+Called = str | Callable[[str], str]
+"""How a program is called; a function if that depends on the command."""
 
 # Marks the tones in a line; random, so that no text that is shown can contain it.
 _MARK = chr(0xF0000 + int.from_bytes(os.urandom(2), "big") % 0xFF00)
@@ -178,7 +180,7 @@ def print_json(value: Any) -> None:
     echo_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
-def show_error(error: "AgentForgeError", *, as_json: bool, program: str = PROGRAM) -> int:
+def show_error(error: "AgentForgeError", *, as_json: bool, program: Called = PROGRAM) -> int:
     """Print the error and its hint, with commands that can be typed as they are. Returns the exit status."""
     about = _about(error, program)
     if error.others:
@@ -202,12 +204,12 @@ def show_error(error: "AgentForgeError", *, as_json: bool, program: str = PROGRA
     return exit_codes.BY_ERROR.get(error.code, exit_codes.FAILED)
 
 
-def with_program(text: str, program: str) -> str:
+def with_program(text: str, program: Called) -> str:
     """The text, with the program as it was called in the commands that it names."""
-    return _COMMAND.sub(lambda _: program, text)
+    return _COMMAND.sub(lambda found: program if isinstance(program, str) else program(found["verb"]), text)
 
 
-def _about(error: "AgentForgeError", program: str) -> dict[str, Any]:
+def _about(error: "AgentForgeError", program: Called) -> dict[str, Any]:
     from agentforge.views.orchestration import BY_ERROR
 
     hint = {"hint": with_program(error.hint, program)} if error.hint else {}
@@ -225,7 +227,7 @@ def show_executions(executes: "Sequence[Execution]") -> None:
 
 
 def show_usage_error(
-    error: click.ClickException, *, as_json: bool, program: str = PROGRAM, word: str = ""
+    error: click.ClickException, *, as_json: bool, program: Called = PROGRAM, word: str = ""
 ) -> int:
     """`word`: the command, or the name of a stage that was given instead of `loop`."""
     context = getattr(error, "ctx", None)

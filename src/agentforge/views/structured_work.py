@@ -128,7 +128,7 @@ def items_of(record: RunRecord, read: ReadArtifact) -> list[ItemWork]:
         path, _, provider = key.partition("@")
         branch, done = provider or None, works.get(key, {})
         node, at = plan.stage(path, branch) if plan else None, state.stage(branch) if state else None
-        titles = _titles(node, record.model.history, read) if node else {}
+        titles = item_titles(node, record.model.history, read) if node else {}
         current = at.item_id if at and at.path == path else ""
         place = ItemWork(node.id if node else path, path, branch, "", 0, 0, "dropped")
         found += _listed(place, items, done, titles, current)
@@ -172,7 +172,7 @@ def _worked(one: ItemWork, works: Iterable[IterationWork]) -> ItemWork:
     return replace(one, reason=reason, iterations=iterations)
 
 
-def _titles(node: StageNode, history: History, read: ReadArtifact) -> dict[str, str]:
+def item_titles(node: StageNode, history: History, read: ReadArtifact) -> dict[str, str]:
     """What the artifact with the list calls them, by id."""
     source = node.sources.items if node.sources else None
     if source is None or not isinstance(node.termination, Items):

@@ -44,7 +44,7 @@ def run(
     Ctrl-C lets the agent finish its iteration and pauses the run; `agentforge resume` resumes it.
     """
     if wanted is not None:
-        _refuse_name(wanted)
+        refuse_name(wanted)
         if options["request"] is not None:
             raise click.UsageError("the request is given twice: as an argument, and with --request")
         options["request"] = wanted
@@ -60,7 +60,7 @@ def run(
     return start_attached(what, taken(StartOptions, options), trust=trust)
 
 
-def _refuse_name(wanted: str) -> None:
+def refuse_name(wanted: str) -> None:
     """What names something to run is hardly a request: the wrong run would start."""
     root, word = invocation().root, quote(wanted)
     known = Definitions(root)

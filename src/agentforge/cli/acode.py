@@ -1,0 +1,96 @@
+"""The program `acode`: the same as `agentforge`, with the commands and the lines of a plan, execute, verify,
+review loop."""
+
+import os
+import sys
+from copy import copy
+from importlib import import_module
+
+import click
+
+from agentforge.cli.invocation import ACODE, HintedUsageError, Invocation, engine_options, invocation
+from agentforge.cli.main import EPILOG, call_program
+from agentforge.cli.output import with_program
+from agentforge.version import __version__
+
+VERBS: dict[str, str] = {
+    "run": "acode:run",
+    "status": "acode:status",
+    "resume": "resume:resume",
+    "pause": "controls:pause",
+    "cancel": "controls:cancel",
+    "metrics": "acode:metrics",
+    "session": "acode:session",
+}
+"""The commands in the order of --help, each with the place in `cli/commands` that defines it."""
+SHARED = frozenset({"status", "resume", "pause", "cancel"})
+"""Those that stand for the command of `agentforge` with that name."""
+
+
+class Verbs(click.Group):
+    """Loads a command only when it is used or described."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - Click's
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if (place := VERBS.get(cmd_name)) is None:
+            return None
+        module, _, name = place.partition(":")
+        # A copy: `agentforge` has some of these commands, too.
+        command: click.Command = copy(getattr(import_module(f"agentforge.cli.commands.{module}"), name))
+        command.help = with_program(command.help or "", invocation(ctx).name_of)
+        if ctx.resilient_parsing:
+            from agentforge.cli.completion import complete_names
+
+            complete_names(command)
+        return command
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.obj = ctx.obj or _invocation()
+        # Errors in the arguments are printed as JSON, too; they come before Click has read this option.
+        ctx.obj.as_json = "--json" in args
+        return super().parse_args(ctx, args)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        word = invocation(ctx).word = args[0]
+        if ctx.resilient_parsing or word in VERBS:
+            return super().resolve_command(ctx, args)
+        from agentforge.cli.main import COMMANDS
+        from agentforge.model.diagnostic import did_you_mean
+        from agentforge.views.text import one_line
+
+        hint = did_you_mean(word, VERBS) or "`acode --help` lists the commands"
+        if word in COMMANDS:
+            hint = f"`agentforge {word}` is a command"
+        raise HintedUsageError(f"'{one_line(word, 60)}' is not a command of acode", hint, ctx)
+
+
+@click.group(
+    cls=Verbs,
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, prog_name=ACODE)
+@engine_options
+def acode() -> None:
+    """Plan a change, make it step by step, verify it and review it.
+
+    `acode run "REQUEST"` does so in the current project. The runs are those of `agentforge`, whose commands
+    show and control them, too.
+    """
+
+
+def main() -> None:
+    sys.exit(call(sys.argv[1:], sys.argv[0]))
+
+
+def call(arguments: list[str], path: str = ACODE) -> int:
+    """Run one command and return its exit status. `path`: by which the program was called."""
+    return call_program(acode, arguments, _invocation(path))
+
+
+def _invocation(path: str = ACODE) -> Invocation:
+    return Invocation(ACODE, os.path.join(os.path.dirname(path), ACODE), SHARED)
