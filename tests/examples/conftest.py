@@ -17,9 +17,7 @@ from tests.surface.terminal import Project
 def repository(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Project]:
     """Of the example in EXAMPLE of the test's module."""
     project = Project(tmp_path)
-    for path in (ROOT / "examples" / request.module.EXAMPLE).iterdir():
-        if path.is_file():
-            shutil.copy(path, project.root)
+    shutil.copytree(ROOT / "examples" / request.module.EXAMPLE, project.root, dirs_exist_ok=True)
     code = f"import sys; sys.path[:0] = {sys.path!r}; sys.argv[0] = 'agentforge'"
     put_cli(tmp_path / "bin", "agentforge", f"{code}\nfrom agentforge.cli.main import main\nmain()")
     project.env["PATH"] = f"{tmp_path / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}"

@@ -41,7 +41,7 @@ RESULTS = (
         "Available",
         "LogReport",
     ),
-    *("AgentAttempt", "AgentLine", "GivenArtifact", "OutdatedRuns"),
+    *("AgentAttempt", "AgentLine", "OutdatedRuns"),
     *("CheckCounts", "CheckRun", "StageCheck", "StageVisit", "Waiver"),
     *("HookContext", "HookResult"),
     *(

@@ -42,7 +42,6 @@ EXAMPLES: Examples = {
         "-s",
         "checked",
         "--skip-check=style",
-        "--skip=docs",
         "--reason=slow",
     ],
     ("pipeline --foreground", "run result"): ["pipeline", "fails.yaml", "fails", "--foreground"],
@@ -57,9 +56,7 @@ SHOWN = ("run result", "recovery", "visit", "check run", "waiver")
 
 
 def test_keys_of_results_are_those_of_the_page(project: Project) -> None:
-    (project.root / "checked.yaml").write_text(
-        json.dumps({"name": "p", "nodes": [CHECKED, {**CHECKED, "id": "docs"}]})
-    )
+    (project.root / "checked.yaml").write_text(json.dumps({"name": "p", "nodes": [CHECKED]}))
     project.pipeline("a=exit 3", name="fails.yaml", extra="    retry: {max_attempts: 1}\n")
     project.stage("work", "provider: mock\ndelay: 0\n")
     recorded = project.pipeline(f"a={WRITE_RESULT}", name="recorded.yaml")

@@ -35,7 +35,7 @@ CourseStepKind = Literal[
     "person_asked",
     "stop_requested",
     "restart_requested",
-    "waived",
+    "check_waived",
     "resumed",
     "manifest",
     "run_completed",
@@ -55,7 +55,7 @@ OUTSIDE_ITERATIONS: frozenset[CourseStepKind] = frozenset(
         "manifest",
         "stop_requested",
         "restart_requested",
-        "waived",
+        "check_waived",
         "resumed",
     }
 )

@@ -148,8 +148,7 @@ class History(Struct):
         return self.artifacts.get(_key(path, provider)) or StageArtifacts()
 
     def artifact_of(self, source: ArtifactSource) -> Artifact | None:
-        """That of a stage; of one that was skipped, the one that the run was started with."""
-        return self.artifacts_of(source.path, source.provider).latest or self.initial
+        return self.artifacts_of(source.path, source.provider).latest if source.path else self.initial
 
     def apply(self, event: Event) -> None:
         fact = event.fact

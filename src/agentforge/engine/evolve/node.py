@@ -118,16 +118,11 @@ def _completed(state: RunState, event: Event, fact: f.NodeCompleted) -> RunState
     )
     others = (known for known in state.stages if known.path != at.path)
     left = replace(state, at=Between(fact.next), stages=(*others, done))
-    if not isinstance(at, StageState):
+    transition = at.transition if isinstance(at, StageState) else None
+    if transition is None:
         return left
-    passed, told = {}, None
-    if at.is_skipped:
-        # The next stage is told what this one was to be told.
-        passed, told = {at.path: event.at}, at.feedback
-    if at.transition is not None:
-        passed |= dict.fromkeys(checks.passed_over(at.path, at.transition), event.at)
-        told = at.transition.feedback or told
-    reentry = Reentry(feedback=told) if told else None
+    reentry = Reentry(feedback=transition.feedback) if transition.feedback else None
+    passed = dict.fromkeys(checks.passed_over(at.path, transition), event.at)
     return replace(left, at=Between(fact.next, reentry), skipped={**state.skipped, **passed})
 
 
