@@ -412,7 +412,7 @@ def any_plan(draw: st.DrawFn) -> Plan:
             termination=draw(_terminations),
             delay=draw(st.sampled_from([0.0, 0.0, 2.0])),
             semantics=draw(st.sampled_from(["at_least_once", "at_least_once", "at_most_once"])),
-            retry=draw(st.none() | st.builds(RetryPolicy, st.integers(1, 3), stage=st.integers(0, 2))),
+            retry=draw(st.none() | _retry_policies),
             on_limit=draw(st.none() | st.builds(LimitPolicy, st.sampled_from(["wait", "next", "fail"]))),
             approve=draw(st.none() | _approvals),
         )
@@ -488,6 +488,13 @@ _hooks = st.lists(
 ).map(_numbered_hooks)
 
 
+_retry_policies = st.builds(
+    RetryPolicy,
+    st.integers(1, 3),
+    stage=st.integers(0, 2),
+    retried=st.sampled_from(["transient", "any"]),
+    exhausted=st.sampled_from(["fail", "ask"]),
+)
 _approvals = st.builds(
     Approval,
     timeout=st.none() | st.just(40.0),
