@@ -46,6 +46,10 @@ class Mutation:
 
     def mutated(self, source: Path = SOURCE) -> str:
         """The module's text with the bug."""
+        return ast.unparse(ast.fix_missing_locations(self.changed(source)[0]))
+
+    def changed(self, source: Path = SOURCE) -> tuple[ast.Module, ast.AST]:
+        """The module with the bug, and its part that has it."""
         path = self.path(source)
         if not path.exists():
             raise StaleMutation(f"{self.module}: no such module")
@@ -57,7 +61,7 @@ class Mutation:
         if len(found) != 1:
             raise StaleMutation(f"{self.module}, {self.bug!r}: its code occurs {len(found)} times, not once")
         found[0](ast.parse(self.new).body)
-        return ast.unparse(ast.fix_missing_locations(tree))
+        return tree, scope
 
     def apply(self, folder: Path) -> Path:
         """Copy the source with the bug; returns the folder for PYTHONPATH."""
@@ -95,8 +99,8 @@ def _definitions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionD
 
 def _find(scope: ast.AST, old: list[ast.stmt]) -> list[Replace]:
     """How to replace each place where the statements occur; a single expression also inside a statement."""
-    wanted = [ast.dump(statement) for statement in old]
-    expression = ast.dump(old[0].value) if len(old) == 1 and isinstance(old[0], ast.Expr) else ""
+    only = old[0].value if len(old) == 1 and isinstance(old[0], ast.Expr) else None
+    wanted, expression = [ast.dump(statement) for statement in old], ast.dump(only) if only else ""
     found: list[Replace] = []
     whole: set[int] = set()
     for node in ast.walk(scope):
@@ -104,10 +108,12 @@ def _find(scope: ast.AST, old: list[ast.stmt]) -> list[Replace]:
             for index, item in enumerate(value if isinstance(value, list) else [value]):
                 if not isinstance(item, ast.AST) or id(item) in whole:
                     continue
-                if isinstance(value, list) and _starts_with(value[index:], wanted):
+                # What is of another type need not be compared, which takes long for a class or a function.
+                alike = type(item) is type(old[0])
+                if alike and isinstance(value, list) and _starts_with(value[index:], wanted):
                     found.append(_statements(value, index, len(wanted)))
                     whole.update(map(id, ast.iter_child_nodes(item)))
-                elif expression and ast.dump(item) == expression:
+                elif type(item) is type(only) and ast.dump(item) == expression:
                     found.append(_expression(node, field, index))
     return found
 

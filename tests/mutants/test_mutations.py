@@ -19,8 +19,8 @@ def test_mutations_apply_and_their_tests_exist() -> None:
 
 def _problems(mutation: Mutation) -> Iterator[str]:
     try:
-        text = mutation.mutated()
-        ast.parse(text)
+        _, part = mutation.changed()
+        ast.parse(ast.unparse(part))
     except (StaleMutation, SyntaxError) as error:
         yield str(error)
     for test in () if mutation.equivalent else mutation.tests or NEAR[mutation.module]:

@@ -94,7 +94,7 @@ def test_recover_does_not_continue_a_renamed_run(project: Project) -> None:
 
 
 def test_an_archived_run_is_shown_with_its_own_name(project: Project) -> None:
-    project.pipeline("plan=exit 3")
+    project.pipeline("plan=exit 3", extra="    retry: {max_attempts: 1}\n")
     for _ in range(2):
         assert project.call("run", "-p", "p.yaml", "-s", "auth", "--force").code == 1
     (archived,) = (row["session"] for row in project.call("list", "--json").json if row["archived_from"])

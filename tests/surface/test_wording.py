@@ -47,6 +47,12 @@ def violations(text: str, first_line: int = 1) -> Iterator[tuple[int, str]]:
             yield line, f"{' '.join(found[0].split())!r}: use {instead}"
 
 
+def has_phrase(source: str) -> bool:
+    """Whether a part of a file can have one: reading its comments and strings takes much longer."""
+    text = re.sub(r"[\s#]+", " ", source)
+    return any(re.search(phrase, text, re.IGNORECASE) for phrase in PHRASES)
+
+
 def of_python(source: str) -> list[tuple[int, str]]:
     strings = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant))
     return [
@@ -88,15 +94,14 @@ def modules() -> list[Path]:
 @pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_strings_of_the_package(path: Path) -> None:
     source = path.read_text()
-    assert report(path, of_python(source) + of_comments(source)) == []
+    assert not has_phrase(source) or report(path, of_python(source) + of_comments(source)) == []
 
 
 @pytest.mark.parametrize("folder", ["tests", "tools", "bench", "examples"])
 def test_docstrings_and_comments_of_other_code(folder: str) -> None:
     found = []
     for path in sorted((REPOSITORY / folder).rglob("*.py")):
-        if path != Path(__file__).resolve():
-            source = path.read_text()
+        if path != Path(__file__).resolve() and has_phrase(source := path.read_text()):
             found += report(path, of_docstrings(source) + of_comments(source))
     assert found == []
 
@@ -135,9 +140,9 @@ def test_ordinary_text_is_accepted(text: str) -> None:
 def test_names_of_tests() -> None:
     found = []
     for path in sorted((REPOSITORY / "tests").rglob("test_*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
-                found += report(path, list(violations(node.name.replace("_", " "), node.lineno)))
+        for line, text in enumerate(path.read_text().splitlines(), 1):
+            if name := re.match(r" *(?:async )?def (test_\w+)", text):
+                found += report(path, list(violations(name[1].replace("_", " "), line)))
     assert found == []
 
 
