@@ -73,7 +73,7 @@ def test_it_takes_no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     assert status == 200
 
 
-def test_no_server_is_no_connection() -> None:
+def test_without_a_server_there_is_no_connection() -> None:
     async def call() -> None:
         async with httpx2.AsyncClient(transport=LocalTransport(lambda _: ["127.0.0.1"])) as client:
             await client.get("http://models.test:1/")
