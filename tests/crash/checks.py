@@ -124,7 +124,7 @@ def _once(story: Story) -> Iterator[str]:
             seen["heard", *place] += data.get("status") == "success"
         elif kind in ("check_start", *OF_CHECKS):
             what = kind if kind == "check_start" else "outcome of a check"
-            seen[what, *place, data["check"], data["attempt"]] += 1
+            seen[what, *place, data.get("baseline") or data["check"], data["attempt"]] += 1
         elif kind in ("stage_verdict", "stage_transition"):
             seen[kind, *place] += 1
         elif kind == "judge_start":
@@ -212,7 +212,8 @@ def _ledger(story: Story) -> Iterator[str]:
         is_rule = event["type"] == "check_complete" and not event["data"].get("output")
         if event["type"] in OF_CHECKS and not is_rule:  # A rule runs nothing.
             at, data = event["cursor"], event["data"]
-            outcomes[f"{_node(at)}/{at['iteration']}/check/{data['check']}/{data['attempt']}"] = event
+            about = data.get("baseline") or data["check"]
+            outcomes[f"{_node(at)}/{at['iteration']}/check/{about}/{data['attempt']}"] = event
     for (attempt, what), count in notes.items():
         if count > 1:
             yield f"attempt {attempt}: {what} {count} times"

@@ -7,6 +7,8 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Literal
 
+from agentforge.model.check import Check
+
 HOME = Path(__file__).parent
 SESSION = "night"
 AGENT = f'type: command, argv: ["{sys.executable}", -I, -S, "{HOME / "agent.py"}"]'
@@ -73,6 +75,20 @@ RULES = """\
       - {name: scope, at: iteration, scope: [made/shared.txt, made/0-2.txt]}
       - {name: left, at: iteration, file: {path: made/shared.txt, contains: done}}
     on: {fail: end}
+"""
+# Before the first agent, the check finds one failure; later, another one too. It starts the same agent.
+LINT = Check(
+    "lint",
+    "lint; ls -d p.yaml made | while read name; do echo $name:1:1: E1 bad; done; exit 1",
+    parse="lines",
+    regressions=True,
+)
+RED = f"""\
+  - id: build
+    prompt: 'do ${{ITERATION}}'
+    runs: 1
+    checks: [{{name: lint, run: '{LINT.run}', parse: lines, regressions: true}}]
+    on: {{fail: end}}
 """
 # The plan of the second visit has s1 as it was, a changed s2, no s3, and s4.
 ITEMS = f"""\
@@ -345,6 +361,12 @@ SCENARIOS = {
                 "AGENT_TOOL": "1~2/1/check/test",
             },
             programs={"verify": CLAUDE},
+        ),
+        Scenario(
+            "red",
+            RED,
+            {"AGENT_FILES": "0/1", "AGENT_WAITS": f"0/0/check/{LINT.baseline}"},
+            programs={"lint": CLAUDE},
         ),
         Scenario("rules", RULES, {"AGENT_FILES": "0/1 0/2"}, tracked=True),
         Scenario(

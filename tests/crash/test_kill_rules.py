@@ -1,5 +1,5 @@
-"""Real SIGKILL around checks without a command: what they say is the same as in an uninterrupted run. They
-start nothing, so they are applied again."""
+"""Real SIGKILL around checks without a command, and around baselines: what they say is the same as in an
+uninterrupted run. Rules start nothing, so they are applied again; a baseline never runs after an agent."""
 
 import sys
 from pathlib import Path
@@ -48,3 +48,27 @@ def test_rules_say_the_same_when_the_engine_is_killed(moment: str, tmp_path: Pat
         ("scope", False, "fail"),
         ("left", False, "pass"),
     ]
+
+
+OF_BASELINE = {
+    "while it runs": "agent:note:1:after:engine",
+    "with all that it started": "agent:note:1:after:engine+supervisor+agent",
+    "before it": "engine:append=check_start:1:before:engine",
+    "between its intent and its start": "engine:append=check_start:1:after:engine",
+    "in the middle of its outcome": "engine:append=check_complete:1:during:engine",
+    "between its outcome and the agent": "engine:append=check_complete:1:after:engine",
+    "when the agent has worked": "engine:append=iteration_complete:1:after:engine",
+}
+
+
+@pytest.mark.parametrize("moment", one_in(3, OF_BASELINE))
+def test_failures_before_the_first_agent_are_known_when_the_engine_is_killed(
+    moment: str, tmp_path: Path
+) -> None:
+    story = play(tmp_path / "run", Case.parse(f"red {OF_BASELINE[moment]}")).story
+    assert violations(story, baseline("red").state) == []
+    assert story.killed
+    assert outcomes(story) == [("lint", True, "fail"), ("lint", False, "fail")]
+    first, last = (event["data"] for event in story.events() if event["type"] == "check_complete")
+    assert len(first["found"]["keys"]) == 1
+    assert last["reason"] == "1 new failure (1 failed before too)"

@@ -34,6 +34,10 @@ def nodes(*lines: str) -> str:
             Check("u", "t", parse="junit", report="out/r.xml"),
         ),
         (
+            "checks: [{name: u, run: t, parse: lines, regressions: true}]",
+            Check("u", "t", parse="lines", regressions=True),
+        ),
+        (
             "checks: [{name: u, run: t, expect: fail, timeout: 60, at: start, needs: network}]",
             Check("u", "t", expect="fail", timeout=60, at="start", network=True),
         ),
@@ -79,6 +83,11 @@ def test_check_is_in_the_plan(line: str, expected: Check) -> None:
             "checks: [{name: a, file: {path: b}, parse: lines}]",
             "conflict 6:41",
             "`checks.parse` doesn't go with `file`",
+        ),
+        (
+            "checks: [{name: a, run: b, regressions: true, expect: fail}]",
+            "conflict 6:45",
+            "`checks.regressions` doesn't go with `expect: fail`",
         ),
         ("checks: [{name: a, scope: [b], file: {path: b}}]", "conflict 6:24", "`checks.scope` doesn't go"),
         ("checks: [{name: a, scope: [b], expect: fail}]", "conflict 6:36", "`checks.expect` doesn't go"),

@@ -27,6 +27,7 @@ from agentforge.engine.evolve.run import evolve
 from agentforge.engine.items import Element, elements_of, planned
 from agentforge.engine.legal import refuse_illegal
 from agentforge.model import facts as f
+from agentforge.model.check import Baseline
 from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.event import Draft, Event
 from agentforge.model.failure import FailureKind
@@ -240,6 +241,7 @@ class Play:
                 verb = "end check" if work.ending else "check"
                 baseline = " baseline" if work.baseline else ""
                 base = f" since {work.base}" if work.base else ""
+                base += f" without {','.join(work.found.keys)}" if work.found else ""
                 return f"{verb} {work.check.name} {work.attempt}{baseline}{base}"
             case HookTask():
                 verb = "end hook" if work.ending else "hook"
@@ -431,8 +433,12 @@ def _check(play: Play, words: list[str]) -> f.AnyFact:
     if status == "lost":
         return f.CheckLost(**task.names)
     given = dict(word.split("=") for word in rest if "=" in word)
+    found = None
+    if task.baseline and task.check.regressions:
+        found = Baseline(unusable=given.get("unusable", ""), keys=tuple(given.get("keys", "").split(",")))
     return f.CheckCompleted(
         **task.names,
+        found=found,
         status=status,
         signatures=tuple(word for word in rest if "=" not in word),
         reason="" if status == "pass" else f"it says {status}",

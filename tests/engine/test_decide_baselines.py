@@ -2,7 +2,7 @@
 
 import pytest
 from msgspec.structs import replace
-from tests.engine.plans import event, plan_of, stage
+from tests.engine.plans import block, event, plan_of, stage
 from tests.engine.playbook import play
 
 from agentforge.engine.decide.run import decide
@@ -13,6 +13,8 @@ from agentforge.model import facts as f
 from agentforge.model.check import Check
 from agentforge.model.cursor import Cursor
 from agentforge.model.errors import IllegalMove
+from agentforge.model.state import Start, Waiver
+from agentforge.model.task import CheckTask, Task
 
 SCOPE = Check("only", scope=("src/**",), at="iteration")
 SCOPED = plan_of(stage("plan", 2, checks=(SCOPE, Check("all", scope=("*",)))))
@@ -112,3 +114,105 @@ def test_baseline_that_no_plan_has_is_ignored() -> None:
     state = evolve(conversation.state, event(9, unknown, Cursor("0", 1, 0)))
     assert not list(in_flight(SCOPED, state))
     assert decide(SCOPED, state).facts
+
+
+# -- before the first agent of the run
+
+LINT = Check("lint", "ruff", parse="lines", regressions=True)
+TEST = Check("test", "pytest", regressions=True, at="start")
+GUARDED = plan_of(stage("plan", 1), stage("build", 1, checks=(TEST, LINT)))
+COMPARED = """
+    > start
+    < node_start plan
+    < check_start test 1 baseline
+    ? check test 1 baseline
+    > check fail unusable=why
+    < check_start lint 1 baseline
+    ? check lint 1 baseline
+    > check fail keys=k1,k2
+    ? prepare plan 1
+    > prepared
+    < attempt_start 1
+    ? execute plan 1 attempt 1
+    > completed
+    < node_complete plan: Completed 1 iterations (max: 1)
+    < node_start build
+    ? prepare build 1
+"""
+
+
+def test_checks_run_before_the_first_agent_and_one_without_a_baseline_is_not_used() -> None:
+    conversation = play(
+        GUARDED,
+        f"""{COMPARED}
+        > prepared
+        < attempt_start 1
+        ? execute build 1 attempt 1
+        > completed
+        < check_start lint 1
+        ? check lint 1 without k1,k2
+        > check pass
+        < stage_verdict pass
+        < node_complete build: Completed 1 iterations (max: 1)
+        < session_complete all_loops_complete
+        = completed
+        """,
+    )
+    assert conversation.state is not None
+    assert set(conversation.state.baselines) == {TEST.baseline, LINT.baseline}
+
+
+def test_baseline_that_is_lost_runs_again_and_one_that_is_waived_does_not_run() -> None:
+    conversation = play(
+        GUARDED,
+        """
+        > start
+        < node_start plan
+        < check_start test 1 baseline
+        ? check test 1 baseline
+        > check lost
+        < check_start test 2 baseline
+        ? check test 2 baseline
+        """,
+    )
+    assert conversation.state is not None
+    waivers = (Waiver("lint", "", "me"), Waiver("test", "", "me"))
+    waived = replace(conversation.state, waivers=waivers, at=Start())
+    (entered,) = decide(GUARDED, waived).facts
+    state = evolve(waived, event(20, entered.fact, entered.cursor))
+    assert [work.about for work in decide(GUARDED, state).work if isinstance(work, Task)] == [""]
+
+
+def test_check_that_a_later_plan_adds_has_no_baseline() -> None:
+    """An agent has worked: what failed before is unknown."""
+    conversation = play(GUARDED, COMPARED)
+    new = Check("new", "x", regressions=True, at="start")
+    added = plan_of(stage("plan", 1), stage("build", 1, checks=(new,)))
+    assert conversation.state is not None
+    state = evolve(conversation.state, event(30, plan_change(added, GUARDED, conversation.state)))
+    (started,) = decide(added, state).facts
+    assert started.fact == f.CheckStarted("new", 1, 600.0)
+    state = evolve(state, event(31, started.fact, started.cursor))
+    (task,) = decide(added, state).work
+    assert isinstance(task, CheckTask)
+    assert (task.baseline, task.found) == (False, None)
+
+
+def test_branches_of_a_first_block_wait_for_the_one_that_runs_the_checks() -> None:
+    play(
+        plan_of(block("claude codex", stage("ideas")), stage("build", checks=(LINT,))),
+        """
+        > start
+        < node_start duel
+        < claude: parallel_provider_start
+        < codex: parallel_provider_start
+        < claude: check_start lint 1 baseline
+        ? claude: check lint 1 baseline
+        > claude: check lost
+        < claude: check_start lint 2 baseline
+        ? claude: check lint 2 baseline
+        > claude: check pass
+        ? claude: prepare ideas 1
+        ? codex: prepare ideas 1
+        """,
+    )

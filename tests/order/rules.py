@@ -80,7 +80,7 @@ def attempt_named(event: Event, kind: str) -> tuple[str, str, int, int]:
     provider = event.cursor.get("provider")
     node = event.cursor["node_path"] + (f"@{provider}" if provider else "")
     node = _visited(node, event.cursor["node_run"])
-    node = f"{node}/{event.data['check']}" if kind == "check" else node
+    node = f"{node}/{event.data.get('baseline') or event.data['check']}" if kind == "check" else node
     return kind, node, event.cursor["iteration"], event.data.get("attempt", 1)
 
 

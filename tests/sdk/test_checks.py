@@ -125,6 +125,42 @@ def test_files_that_change_outside_of_the_scope_are_named(tmp_path: Path) -> Non
     ]
 
 
+def test_failures_that_were_there_before_the_first_agent_do_not_count(tmp_path: Path) -> None:
+    """Thousands of them, and a command that fails without saying what."""
+    old = "".join(f"old{number}.py:1:1: E501 too long\n" for number in range(6_000))
+    (tmp_path / "lint.txt").write_text(old)
+
+    def write(request: Any) -> Any:
+        new = "" if "new.py" in request.prompt else "new.py:3:1: F401 unused\n"
+        (tmp_path / "lint.txt").write_text(new + old)
+        return says("done", "stop")(request)
+
+    checks = [
+        {"name": "lint", "run": "cat lint.txt; exit 1", "parse": "lines", "regressions": True},
+        {"name": "red", "run": "exit 3", "regressions": True, "at": "start"},
+    ]
+    plan = pipeline(node("plan"), node("build", checks=checks, on={"fail": "build"}))
+    assert ran(tmp_path, plan, says("done", "stop"), write).completed
+    outcomes = found(tmp_path, "check_complete")
+    # The first is too large for the log, which has its hash.
+    outcomes = [one for one in outcomes if one]
+    shown = [(one["check"], "baseline" in one, one["status"], one.get("before", 0)) for one in outcomes]
+    assert shown == [
+        ("red", True, "fail", 0),
+        ("lint", False, "fail", 6_000),
+        ("lint", False, "pass", 6_000),
+    ]
+    assert outcomes[0]["found"] == {"unusable": "it fails: exit status 3"}
+    assert outcomes[1]["reason"] == "1 new failure (6,000 failed before too)"
+    assert outcomes[1]["signatures"] == ["new.py F401: unused"]
+    assert outcomes[1]["feedback"].startswith("check 'lint': fail, 1 new failure (6,000 failed before too)\n")
+    kinds = [
+        json.loads(line)["type"] for line in (run_dir(tmp_path) / "events.jsonl").read_bytes().splitlines()
+    ]
+    last_baseline = [index for index, kind in enumerate(kinds) if kind == "check_complete"][1]
+    assert last_baseline < kinds.index("attempt_start")
+
+
 def test_check_that_hangs_is_ended_at_its_time_limit(tmp_path: Path) -> None:
     check = {"name": "test", "run": "sleep 600 & wait", "timeout": 0.5}
     result = ran(tmp_path, pipeline(node(checks=[check])))

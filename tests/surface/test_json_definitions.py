@@ -33,6 +33,7 @@ SHOWN = (
 def test_keys_of_definitions_are_those_of_the_page(project: Project) -> None:
     describe_provider(project, "mine", WRITE_RESULT)
     rules = [{"name": "notes", "file": FILE}, {"name": "only", "scope": ["*.md"]}]
+    rules += [{"name": "new", "run": "ruff", "regressions": True}]
     routed = stage("build", checks=[{**CHECK, "needs": "network"}, *rules], on={"fail": "plan"})
     write_pipeline(project, "whole", stage("plan"), routed, block("both", "mine"), hooks=HOOKS)
     named = project.root / ".claude" / "pipelines"

@@ -120,6 +120,10 @@ def test_a_check_is_shown_with_all_that_it_says() -> None:
         " (must fail; reads JUnit XML from out/r.xml; with network; at most 30s)"
     )
     assert check_line(Check("a", "true", at="iteration")) == "a after each iteration: true (at most 10m 00s)"
+    only_new = Check("a", "b", parse="lines", regressions=True)
+    assert check_line(only_new) == (
+        "a at the end: b (only new failures count; reads lines of a linter; at most 10m 00s)"
+    )
     rule = FileRule("a.md", contains=("x", "y"), absent=("z",), heading=("Use",))
     assert check_line(Check("a", file=rule, expect="fail")) == (
         "a at the end: file a.md contains 'x', 'y', doesn't contain 'z', has heading 'Use' (must fail)"

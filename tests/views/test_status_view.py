@@ -10,7 +10,7 @@ from tests.views.samples import NOON, history, plan
 
 from agentforge.engine.evolve.run import evolve
 from agentforge.model import facts as f
-from agentforge.model.check import CheckCounts
+from agentforge.model.check import Baseline, CheckCounts
 from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.facts import AnyFact
 from agentforge.model.failure import FailureKind, StopReason
@@ -453,6 +453,16 @@ def test_status_shows_the_latest_checks_and_cycles() -> None:
         "plan: lint passed",
         "lint by Ada: no time",
     ]
+
+
+def test_checks_that_are_not_used_are_shown() -> None:
+    outcomes = (
+        f.CheckCompleted("lint", baseline="lint+1", found=Baseline(("k",))),
+        f.CheckCompleted("test", baseline="test+1", found=Baseline(unusable="it fails")),
+    )
+    view = seen(STARTED, NODE, *((fact, Cursor("0", 1, 0)) for fact in outcomes), status="running")
+    assert view.unused == {"test": "it fails"}
+    assert shown(view)["Check"] == "test is not used in this run: before the first agent, it fails"
 
 
 def test_check_that_runs_shows_since_when() -> None:

@@ -205,6 +205,27 @@ RUN = CheckRun("test", 1, 1, NOON)
             [],
         ),
         (
+            replace(RUN, status="fail", reason="2 new failures (1,700 failed before too)", before=1_700),
+            False,
+            "failed",
+            "build, visit 2, iteration 1: test failed: 2 new failures (1,700 failed before too)",
+            [],
+        ),
+        (
+            replace(RUN, status="pass", before=1_700),
+            False,
+            "done",
+            "build, visit 2, iteration 1: test passed: 1,700 failed before too",
+            [],
+        ),
+        (
+            replace(RUN, status="fail", reason="exit status 1", baseline=True, unusable="it is red"),
+            False,
+            "failed",
+            "build, visit 2, iteration 1: baseline of test failed: exit status 1",
+            ["Not used: before the first agent, it is red"],
+        ),
+        (
             replace(RUN, status="void", changed=tuple("abcdefg")),
             True,
             "warning",

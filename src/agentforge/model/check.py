@@ -54,6 +54,8 @@ class Check(Struct, frozen=True, omit_defaults=True, dict=True):
     file: FileRule | None = None
     scope: tuple[str, ...] = ()
     """Patterns: the files that change in a visit must match one of them."""
+    regressions: bool = False
+    """Whether only failures count that were not there before the first agent."""
 
     @cached_property
     def baseline(self) -> str:
@@ -92,6 +94,15 @@ class CheckFailure(Struct, frozen=True, omit_defaults=True):
     message: str = ""
 
 
+class Baseline(Struct, frozen=True, omit_defaults=True):
+    """What a check found before the first agent of a run."""
+
+    keys: tuple[str, ...] = ()
+    """Hashes of what identifies its failures, sorted."""
+    unusable: str = ""
+    """Why nothing can be compared with it; the check is then not used in the run."""
+
+
 class CheckEnd(Struct, frozen=True):
     """How the program of a check ended."""
 
@@ -116,6 +127,8 @@ class CheckOutcome(Struct, frozen=True, omit_defaults=True):
     """Of an error."""
     reason: str = ""
     """Why the status is not `pass`, in one sentence."""
+    before: int = 0
+    """Failures that don't count, because they were there before the first agent."""
 
     @property
     def signatures(self) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from agentforge.model.artifact import ItemAt, PlannedItem
 from agentforge.model.changes import LeftInGit
-from agentforge.model.check import BASELINE, CheckCounts, CheckProblem, CheckStatus, FilesBefore
+from agentforge.model.check import BASELINE, Baseline, CheckCounts, CheckProblem, CheckStatus, FilesBefore
 from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.hook import CALL_POINTS, HookOutcome, HookPoint
@@ -719,6 +719,10 @@ class RunState(Struct, frozen=True):
     """At most one for each check of the plan."""
     cycles: dict[str, CycleCount] = field(default_factory=dict)
     """The routes back to earlier nodes."""
+    baselines: dict[str, Baseline] = field(default_factory=dict)
+    """What checks found before the first agent; at most one for each check of the plan."""
+    has_worked: bool = False
+    """Whether an agent was started."""
     clusters: tuple[Cluster, ...] = ()
     """The latest failures, by signature; at most MAX_CLUSTERS."""
     failing: dict[str, Failing] = field(default_factory=dict)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 from msgspec import Struct
 
 from agentforge.model.artifact import ItemAt, PlannedItem
-from agentforge.model.check import Check, FilesBefore
+from agentforge.model.check import Baseline, Check, FilesBefore
 from agentforge.model.cursor import Cursor
 from agentforge.model.hook import Hook
 from agentforge.model.layout import AttemptLayout, RunLayout
@@ -216,6 +216,8 @@ class CheckTask(StartedTask, frozen=True, kw_only=True, tag="check"):
     """Whether it is what later outcomes are compared with."""
     base: str | None = None
     """The files when the visit began, if a check compares them."""
+    found: Baseline | None = None
+    """What it found before the first agent, if its outcome is compared with that."""
 
     @property
     def about(self) -> str:

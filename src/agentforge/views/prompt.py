@@ -250,6 +250,8 @@ def outcome_line(name: str, outcome: CheckOutcome) -> str:
         )
         if number
     ]
+    if outcome.before:  # The numbers count the others, too.
+        return f"check {one_line(name[:_NAME_CHARS], _NAME_CHARS)!r}: {outcome.status}, {outcome.reason}"
     code = [] if outcome.exit_code is None else [f"exit status {outcome.exit_code}"]
     reason = [one_line(outcome.reason, 200)] if outcome.status in ("error", "timeout") else []
     return ", ".join(

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from agentforge.engine.nodes import siblings
 from agentforge.model.artifact import ItemAt
+from agentforge.model.check import BASELINE
 from agentforge.model.failure import StopReason
 from agentforge.model.names import session_argument
 from agentforge.model.plan import Items, Mode, Plan, ProviderChoice, StageNode, Step
@@ -167,10 +168,18 @@ class StatusView(Struct, frozen=True):
     cycles: tuple[CycleStatus, ...] = ()
     waivers: tuple[Waiver, ...] = ()
     """Checks that people skipped."""
+    unused: dict[str, str] = {}
+    """Checks that are not used in the run: why they have no baseline, by their names."""
     answered: bool = False
     """Whether the run waits although a request was answered, or its time is over."""
     unanswered: tuple[str, ...] = ()
     """Ids of the requests that a person still has to answer although it was answered."""
+
+
+def _unused(state: RunState) -> Iterator[tuple[str, str]]:
+    for key, found in state.baselines.items():
+        if found.unusable:
+            yield key.partition(BASELINE)[0], found.unusable
 
 
 def running_check(state: RunState) -> RunningCheck | None:
@@ -259,6 +268,7 @@ def status_view(info: RunInfo, now: datetime, program: str = "agentforge") -> St
         visits=summary.visits,
         cycles=tuple(_cycles(plan, state)),
         waivers=state.waivers,
+        unused=dict(_unused(state)),
         answered=info.answered,
         unanswered=info.unanswered,
     )

@@ -45,6 +45,10 @@ class CheckRun(Struct, frozen=True):
     """Why there is no tree before or after it: nothing shows whether files changed."""
     duration_seconds: float | None = None
     """None while it is running, and if it was lost."""
+    before: int = 0
+    """Failures that don't count, because they were there before the first agent."""
+    unusable: str = ""
+    """Of a baseline: why the check is not used in the run."""
     baseline: bool = False
     """Whether it ran before the work, to compare its outcome with later ones."""
 
@@ -219,6 +223,8 @@ def _completed(visit: StageVisit, fact: f.CheckCompleted) -> StageVisit:
         changed=fact.changed,
         tree_problem=fact.tree_problem,
         duration_seconds=fact.duration_ms / 1000,
+        before=fact.before,
+        unusable=fact.found.unusable if fact.found else "",
     )
 
 

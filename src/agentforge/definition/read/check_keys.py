@@ -62,7 +62,7 @@ FILE: Table[MappingSpec] = Table(
 )
 RULES = ("file", "scope")
 """The keys of a check without a command."""
-_OF_COMMANDS = ("run", "parse", "report", "timeout", "needs", "optional")
+_OF_COMMANDS = ("run", "parse", "report", "timeout", "needs", "optional", "regressions")
 _NOT_WITH = {"file": (*_OF_COMMANDS, "scope"), "scope": (*_OF_COMMANDS, "expect")}
 _SCOPE = ListOf(
     Text(inside=True, only_text=True, longest=MAX_GLOB),
@@ -78,6 +78,10 @@ def _check(entries: Entries) -> MappingSpec | None:
         if (key := entries.key(name)) is not None:
             message = f"`checks.{name}` doesn't go with `{rule}`"
             entries.report.error("conflict", key.at, message, f"remove `{name}` or `{rule}`")
+    expect, regressions = entries.get("expect"), entries.get("regressions")
+    if expect and expect.value == "fail" and regressions and regressions.value:
+        message = "`checks.regressions` doesn't go with `expect: fail`"
+        entries.report.error("conflict", regressions.at, message, "remove one of them")
     if (optional := entries.key("optional")) and entries.key("run"):
         message = "`optional` has no effect on a check with `run`: it always has a command"
         entries.report.warning("ignored-key", optional.at, message, "remove it")
@@ -109,6 +113,7 @@ CHECK: Table[MappingSpec | None] = Table(
             field="network",
             lower=bool,
         ),
+        Key("regressions", FLAG, "Only failures count that were not there before the first agent."),
         Key(
             "optional",
             FLAG,

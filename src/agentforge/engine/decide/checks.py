@@ -35,6 +35,7 @@ from agentforge.model.place import visits_key
 from agentforge.model.plan import FAIL, PASS, CycleLimits, Items, PipelineInfo, Route, StageNode
 from agentforge.model.request import ACCEPT, CANCEL, RESUME, RETRY, Feedback
 from agentforge.model.state import OUTDATED, CheckRecord, StageState, Verdict
+from agentforge.model.status import NodeStatus
 
 MAX_VOID_CHECKS = 3
 """How often a check runs if the files change meanwhile."""
@@ -43,7 +44,7 @@ MAX_VOID_CHECKS = 3
 def run_checks(here: StageAt, when: CheckTime) -> Ruling | None:
     """The next step with the checks of that time, or None if each has an outcome."""
     for check in here.node.checks:
-        if check.at == when and not here.is_waived(check.name):
+        if check.at == when and here.is_used(check):
             ruling = _run(here, check)
             if ruling is not None:
                 return ruling
@@ -51,11 +52,26 @@ def run_checks(here: StageAt, when: CheckTime) -> Ruling | None:
 
 
 def baselines(here: StageAt) -> Ruling | None:
-    """What later outcomes are compared with; recorded before the work that they are about."""
+    """What later outcomes are compared with; recorded before the work that they are about: of all checks of
+    the run before its first agent, and the files before the first iteration of a visit."""
+    if not here.state.has_worked:
+        for key, (_, check) in here.plan.baselines.items():
+            is_known = key in here.state.baselines or here.is_waived(check.name)
+            if check.regressions and not is_known:
+                return Ruling() if _waits_for_another(here) else _run(here, check, key)
     scoped = here.node.scoped
     if here.at.completed or scoped is None or here.is_waived(scoped.name):
         return None
     return _run(here, scoped, scoped.baseline)
+
+
+def _waits_for_another(here: StageAt) -> bool:
+    """Whether another branch of the block runs the checks: they are about the same files."""
+    branches = here.state.block.branches if here.state.block else ()
+    running = [branch for branch in branches if branch.status is NodeStatus.RUNNING]
+    calls = [(branch, branch.stage.calls.get("check")) for branch in running if branch.stage]
+    busy = [branch for branch, call in calls if call and call.about in here.plan.baselines]
+    return bool(running) and (busy or running)[0].provider != here.place.branch
 
 
 def _run(here: StageAt, check: Check, baseline: str = "") -> Ruling | None:

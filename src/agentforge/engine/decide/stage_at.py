@@ -8,7 +8,7 @@ from agentforge.engine.checks.feedback import failing_text
 from agentforge.engine.decide.requests import Question, Ruling
 from agentforge.model import facts as f
 from agentforge.model.artifact import ItemAt, PlannedItem
-from agentforge.model.check import Check
+from agentforge.model.check import Baseline, Check
 from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.event import Draft
 from agentforge.model.layout import iteration_dir
@@ -75,6 +75,15 @@ class StageAt(Struct, frozen=True):
         is_ended_by_run = found.timeout is not None and found.timeout < check_timeout(check)
         return None if found.status == "timeout" and is_ended_by_run else found
 
+    def baseline(self, check: Check) -> Baseline | None:
+        """What it found before the first agent, if only its new failures count."""
+        return self.state.baselines.get(check.baseline) if check.regressions else None
+
+    def is_used(self, check: Check) -> bool:
+        """Whether its outcome counts: no person has waived it, and it can be compared with its baseline."""
+        found = self.baseline(check)
+        return not self.is_waived(check.name) and not (found and found.unusable)
+
     @property
     def base(self) -> str | None:
         """The files when the visit began, if a check compares them and they are known."""
@@ -86,8 +95,8 @@ class StageAt(Struct, frozen=True):
         """The checks that fail on the work as it is; not those of an item that is over."""
         is_between = isinstance(self.node.termination, Items) and not self.at.item
         checks = (check for check in self.node.checks if not (is_between and check.at == "iteration"))
-        known = map(self.outcome_of, checks)
-        return [each for each in known if each and each.fails and not self.is_waived(each.check)]
+        known = map(self.outcome_of, filter(self.is_used, checks))
+        return [each for each in known if each and each.fails]
 
     @property
     def feedback(self) -> Feedback | None:

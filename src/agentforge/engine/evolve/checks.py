@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from agentforge.engine.evolve.task import evolve_call, with_call, without_call
 from agentforge.model import facts as f
+from agentforge.model.check import Baseline
 from agentforge.model.event import Event
 from agentforge.model.place import visits_key
 from agentforge.model.request import Request
@@ -91,6 +92,8 @@ def apply_to_run(state: RunState, event: Event, fact: f.AnyCheckFact) -> RunStat
         case f.CheckWaived(check=check, reason=reason, by=by):
             others = (waiver for waiver in state.waivers if waiver.check != check)
             return replace(state, waivers=(*others, Waiver(check, reason, by)))
+        case f.CheckCompleted(baseline=baseline, found=Baseline() as found):
+            return replace(state, baselines={**state.baselines, baseline: found})
         case f.StageVerdictReached():
             return _verdict_reached(state, event, fact)
         case f.StageTransitioned():

@@ -110,7 +110,8 @@ def _started(event: Event, fact: f.FirstFact) -> RunState:
         done = ((branch.provider, record.path) for branch in fact.at.branches for record in branch.stages)
         entered += [visits_key(path, provider) for provider, path in done]
     visits = dict.fromkeys(entered, 1)
-    return replace(started, started_at=fact.started_at, at=fact.at, visits=visits, stages=fact.stages)
+    began = replace(started, started_at=fact.started_at, has_worked=True)
+    return replace(began, at=fact.at, visits=visits, stages=fact.stages)
 
 
 def _fired(state: RunState, event: Event, fact: f.TimerFired) -> RunState:
@@ -128,6 +129,10 @@ def _fired(state: RunState, event: Event, fact: f.TimerFired) -> RunState:
 
 def _iteration(state: RunState, event: Event, fact: f.AnyIterationFact) -> RunState:
     return in_stage(state, event, fact, evolve_iteration)
+
+
+def _attempt_started(state: RunState, event: Event, fact: f.AttemptStarted) -> RunState:
+    return _iteration(state if state.has_worked else replace(state, has_worked=True), event, fact)
 
 
 def _tree_taken(state: RunState, _: Event, _fact: f.TreeTaken) -> RunState:
@@ -174,4 +179,4 @@ _APPLY: Mapping[type[f.AnyFact], Callable[[RunState, Event, Any], RunState]] = {
         (f.AnyLogFact, _of_log),
     )
     for kind in get_args(subject)
-} | {f.TimerFired: _fired, f.TreeTaken: _tree_taken, f.GitLeft: _git_left}
+} | {f.TimerFired: _fired, f.AttemptStarted: _attempt_started, f.TreeTaken: _tree_taken, f.GitLeft: _git_left}

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 
-from agentforge.model.check import CheckCounts, CheckProblem, CheckStatus, FilesBefore
+from agentforge.model.check import Baseline, CheckCounts, CheckProblem, CheckStatus, FilesBefore
 from agentforge.model.course import CourseStep
 from agentforge.model.cursor import Destination
 from agentforge.model.facts.fact import (
@@ -92,6 +92,10 @@ class CheckCompleted(CheckFact, TaskOutcome, frozen=True):
     """Why there is no tree before or after it: nothing shows whether files changed while it ran."""
     duration_ms: int = 0
     baseline: str = ""
+    found: Baseline | None = None
+    """What later outcomes of the check are compared with."""
+    before: int = 0
+    """Failures that don't count, because they were there before the first agent."""
 
     def step(self) -> CourseStep:
         # If files changed while it ran, its outcome counts for nothing, whatever the status is.

@@ -17,8 +17,10 @@ from agentforge.engine.checks.findings import MAX_CHANGED, read_file, read_findi
 from agentforge.engine.checks.junit import MAX_REPORT_BYTES, TOO_LARGE
 from agentforge.engine.checks.outcome import ReadCheck, UnreadReport, read_check
 from agentforge.engine.checks.output import CheckReading, Hide
+from agentforge.engine.checks.regressions import baseline_of, only_new
+from agentforge.engine.decide.stage_at import check_timeout
 from agentforge.model import facts as f
-from agentforge.model.check import MAX_KEPT_FAILURES, CheckEnd, FilesBefore, ReportStamp
+from agentforge.model.check import MAX_KEPT_FAILURES, Baseline, CheckEnd, FilesBefore, ReportStamp
 from agentforge.model.failure import Failure
 from agentforge.model.task import CheckTask
 from agentforge.ports.host import NoTree, TakenTree, Trees, is_tree_id
@@ -136,10 +138,20 @@ class CheckPerformer(ScriptPerformer[CheckTask]):
     ) -> f.CheckCompleted:
         check, report = task.check, self._files.read(task.check.report, task.before.report)
         read = read_check(check.parse, check.expect, end, output, report, hide=self._context.redactor.text)
-        return await self._concluded(task, read, duration, output)
+        found: Baseline | None = None
+        if task.baseline and not (end.timed_out and is_ended_by_run(task)):
+            found = baseline_of(read)
+        elif task.found is not None:
+            read = only_new(read, task.found)
+        return await self._concluded(task, read, duration, output, found)
 
     async def _concluded(
-        self, task: CheckTask, read: ReadCheck, duration: int, output: bytes = b""
+        self,
+        task: CheckTask,
+        read: ReadCheck,
+        duration: int,
+        output: bytes = b"",
+        found: Baseline | None = None,
     ) -> f.CheckCompleted:
         before, check, hide = task.before, task.check, self._context.redactor.text
         folder = task.folder(self._context.layout)
@@ -165,13 +177,15 @@ class CheckPerformer(ScriptPerformer[CheckTask]):
             failures=outcome.failure_count,
             problem=outcome.problem,
             reason=outcome.reason,
-            feedback="" if outcome.status == "pass" else hide(check_feedback(failed)),
+            feedback="" if outcome.status == "pass" or task.baseline else hide(check_feedback(failed)),
             output=self._context.layout.relative(folder.output) if check.run else "",
             tree_before=before.tree,
             tree_after=after,
             changed=() if task.baseline else await self._changed(before.tree, after),
             tree_problem=hide(tree.reason) if isinstance(tree, NoTree) else before.problem,
             duration_ms=duration,
+            found=found,
+            before=outcome.before,
         )
 
     async def _changed(self, before: str | None, after: str | None) -> tuple[str, ...]:
@@ -182,6 +196,11 @@ class CheckPerformer(ScriptPerformer[CheckTask]):
             return (UNKNOWN_FILES,)
         found = await asyncio.to_thread(self._trees.changed, before, after, MAX_SHOWN)
         return (UNKNOWN_FILES,) if isinstance(found, NoTree) else found
+
+
+def is_ended_by_run(task: CheckTask) -> bool:
+    """Whether its time was cut by the runtime limit of the run, which a person may extend."""
+    return task.timeout is not None and task.timeout < check_timeout(task.check)
 
 
 class CheckFiles:

@@ -71,11 +71,19 @@ def _said_about(waived: Sequence[Waived]) -> Details:
     return {"by": quoted(by), "reason": quoted("; ".join(dict.fromkeys(each.reason for each in waived)))}
 
 
-def outcome_words(status: str, how: str, seconds: float | None, counts: CheckCounts, reason: str) -> str:
-    """`failed in 1.5s: 1 failed, 1 passed`, `timed out after 10s`"""
+def outcome_words(
+    status: str, how: str, seconds: float | None, counts: CheckCounts, reason: str, *, before: int
+) -> str:
+    """`failed in 1.5s: 1 failed, 1 passed`, `timed out after 10s`; with failures that were there `before`:
+    `failed in 1.5s: 2 new failures (17 failed before too)`."""
     after = f" {'after' if status == 'timeout' else 'in'} {span(seconds)}" if seconds else ""
-    details = counts_text(counts) or (reason if status not in ("pass", "timeout") else "")
+    why = reason if status not in ("pass", "timeout") else ""
+    details = (why or f"{before:,} failed before too") if before else (counts_text(counts) or why)
     return f"{how}{after}{f': {details}' if details else ''}"
+
+
+def unused_text(name: str, why: str) -> str:
+    return f"{one_line(name)} is not used in this run: before the first agent, {_text(why)}"
 
 
 def _text(text: str) -> str:
@@ -87,8 +95,13 @@ def _completed(fact: f.CheckCompleted, _: Event) -> RunLine:
     if fact.changed:
         text = f"{check} is void: files changed while it ran ({_text(fact.changed[0])}){no_tree}"
         return RunLine(text, "failed", "error")
+    if fact.found and fact.found.unusable:
+        return RunLine(f"check {unused_text(fact.check, fact.found.unusable)}", "warning", "warn")
     how, seconds = CHECK_ENDS[fact.status], fact.duration_ms / 1000
-    text = f"{check} {outcome_words(fact.status, how, seconds, fact.counts, _text(fact.reason))}{no_tree}"
+    words = outcome_words(fact.status, how, seconds, fact.counts, _text(fact.reason), before=fact.before)
+    text = f"{check} {words}{no_tree}"
+    if fact.found:
+        return RunLine(text)
     return RunLine(text, "done") if fact.status == "pass" else RunLine(text, "failed", "error")
 
 

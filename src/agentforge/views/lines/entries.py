@@ -75,13 +75,15 @@ def check_entry(run: StageCheck, shown: Shown) -> RunEntry:
 
 def check_outcome(run: CheckRun) -> str:
     """`test failed in 1.5s: 1 failed, 1 passed`"""
-    reason = one_line(run.reason, TEXT_CHARS)
-    how = outcome_words(run.status, RUN_ENDS[run.status], run.duration_seconds, run.counts, reason)
+    reason, took = one_line(run.reason, TEXT_CHARS), run.duration_seconds
+    how = outcome_words(run.status, RUN_ENDS[run.status], took, run.counts, reason, before=run.before)
     name = f"{'baseline of ' if run.baseline else ''}{one_line(run.check)}"
     return f"{name} {how}{no_tree_text(run.tree_problem)}"
 
 
 def _check_rows(run: CheckRun, shown: Shown) -> Iterator[EntryRow]:
+    if run.unusable:
+        yield EntryRow("Not used", one_line(f"before the first agent, {run.unusable}", TEXT_CHARS))
     if run.tree:
         yield EntryRow("Tree", tree_text(run.tree))
     if run.changed:

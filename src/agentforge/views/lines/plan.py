@@ -109,7 +109,8 @@ def check_line(check: Check) -> str:
     reads = f"reads {PARSERS[check.parse]}{source}" if PARSERS[check.parse] else ""
     network = "with network" if check.network else ""
     limit = f"at most {span(check_timeout(check))}" if check.run else ""
-    details = [part for part in ("must fail" * (check.expect == "fail"), reads, network, limit) if part]
+    new = "only new failures count" if check.regressions else ""
+    details = [part for part in ("must fail" * (check.expect == "fail"), new, reads, network, limit) if part]
     more = f" ({'; '.join(details)})" if details else ""
     return f"{one_line(check.name)} {TIMES[check.at]}: {check_subject(check)}{more}"
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 from agentforge.model.artifact import ItemAt
 from agentforge.model.plan import PASS
 from agentforge.model.status import status_text
-from agentforge.views.lines.checks import tree_text, waived_text, waiver_text
+from agentforge.views.lines.checks import tree_text, unused_text, waived_text, waiver_text
 from agentforge.views.lines.entries import check_outcome
 from agentforge.views.lines.hooks import hook_call_text
 from agentforge.views.lines.requests import question_text, waits_text
@@ -162,6 +162,7 @@ def _judged(view: StatusView, now: datetime) -> list[StatusRow]:
             text = f"{visit.stage}: {one_line(visit.verdict)}{accepted}{waived_text(visit.waived)}"
             tone = VERDICT_TONES[verdict_mark(visit.verdict, visit.accepted_by)]
             rows.append(StatusRow("Verdict", text, tone))
+    rows += [StatusRow("Check", unused_text(*one), "warn") for one in view.unused.items()]
     return rows + [StatusRow("Waived", waiver_text(waiver), "warn") for waiver in view.waivers]
 
 
