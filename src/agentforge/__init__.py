@@ -46,6 +46,9 @@ if TYPE_CHECKING:
     from agentforge.app.runs.updates import Tail as Tail
     from agentforge.app.runs.work import RunChange as RunChange
     from agentforge.app.runs.work import RunWork as RunWork
+    from agentforge.app.settings_files import SettingInForce as SettingInForce
+    from agentforge.app.settings_files import SettingsCheckup as SettingsCheckup
+    from agentforge.app.settings_files import SettingsFiles as SettingsFiles
     from agentforge.app.starter import ProjectSurvey as ProjectSurvey
     from agentforge.app.starter import StarterFiles as StarterFiles
     from agentforge.app.starter import copy_pipeline as copy_pipeline
@@ -225,6 +228,7 @@ _HOME = {
     "app.runs.removal": ("OutdatedRuns",),
     "app.runs.context": ("EngineOptions",),
     "app.runs.work": ("RunChange", "RunWork"),
+    "app.settings_files": ("SettingInForce", "SettingsCheckup", "SettingsFiles"),
     "app.starter": ("ProjectSurvey", "StarterFiles", "copy_pipeline", "examine_project", "init_project"),
     "definition.compiler": ("Compiled", "PipelineSource"),
     "definition.resolve": ("Available",),

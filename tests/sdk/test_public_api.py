@@ -61,6 +61,7 @@ RESULTS = (
     *("ArtifactWork", "ItemWork", "ItemIteration", "StageMetrics", "VisitMetrics", "VisitTotals", "Span"),
     *("CourseComparison", "Recording", "Replay", "Migration", "Finding", "Probe", "Summary", "Health"),
     *("AgentLogin", "ProjectSurvey", "StarterFiles"),
+    *("SettingInForce", "SettingsCheckup", "SettingsFiles"),
     *(
         "Rehearsal",
         "CourseStep",

@@ -18,6 +18,11 @@ EXAMPLES: Examples = {
     ("pipelines", "stages"): ["pipelines"],
     ("providers", "provider"): ["providers"],
     ("schema", "schema"): ["schema"],
+    ("config init", "config init"): ["config", "init"],
+    ("config set", "config set"): ["config", "set", "commands.test", "make test"],
+    ("config get", "setting"): ["config", "get", "commands"],
+    ("config show", "setting"): ["config", "show"],
+    ("config validate", "settings checkup"): ["config", "validate"],
     ("init", "created project"): ["init"],
     ("doctor", "doctor"): ["doctor"],
     ("completion", "completion"): ["completion", "fish"],
@@ -26,6 +31,7 @@ EXAMPLES: Examples = {
 }
 SHOWN = (
     *("lint report", "diagnostic", "place", "graph", "graph node", "dry run", "plan", "stages", "provider"),
+    *("setting", "settings checkup", "config init", "config set"),
     *("schema", "created project", "doctor", "completion", "migration report", "version"),
 )
 
@@ -43,6 +49,8 @@ def test_keys_of_definitions_are_those_of_the_page(project: Project) -> None:
     describe_provider(project, "removed", WRITE_RESULT)
     (project.home / "removed").unlink()
     write_pipeline(project, "missing", {**stage("a"), "provider": "removed"})
+    (project.root / ".agent").mkdir()
+    (project.root / ".agent/config.yml").write_text("project: {name: x}\n")
     project.stage("bad", "provider: mock\ntermination: {type: fixed, iterations: -1}\n")
     calls = Calls(project)
     calls.call_all(EXAMPLES)

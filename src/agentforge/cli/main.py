@@ -59,6 +59,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "lint": "lint:lint",
         "dry-run": "dry_run:dry_run",
         "graph": "definitions:graph",
+        "config": "config:config",
         "stages": "definitions:stages",
         "pipelines": "definitions:pipelines",
         "providers": "doctor:providers",

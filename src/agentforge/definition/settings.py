@@ -111,6 +111,11 @@ def read_settings(sources: Sources, report: Report, replaced: Mapping[str, str] 
     return settings
 
 
+def is_blank(text: str) -> bool:
+    """Whether a file has nothing but comments."""
+    return _NOTHING.fullmatch(text) is not None
+
+
 class _Reader:
     def __init__(self, sources: Sources, report: Report, replaced: Mapping[str, str]) -> None:
         self._sources = sources
@@ -143,7 +148,7 @@ class _Reader:
         except StorageFailed as error:
             self._report.error("unreadable", SourceText(name, "").start, error.message, error.hint)
             return None
-        if text is None or _NOTHING.fullmatch(text):
+        if text is None or is_blank(text):
             return None
         tree = parse_value(SourceText(name, text), self._report)
         if tree is None or isinstance(tree, Keyed):

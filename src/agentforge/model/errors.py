@@ -14,6 +14,10 @@ NOT_JSON = (DecodeError, UnicodeError, RecursionError)
 """What decoding JSON raises: for another structure, for bytes that aren't UTF-8, and for deep nesting."""
 
 
+_SETTINGS = ("agentforge/config/settings.yaml", ".agent/config.yml", "agentforge/settings.yaml")
+"""How the paths of settings files end."""
+
+
 class AgentForgeError(Exception):
     """Something the caller can act on: what is wrong, and what to do next."""
 
@@ -53,6 +57,8 @@ class DefinitionError(AgentForgeError):
         files = {diagnostic.place.file for diagnostic in errors}
         # Values that come from no file: `lint` doesn't see them.
         where = "arguments" if files == {ARGUMENTS} else "definition"
+        if files and all(file.endswith(_SETTINGS) for file in files):
+            where = "settings"
         lint = "; `agentforge lint` checks all stages and pipelines of the project"
         super().__init__(
             f"{len(errors)} error{'s' if len(errors) != 1 else ''} in the {where}",

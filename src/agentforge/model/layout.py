@@ -22,7 +22,7 @@ USER_SETTINGS = "agentforge/settings.yaml"
 """The user's settings, in the folder `$XDG_CONFIG_HOME`."""
 ESCALATIONS = ".agentforge/escalations"
 """The folder of the view of that name: the requests of the project's runs, and resolutions."""
-CONTROL = (".agentforge", ".claude/stages", ".claude/pipelines", LOCKS)
+CONTROL = (".agentforge", ".agent", ".claude/stages", ".claude/pipelines", LOCKS)
 """Folders of a project that decide what later runs execute."""
 
 

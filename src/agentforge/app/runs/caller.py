@@ -18,6 +18,7 @@ DECISIONS = {
     "allow_commands": "allow the commands of a cassette",
     "approve": "approve results in advance",
     "cancel": "cancel a run",
+    "change_settings": "change settings",
     "force": "stop, take over or replace a run",
     "overwrite": "overwrite uncommitted changes",
     "pause": "pause a run",
