@@ -9,6 +9,7 @@ ROUTES = (
     "tests/engine/test_route_graphs.py",
 )
 RETRY = ("tests/engine/test_decide_retry.py",)
+SKIPS = ("tests/engine/test_decide_skips.py",)
 GRAPH = ("tests/views/test_graph.py",)
 CHECKS = "agentforge.engine.decide.checks"
 OF_CHECKS = "agentforge.engine.evolve.checks"
@@ -214,5 +215,69 @@ BUGS = (
         "BranchState(name, reentry=reentry)",
         "BranchState(name)",
         ROUTES,
+    ),
+    Bug(
+        "agentforge.engine.decide.people",
+        "a skip forgets a route that was taken",
+        "skipped",
+        "waiver is None or here.at.transition is not None",
+        "waiver is None",
+        SKIPS,
+    ),
+    Bug(
+        "agentforge.engine.decide.people",
+        "a question of a skipped stage stays open",
+        "skipped",
+        "(*withdrawn(requests_of(here)), *here.record(passed).facts)",
+        "here.record(passed).facts",
+        SKIPS,
+    ),
+    Bug(
+        "agentforge.engine.decide.stage",
+        "the hooks of a skipped stage are called",
+        "decide_stage",
+        "ruling.done is not None and (not here.at.is_skipped)",
+        "ruling.done is not None",
+        SKIPS,
+    ),
+    Bug(
+        "agentforge.engine.evolve.node",
+        "what a skipped stage was to be told is lost",
+        "_completed",
+        "({at.path: event.at}, at.feedback)",
+        "({at.path: event.at}, None)",
+        SKIPS,
+    ),
+    Bug(
+        "agentforge.engine.decide.stage_at",
+        "a stage of a block is skipped",
+        "StageAt.waiver",
+        "None if self.place.branch else self.state.waiver_of(self.node.id)",
+        "self.state.waiver_of(self.node.id)",
+        SKIPS,
+    ),
+    Bug(
+        "agentforge.engine.replan",
+        "a recompiled run passes over a required node",
+        "plan_change",
+        "_refuse_unvisited(new, state, passed)",
+        "None",
+        ("tests/engine/test_replan.py",),
+    ),
+    Bug(
+        "agentforge.definition.stage_rules",
+        "`end` skips required nodes",
+        "validate_required",
+        "{END: len(after)}",
+        "{}",
+        ("tests/definition/test_required_nodes.py",),
+    ),
+    Bug(
+        "agentforge.views.skipped_stages",
+        "another stage that is skipped, too, leaves the field",
+        "lacking",
+        "any((own or one.id not in skipped for one, own in left))",
+        "len(left) > 1",
+        ("tests/views/test_skipped_stages.py",),
     ),
 )
