@@ -34,7 +34,7 @@ fi
 def test_paragraph_of_the_docs_makes_a_command_ask(tmp_path: Path) -> None:
     (example,) = (block for block in code_blocks("docs/pipelines.md", "yaml") if block.path == "ask.yaml")
     definition = yaml.safe_load(example.text)
-    definition["nodes"][0]["provider"] = {"type": "command", "run": AGENT}
+    definition["nodes"][0] |= {"provider": {"type": "command", "run": AGENT}, "delay": 0}
 
     async def main() -> RunResult | None:
         async with Engine(tmp_path, environ=ENVIRON) as sdk:

@@ -156,7 +156,7 @@ def test_errors_name_what_exists(project: Project) -> None:
 def test_show_counts_completed_iterations_and_a_change_of_nothing_is_stated(tmp_path: Path) -> None:
     project = Project(tmp_path)
     subprocess.run(["git", "init", "-q", str(project.root)], check=True, env=project.env)
-    file = project.pipeline(f"plan={WRITE_RESULT}", "build=exit 3")
+    file = project.pipeline(f"plan={WRITE_RESULT}", "build=exit 3", extra="    retry: {max_attempts: 1}\n")
     assert project.call("run", "-p", file, "-s", "auth").code == 1
     shown = project.call("show", "auth").lines
     assert shown[0] == "auth: failed, pipeline demo, 1 iteration"

@@ -126,7 +126,7 @@ def test_ctrl_c_then_recover_does_not_restart_it(project: Project) -> None:
 
 def test_a_signal_before_anything_runs_stops_it_too(project: Project) -> None:
     """While `--force` waits for the old owner, no run exists yet that could be paused."""
-    shell = "trap '' TERM INT; touch up; while :; do sleep 0.05; done"
+    shell = "trap '' TERM INT; touch up; while ! [ -e over ]; do sleep 0.05; done"
     with project.started("run", "-p", project.pipeline(f"plan={shell}"), "-s", "auth") as old:
         wait_for((project.root / "up").exists, "the agent")
         with project.started("run", "-p", "p.yaml", "-s", "auth", "--force") as new:
@@ -135,4 +135,6 @@ def test_a_signal_before_anything_runs_stops_it_too(project: Project) -> None:
             done = new.end()
         assert done.code == 130
         assert "Stopped before any run started." in done.err
+        old.signal(SIGINT)
+        (project.root / "over").touch()
         assert old.insist(SIGINT).code == 130
