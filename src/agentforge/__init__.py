@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from agentforge.app.runs.caller import refuse_agent as refuse_agent
     from agentforge.app.runs.compilation import CourseComparison as CourseComparison
     from agentforge.app.runs.context import EngineOptions as EngineOptions
+    from agentforge.app.runs.first_artifact import GivenArtifact as GivenArtifact
     from agentforge.app.runs.first_artifact import write_artifact as write_artifact
     from agentforge.app.runs.lookup import RunRow as RunRow
     from agentforge.app.runs.lookup import Runs as Runs
@@ -222,7 +223,7 @@ _HOME = {
     "app.redaction": ("RedactingFilter",),
     "app.probes": ("Probe",),
     "app.runs.answers": ("OpenRequest",),
-    "app.runs.first_artifact": ("write_artifact",),
+    "app.runs.first_artifact": ("GivenArtifact", "write_artifact"),
     "app.runs.lookup": ("RunRow", "Runs"),
     "app.runs.updates": ("Overview", "Tail"),
     "app.runs.removal": ("OutdatedRuns",),

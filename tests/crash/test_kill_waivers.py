@@ -1,8 +1,9 @@
-"""A check that a person skips stays skipped, whenever the engine dies."""
+"""What a person skips, a check or a stage, stays skipped, whenever the engine dies."""
 
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.sdk.projects import cut_log, engine, node, pipeline, run, run_dir, types
@@ -17,12 +18,13 @@ FAILS = [{"name": "test", "run": "exit 1"}]
 REASON = {"test": "the server is down"}
 
 
-def test_waiver_of_a_new_run_is_in_the_first_event(tmp_path: Path) -> None:
+@pytest.mark.parametrize("skipped", [{"skip_checks": REASON}, {"skip": {"plan": "done by hand"}}])
+def test_waiver_of_a_new_run_is_in_the_first_event(skipped: dict[str, Any], tmp_path: Path) -> None:
     """As if the engine had died after each line that it wrote."""
 
     async def started() -> RunResult:
         async with engine(tmp_path) as sdk:
-            return await sdk.run(pipeline(node(checks=FAILS)), session="s", skip_checks=REASON)
+            return await sdk.run(pipeline(node(checks=FAILS)), session="s", **skipped)
 
     async def recovered() -> RunResult | None:
         async with engine(tmp_path) as sdk:
@@ -36,6 +38,8 @@ def test_waiver_of_a_new_run_is_in_the_first_event(tmp_path: Path) -> None:
         assert result is not None
         assert result.completed
         assert "check_start" not in types(tmp_path)
+        assert types(tmp_path).count("stage_verdict") == 1
+        assert ("iteration_start" in types(tmp_path)) == ("skip_checks" in skipped)
 
 
 def asked(base: Path) -> CrashRun:
@@ -54,15 +58,16 @@ def told(story: Story, *kinds: str) -> list[str]:
 
 @pytest.mark.crash
 @pytest.mark.skipif(sys.platform != "linux", reason="platform: needs /proc")
-def test_waiver_of_a_resumed_run_is_durable_before_the_answer_counts(tmp_path: Path) -> None:
+@pytest.mark.parametrize("option", ["--skip-check=test", "--skip=verify"])
+def test_waiver_of_a_resumed_run_is_durable_before_the_answer_counts(option: str, tmp_path: Path) -> None:
     """The engine and the machine die when the answer of the resume is on the disk."""
     crashed = asked(tmp_path / "run")
     kill = Cut("engine", "link", 1, "after", "engine+power")
-    crashed.turn(("resume", SESSION, "--skip-check", "test", "--reason", "flaky"), kill)
+    crashed.turn(("resume", SESSION, option, "--reason", "flaky"), kill)
     story = crashed.story
     assert story.killed
     assert list((story.run_dir / "answers").glob("*.json"))
     crashed.turn(("recover", SESSION))
     assert story.status() == "completed"
-    assert told(story, "check_waived", "session_continued") == ["check_waived", "session_continued"]
+    assert told(story, "waived", "session_continued") == ["waived", "session_continued"]
     assert len(told(story, "check_start")) == 1

@@ -66,7 +66,7 @@ _names: dict[str, st.SearchStrategy[Any]] = {
     "decision": _decisions,
     "plan": st.just(PLAN),
     "settings": st.builds(RunSettings, delay=st.none() | st.just(0.0)),
-    "waivers": st.just(()) | st.just((Waiver("a", "b", "c"),)),
+    "waivers": st.just(()) | st.just((Waiver("a", "b", "c"), Waiver("", "b", "c", "plan"))),
     "mode": st.sampled_from(["loop", "pipeline"]),
     "status": st.just("completed"),
     "providers": st.sampled_from([("claude", "codex"), ("codex",), ()]),

@@ -234,6 +234,9 @@ class _World:
                 self.record(f.RequestAnswered(request.id, "resume", "person"), self.state.cursor)
         if self.wild and self.rarely(4):
             self._restart()
+        if self.wild and self.rarely(4):
+            stage = self.draw(st.sampled_from(self.plan.stages)).id
+            self.record(f.Waived("", "not today", "person", stage), self.state.cursor)
         self.record(f.SessionResumed("person", approve=self.wild and self.rarely(8)), self.state.cursor)
         return True
 

@@ -490,7 +490,8 @@ FACTS_BY_VERB: dict[str, Callable[[Play, list[str]], f.AnyFact]] = {
     "judged": _judged,
     "hook": _hook,
     "check": _check,
-    "waive": lambda play, words: f.CheckWaived(words[0], "it is flaky", "person"),
+    "waive": lambda play, words: f.Waived(words[0], "it is flaky", "person"),
+    "skip": lambda play, words: f.Waived("", "not today", "person", words[0]),
     "judge-lost": lambda play, _: f.JudgeLost(_judging(play)),
     "left-in-queue": lambda play, words: f.QueueChecked(int(words[0])),
     "queue-unreadable": lambda play, _: f.ErrorOccurred(

@@ -15,6 +15,7 @@ from tests.engine.plans import block, nested, plan_of, stage
 from tests.engine.playbook import Play
 from tests.sampling import heavy
 
+from agentforge.engine.decide.people import SKIPPED
 from agentforge.engine.decide.run import decide
 from agentforge.engine.evolve.run import evolve
 from agentforge.model import facts as f
@@ -347,6 +348,8 @@ def _passed(fact: f.AnyFact, at: Cursor | None) -> tuple[HookPoint, Cursor | Non
             return "iteration_start", at
         case f.StageCompleted(iterations=iterations) if at is not None:
             return "stage_end", replace(at, iteration=iterations)
+        case f.NodeCompleted() if fact.reason == SKIPPED:
+            return None
         case f.NodeCompleted(iterations=iterations) if at is not None and iterations == at.iteration:
             return "stage_end", at
         case f.ProviderCompleted(status="completed") if at is not None:

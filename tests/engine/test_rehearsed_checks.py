@@ -127,7 +127,7 @@ def test_a_check_that_was_skipped_at_a_question_is_skipped_there() -> None:
         ("verdict", "fail"),
         ("person_asked", "verdict"),
         ("run_paused", "verdict"),
-        ("check_waived", "test"),
+        ("waived", "check test"),
         ("verdict", "pass (waived: test)"),
         ("node_over", "Completed 1 iterations (max: 1)"),
         ("run_completed", "all_loops_complete"),
@@ -138,7 +138,7 @@ def test_checks_are_skipped_with_the_answer_that_followed() -> None:
     at = Cursor("0", 1, 1)
     request = Request("r", "escalation", "k", "verdict", "?", ("resume",), NOON, at=at)
     opened = f.RequestOpened("r", "escalation", "k", "verdict", "?", ("resume",))
-    answered, waived = f.RequestAnswered("r", "resume", "Ada"), f.CheckWaived("test", "it is flaky", "Ada")
+    answered, waived = f.RequestAnswered("r", "resume", "Ada"), f.Waived("test", "it is flaky", "Ada")
     for facts, expected in (
         ((opened, waived, answered), (waived, answered)),
         ((opened, waived, f.SessionResumed("Ada"), answered), (answered,)),

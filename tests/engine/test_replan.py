@@ -304,6 +304,11 @@ def test_replan_is_refused_if_the_run_is_past_a_required_node(
         plan_change(new, A_B, inside)
 
 
+def test_replan_leaves_a_required_stage_behind_that_a_person_skips() -> None:
+    inside = state_after(A_B, entered("a", "0"), (f.Waived("", "why", "Ada", "x"), None))
+    assert plan_change(requiring(plan_of(*map(stage, "xab")), "x"), A_B, inside).skipped == ("0",)
+
+
 def test_replan_looks_at_the_required_nodes_of_nested_pipelines() -> None:
     old = plan_of(nested("in", stage("a"), stage("b")), stage("c"))
     inner = requiring(plan_of(stage("x"), stage("a"), stage("b")), "x")

@@ -336,7 +336,7 @@ def test_person_skips_a_check_and_the_log_records_who_and_why(tmp_path: Path) ->
 
     result = run(main())
     assert result.completed
-    (waived,) = found(tmp_path, "check_waived")
+    (waived,) = found(tmp_path, "waived")
     assert [msgspec.to_builtins(each) for each in result.waivers] == [waived]
     user, reason = pwd.getpwuid(os.getuid()).pw_name, "the \x1b[1mserver\ufffd\nis down"
     assert (waived["check"], waived["reason"], waived["by"]) == ("test", reason, user)

@@ -41,7 +41,7 @@ RESULTS = (
         "Available",
         "LogReport",
     ),
-    *("AgentAttempt", "AgentLine", "OutdatedRuns"),
+    *("AgentAttempt", "AgentLine", "GivenArtifact", "OutdatedRuns"),
     *("CheckCounts", "CheckRun", "StageCheck", "StageVisit", "Waiver"),
     *("HookContext", "HookResult"),
     *(

@@ -1,4 +1,4 @@
-"""Recorded runs in which a person skipped a check, or in which a stage was retried: a replay and a
+"""Recorded runs in which a person skipped a check or a stage, or in which a stage was retried: a replay and a
 comparison of the course do the same."""
 
 from pathlib import Path
@@ -17,17 +17,19 @@ from agentforge.testing.scripted_provider import says
 REASON = {"test": "the server is down"}
 FAILS = [{"name": "test", "run": "exit 1"}, {"name": "lint", "run": "true"}]
 CHECKED = pipeline(node("build"), node("verify", checks=FAILS, on={"fail": "build"}), limits={"cycles": 2})
-SAID = ("check_start", "check_waived", "stage_verdict", "stage_transition", "request_opened", "stage_retry")
+SAID = ("check_start", "waived", "stage_verdict", "stage_transition", "request_opened", "stage_retry")
 
 
-def recorded(project: Path, definition: dict[str, Any], *acts: Any, **options: Any) -> RunResult:
+def recorded(
+    project: Path, definition: dict[str, Any], *acts: Any, later: dict[str, Any] | None = None, **options: Any
+) -> RunResult:
     project.mkdir()
 
     async def main() -> RunResult:
         async with engine(project, ScriptedProvider(acts or [says("done", "stop")])) as sdk:
             result = await sdk.run(definition, session="s", record=True, **options)
             if result.status is RunStatus.PAUSED:
-                result = await sdk.resume("s", skip_checks=REASON)
+                result = await sdk.resume("s", **(later or {"skip_checks": REASON}))
             return result
 
     return run(main())
@@ -59,7 +61,22 @@ def test_check_that_was_skipped_at_a_question_is_skipped_there_in_a_replay(tmp_p
     assert recorded(tmp_path / "first", CHECKED).completed
     assert told(tmp_path / "first").count("check_start") == 5
     assert is_the_same(tmp_path, CHECKED)
-    assert found(tmp_path / "second", "check_waived") == found(tmp_path / "first", "check_waived")
+    assert found(tmp_path / "second", "waived") == found(tmp_path / "first", "waived")
+
+
+def test_stage_that_was_skipped_is_skipped_in_a_replay(tmp_path: Path) -> None:
+    skipped = {"skip": {"verify": "by hand"}}
+    for name, given in (("start", skipped), ("question", {"later": skipped})):
+        project = tmp_path / name
+        project.mkdir()
+        assert recorded(project / "first", CHECKED, **given).completed
+        assert is_the_same(project, CHECKED)
+        (*_, verdict) = found(project / "second", "stage_verdict")
+        assert (verdict["verdict"], verdict["reason"], bool(verdict["skipped_by"])) == (
+            "pass",
+            "by hand",
+            True,
+        )
 
 
 @pytest.mark.parametrize("tries", [1, 2])

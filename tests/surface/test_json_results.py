@@ -42,6 +42,7 @@ EXAMPLES: Examples = {
         "-s",
         "checked",
         "--skip-check=style",
+        "--skip=docs",
         "--reason=slow",
     ],
     ("pipeline --foreground", "run result"): ["pipeline", "fails.yaml", "fails", "--foreground"],
@@ -56,7 +57,9 @@ SHOWN = ("run result", "recovery", "visit", "check run", "waiver")
 
 
 def test_keys_of_results_are_those_of_the_page(project: Project) -> None:
-    (project.root / "checked.yaml").write_text(json.dumps({"name": "p", "nodes": [CHECKED]}))
+    (project.root / "checked.yaml").write_text(
+        json.dumps({"name": "p", "nodes": [CHECKED, {**CHECKED, "id": "docs"}]})
+    )
     project.pipeline("a=exit 3", name="fails.yaml", extra="    retry: {max_attempts: 1}\n")
     project.stage("work", "provider: mock\ndelay: 0\n")
     recorded = project.pipeline(f"a={WRITE_RESULT}", name="recorded.yaml")

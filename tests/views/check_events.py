@@ -53,9 +53,19 @@ CHECK_LINES: list[tuple[AnyFact, str, str | None]] = [
     ),
     (f.CheckLost("test"), f"{PLACE} check=test attempt=1", "build 2/3 lost check test (try 1)"),
     (
-        f.CheckWaived("test", "it is flaky", "Ada"),
-        'check=test by="Ada" reason="it is flaky"',
+        f.Waived("test", "it is flaky", "Ada"),
+        'waived=test by="Ada" reason="it is flaky"',
         "check test was waived by Ada: it is flaky",
+    ),
+    (
+        f.Waived("", "not today", "Ada", "verify"),
+        'skipped=verify by="Ada" reason="not today"',
+        "stage verify was waived by Ada: not today",
+    ),
+    (
+        f.StageVerdictReached("pass", "not today", skipped_by="Ada"),
+        f'{PLACE} verdict=pass reason="not today" skipped_by=Ada',
+        "build skipped by Ada: not today",
     ),
     (
         f.StageVerdictReached("pass", waived=("lint",)),

@@ -84,6 +84,15 @@ def test_preview_of_a_retry_policy() -> None:
     assert f"- Attempts: at_least_once, {of}" in shown(plan_of(stage("plan", retry=asks)))
 
 
+def test_preview_of_a_skipped_stage_says_only_that() -> None:
+    plan = plan_of(stage("build"), stage("docs", stage="writer"))
+    assert preview(plan, LAYOUT, skipped=("docs",))[-3:] == [
+        "",
+        "### 1 docs (writer)",
+        "- Skipped: nothing is run; the run continues as after the verdict `pass`",
+    ]
+
+
 def test_preview_of_a_judged_pipeline_with_limits_commands_and_passes() -> None:
     plan = plan_of(stage("plan", termination=Judgment(9, 2, 3)), max_runtime=90.0, passes=2)
     info = replace(

@@ -52,6 +52,8 @@ LINES: list[tuple[AnyFact, str, str | None]] = [
         "check test was waived by Ada: the server is down; check lint was waived by Ada: the server is down",
     ),
     (f.SessionRecovered(7, "host"), "by=recovery pid=7", "recovered from an interruption"),
+    (f.NodeStarted("build", "1", skipped=True), "node=1 kind=stage skipped=yes", None),
+    (f.NodeCompleted("build", "skipped", 0, verdict="pass"), 'node=1 visit=1 reason="skipped"', None),
     (
         f.NodeStarted("build", "1", type="build", provider="command", model="opus", runs=3),
         "node=1 kind=stage",

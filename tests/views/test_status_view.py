@@ -442,16 +442,20 @@ def test_status_shows_the_latest_checks_and_cycles() -> None:
     judged = StageVisit("build", "1", None, 1, NOON, verdict="fail", waived=("lint",), checks=(run, passed))
     judged = replace(judged, accepted_by="Ada")
     started = StageVisit("plan", "0", None, 1, NOON, checks=(passed,))
-    waived = (Waiver("lint", "no\ntime", "Ada"),)
+    skipped = StageVisit("docs", "2", None, 1, NOON, verdict="pass", skipped_by="Ada")
+    waived = (Waiver("lint", "no\ntime", "Ada"), Waiver("", "later", "Ada", "docs"))
     cycles = (CycleStatus("build", "plan", 2, 3),)
-    rows = status_rows(replace(view, visits=(judged, started), cycles=cycles, waivers=waived), NOON, UTC)
+    view = replace(view, visits=(judged, started, skipped), cycles=cycles, waivers=waived)
+    rows = status_rows(view, NOON, UTC)
     assert [row.value for row in rows if row.label in ("Cycle", "Check", "Verdict", "Waived")] == [
         "2 of 3, back from build to plan",
         "build: test failed: 1 failed, 3 passed, tree aaaaaaaaaaaa",
         "build: lint passed",
         "build: fail, accepted by Ada (waived: lint)",
         "plan: lint passed",
+        "docs: skipped by Ada",
         "lint by Ada: no time",
+        "stage docs by Ada: later",
     ]
 
 

@@ -272,6 +272,12 @@ def test_every_outcome_has_a_text(status: CheckRunStatus) -> None:
             "build, visit 2: reject, accepted by me",
             ["Check: test is running", "Accepted: flaky", "Route: to the end"],
         ),
+        (
+            replace(VISIT, verdict="pass", reason="not today", ended="skipped", skipped_by="Ada"),
+            "warning",
+            "build, visit 2: skipped by Ada",
+            ["Reason: not today", "Ended: skipped"],
+        ),
         (replace(VISIT, verdict="pass", to="next"), "done", "build, visit 2: pass", ["Route: on to next"]),
     ],
 )

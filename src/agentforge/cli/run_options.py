@@ -24,9 +24,9 @@ def options_for(kind: type[Any]) -> Callable[[Decorated], Decorated]:
     for name, row in arguments_of(kind).items():
         if row.help:
             found.append(_option(name, row, kind.__annotations__[name].__origin__))
-        # Not a row of its own: it says why for all the checks that are skipped.
-        if name == "skip_checks":
-            why = "Why the checks are skipped; recorded in the log."
+        # Not a row of its own: it says why for all the checks and stages that are skipped.
+        if name == "skip":
+            why = "Why the checks and stages are skipped; recorded in the log."
             found.append(click.option("--reason", metavar="TEXT", help=why))
     return options_of(*found)
 
@@ -61,15 +61,16 @@ def taken(kind: type[Options], options: dict[str, Any]) -> Options:
         found["provider_config"] = provider_settings(pairs)
     elif pairs is not None:
         found["provider_config"] = {}
-    if "skip_checks" in found:
-        names, reason = found["skip_checks"], options.pop("reason")
-        if names and not (reason or "").strip():
-            raise click.UsageError(
-                "--skip-check needs --reason TEXT: the log records why a check was skipped"
-            )
-        if reason is not None and not names:
-            raise click.UsageError("--reason says why checks are skipped: use it with --skip-check NAME")
-        found["skip_checks"] = dict.fromkeys(names, reason or "")
+    if "skip" in found:
+        reason = options.pop("reason")
+        given = [flag for name, flag in (("skip", "--skip"), ("skip_checks", "--skip-check")) if found[name]]
+        if given and not (reason or "").strip():
+            raise click.UsageError(f"{given[0]} needs --reason TEXT: the log records why it was skipped")
+        if reason is not None and not given:
+            flags = "--skip-check NAME or --skip STAGE"
+            raise click.UsageError(f"--reason says why something is skipped: use it with {flags}")
+        for name in ("skip", "skip_checks"):
+            found[name] = dict.fromkeys(found[name], reason or "")
     return cast(Options, found)
 
 

@@ -205,7 +205,7 @@ def _resume_attached(call: Invocation, what: Resumption, *, trusted: bool) -> in
     info = call.runs.info(session)
     # A run that only waits for an answer is not continued by `resume`: the engine says what to do instead.
     asks_only = resume_command_of(session, info.state, info.status) is None
-    is_answered = not asks_only or how.get("restart_stage") or how.get("approve")
+    is_answered = not asks_only or any(map(how.get, ("restart_stage", "approve", "skip")))
     is_continued = info.state.status not in FINAL and is_answered
 
     async def work(engine: "Engine") -> "RunResult":

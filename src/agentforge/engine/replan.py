@@ -30,7 +30,7 @@ def plan_change(new: Plan, old: Plan, state: RunState) -> f.PlanChanged:
     gone = {path: key for key, path in _places(old) if paths[path] is None}
     to = _destination(new, old, state, paths)
     passed = tuple(_passed(new, state, paths | back, to))
-    _refuse_unvisited(new, passed)
+    _refuse_unvisited(new, state, passed)
     skipped = {now for known, now in paths.items() if any(is_within(known, node) for node in state.skipped)}
     return f.PlanChanged(new, to, paths | back, gone, tuple(path for path in passed if path not in skipped))
 
@@ -53,11 +53,12 @@ def _passed(
             yield path
 
 
-def _refuse_unvisited(new: Plan, passed: Collection[str]) -> None:
-    """No run goes back for a node that its new plan requires."""
+def _refuse_unvisited(new: Plan, state: RunState, passed: Collection[str]) -> None:
+    """No run goes back for a node that its new plan requires; a person may skip it."""
     for id, path in _required(new):
         inside = [step.path for step in new.steps if is_within(step.path, path)]
-        if inside and all(place in passed for place in inside):
+        is_passed = bool(inside) and all(place in passed for place in inside)
+        if is_passed and state.waiver_of(id) is None:
             raise IllegalMove(
                 f"the new plan requires {id!r}, which was not visited, and the run is past its place",
                 hint="put it behind the node that the run has reached, resume without --recompile, or start"

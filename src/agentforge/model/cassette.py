@@ -45,7 +45,7 @@ class Header(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
     """If present, the cassette can be replayed on its own."""
     plateau_test: bool = False
     waivers: tuple[Waiver, ...] = ()
-    """The checks that were skipped from the start."""
+    """The checks and stages that were skipped from the start."""
     user_request: str = ""
     artifact: JSONObject | None = None
     """The one that the run was started with."""
@@ -149,7 +149,7 @@ class RecordedAnswer(Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     by: str = ""
     text: str = ""
     waivers: tuple[Waiver, ...] = ()
-    """The checks that the person skipped with it."""
+    """The checks and stages that the person skipped with it."""
 
 
 class RecordedHook(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -35,7 +35,7 @@ CourseStepKind = Literal[
     "person_asked",
     "stop_requested",
     "restart_requested",
-    "check_waived",
+    "waived",
     "resumed",
     "manifest",
     "run_completed",
@@ -55,7 +55,7 @@ OUTSIDE_ITERATIONS: frozenset[CourseStepKind] = frozenset(
         "manifest",
         "stop_requested",
         "restart_requested",
-        "check_waived",
+        "waived",
         "resumed",
     }
 )

@@ -37,6 +37,8 @@ class DriveOptions(TypedDict, total=False):
         Argument({}, "Skip this check; requires --reason.", "NAME", flags=("--skip-check",)),
     ]
     """Reasons, by the names of checks that don't count; only for persons."""
+    skip: Annotated[Mapping[str, str], Argument({}, "Skip this stage; requires --reason.", "STAGE")]
+    """Reasons, by the ids of stages that aren't run; only for persons."""
     notes: Annotated[Sequence[AnyFact], Argument(())]
     """Facts about the start, for the log."""
 

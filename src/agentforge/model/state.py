@@ -201,17 +201,26 @@ class Verdict(Struct, frozen=True):
     """Whether a person resumed the run since."""
     items: tuple[str, ...] = ()
     """The items that it is about."""
+    skipped_by: str = ""
+    """Who skipped the stage, so that it has this verdict without having been run."""
 
 
 NO_VERDICT = Verdict("")
 
 
-class Waiver(Struct, frozen=True):
-    """A check of the run that doesn't count, because a person said so."""
+class Waiver(Struct, frozen=True, omit_defaults=True):
+    """A check of the run that doesn't count, or a stage that isn't run, because a person said so."""
 
     check: str
+    """Empty: it is about a stage."""
     reason: str
     by: str
+    stage: str = ""
+    """The id of the stage; that of every pipeline of the run that has one."""
+
+    @property
+    def what(self) -> str:
+        return f"stage {self.stage}" if self.stage else f"check {self.check}"
 
 
 class CycleCount(Struct, frozen=True):
@@ -441,6 +450,11 @@ class StageState(Struct, frozen=True, tag="stage"):
     def position(self) -> int:
         """The index of this stage in its branch."""
         return position_of(self.path)
+
+    @property
+    def is_skipped(self) -> bool:
+        """Whether it has its verdict because a person skips it."""
+        return self.verdict is not None and self.verdict.skipped_by != ""
 
     @property
     def agent_in_flight(self) -> bool:
@@ -686,8 +700,8 @@ class RunState(Struct, frozen=True):
     stages: tuple[StageRecord, ...] = ()
     """Completed nodes: the latest visit of each, in order of completion."""
     skipped: dict[str, datetime] = field(default_factory=dict)
-    """When a route passed over a node, or a recompilation left it behind, by path; not of those that were
-    visited since."""
+    """When a route passed over a node, a recompilation left it behind, or it was not run because a person
+    skips it, by path; not of those that were run since."""
     spending: Spending = Spending()
     stop: Stop | None = None
     requests: tuple[Request, ...] = ()
@@ -716,7 +730,7 @@ class RunState(Struct, frozen=True):
     notes: tuple[Note, ...] = ()
     """Notes that people added to the context; bounded in size."""
     waivers: tuple[Waiver, ...] = ()
-    """At most one for each check of the plan."""
+    """At most one for each check and stage of the plan."""
     cycles: dict[str, CycleCount] = field(default_factory=dict)
     """The routes back to earlier nodes."""
     baselines: dict[str, Baseline] = field(default_factory=dict)
@@ -764,6 +778,9 @@ class RunState(Struct, frozen=True):
         """An item of the stage with that key in `items`, with its position; or None."""
         ids = list(self.items.get(key, ()))
         return ItemAt(id, ids.index(id) + 1, len(ids)) if id in ids else None
+
+    def waiver_of(self, stage: str) -> Waiver | None:
+        return next((waiver for waiver in self.waivers if waiver.stage == stage), None)
 
     def hook_progress(self, host: HookHost) -> HookProgress | None:
         return next((progress for progress in self.hooks if progress.host == host), None)

@@ -141,7 +141,7 @@ class Recorder:
         self._heard: Counter[ExchangeKey] = Counter()
         """How many answers were heard to the same request."""
         self._waived: tuple[Waiver, ...] = ()
-        """The checks that were skipped since the latest answer or resume."""
+        """What was skipped since the latest answer or resume."""
         self._stamps: dict[str, Stamp] | None = {}
 
     def begin(self) -> None:
@@ -257,8 +257,8 @@ class Recorder:
                 asked, at = self._opened[id]
                 self._answered(asked, at or Cursor("", 1, 0), event.fact)
                 self._waived = ()
-            case f.CheckWaived(check=check, reason=reason, by=by):
-                self._waived = (*self._waived, Waiver(check, self._redactor.text(reason), by))
+            case f.Waived(waiver=waiver):
+                self._waived = (*self._waived, replace(waiver, reason=self._redactor.text(waiver.reason)))
             case f.SessionResumed() | f.SessionRecovered():
                 self._waived = ()
             case _:

@@ -5,7 +5,7 @@ environment.
 """
 
 import os
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from datetime import datetime
 from typing import ClassVar, Unpack
 
@@ -26,12 +26,14 @@ from agentforge.app.runs.compilation import (
     recompiled,
 )
 from agentforge.app.runs.context import STOP_GRACE, EngineOptions, RunContext
+from agentforge.app.runs.first_artifact import GivenArtifact, first_artifact
 from agentforge.app.runs.lookup import RunRow
 from agentforge.app.runs.removal import OutdatedRuns, outdated_runs, remove_run
 from agentforge.app.runs.resume import recover_run, resume_run, validate_resume
 from agentforge.app.runs.runner import readiness_of
 from agentforge.app.runs.start import run_settings, start_run, validate_start
 from agentforge.app.runs.updates import Tail
+from agentforge.app.runs.waivers import refuse_skip
 from agentforge.app.runs.work import RunWork
 from agentforge.definition.compiler import Compiled, PipelineSource
 from agentforge.model.event import Event
@@ -134,9 +136,9 @@ class Engine(HookDecorators):
         """Run a compiled pipeline. `replay` is played back instead of calling providers. `force` stops and
         archives an existing run with the name. `record`: record the agents' work as a cassette,
         `cassette.jsonl`. `approve`: give the approvals of stages without asking; checkpoints are still asked.
-        `skip_checks`: reasons, by the names of checks that don't count; only for persons. `notes` are facts
-        about the start, for the log. `on_ready` is called before the first agent starts, when nothing refuses
-        the start any more."""
+        `skip_checks`: reasons, by the names of checks that don't count; `skip`: by the ids of stages that
+        aren't run; both only for persons. `notes` are facts about the start, for the log. `on_ready` is
+        called before the first agent starts, when nothing refuses the start any more."""
         return await start_run(self._context, compiled, completed(StartOptions, how), replay, on_ready)
 
     def trust(self, session: str) -> None:
@@ -167,7 +169,8 @@ class Engine(HookDecorators):
         but approvals and agents' questions is refused: answer them.
         `record`: record the agents' work from now on; a recorded run stays recorded. `restart_stage`: start
         the current stage over as its next visit; inside a parallel block, that of the `provider`. `approve`:
-        give the approvals of stages without asking from now on. `skip_checks`: as in `start`.
+        give the approvals of stages without asking from now on. `skip_checks` and `skip`: as in
+        `start`.
 
         The run keeps the plan that it was started with unless `recompile` is given: True compiles its
         current definition; the result of `recompile()` can be another pipeline.
@@ -335,20 +338,30 @@ class Engine(HookDecorators):
         found = [await self.lint(name, kind) for name, kind in self.definitions.own()]
         return [*found, *map(self.definitions.lint_provider, self.definitions.own_providers())]
 
-    async def readiness(self, compiled: Compiled) -> Readiness:
-        """Whether the plan can run here: all that `start` would refuse, and the plan that it would run."""
+    async def readiness(
+        self, compiled: Compiled, *, skip: Collection[str] = (), artifact: GivenArtifact = None
+    ) -> Readiness:
+        """Whether the plan can run here: all that `start` would refuse, and the plan that it would run. The
+        stages in `skip` are not run: raises InvalidRequest if later ones need what they leave, and the
+        `artifact` doesn't have it."""
+        if skip:
+            given = artifact and first_artifact(artifact, compiled.plan, self.environ, skip)
+            refuse_skip(compiled.plan, skip, given.value if given else None)
         return await self._readiness(compiled.plan)
 
     async def _readiness(self, plan: Plan) -> Readiness:
         return await readiness_of(self._context, plan, run_settings(self.environ), is_new=True)
 
-    async def dry_run(self, compiled: Compiled) -> Sequence[str]:
-        """What a run would do, and what prevents it here, as lines of text."""
+    async def dry_run(
+        self, compiled: Compiled, *, skip: Collection[str] = (), artifact: GivenArtifact = None
+    ) -> Sequence[str]:
+        """What a run would do, and what prevents it here, as lines of text. `skip`, `artifact`: as for
+        `readiness`."""
         from agentforge.views.lines.dry_run import preview, readiness_lines  # Runs don't need it.
 
-        ready = await self.readiness(compiled)
+        ready = await self.readiness(compiled, skip=skip, artifact=artifact)
         plan = ready.plan
-        lines = preview(plan, self.runs.layout(plan.session.name), self._permissions(plan))
+        lines = preview(plan, self.runs.layout(plan.session.name), self._permissions(plan), skip)
         problems = [(problem.message, problem.hint) for problem in ready.problems]
         return [*lines, *readiness_lines(problems, ready.warnings)]
 

@@ -148,7 +148,8 @@ class History(Struct):
         return self.artifacts.get(_key(path, provider)) or StageArtifacts()
 
     def artifact_of(self, source: ArtifactSource) -> Artifact | None:
-        return self.artifacts_of(source.path, source.provider).latest if source.path else self.initial
+        """That of a stage; of one that was skipped, the one that the run was started with."""
+        return self.artifacts_of(source.path, source.provider).latest or self.initial
 
     def apply(self, event: Event) -> None:
         fact = event.fact

@@ -41,7 +41,7 @@ class RunResult(Struct, frozen=True):
     visits: tuple[StageVisit, ...] = ()
     """Of each stage with checks or a verdict, the latest visit."""
     waivers: tuple[Waiver, ...] = ()
-    """Checks that people skipped: of the whole run, with who and why."""
+    """Checks and stages that people skipped: of the whole run, with who and why."""
     duration_seconds: float = 0.0
     """From the start of the run to its latest event, with the time in which it waited."""
     waited_seconds: float = 0.0

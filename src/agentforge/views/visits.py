@@ -85,6 +85,8 @@ class StageVisit(Struct, frozen=True):
     """Checks that fail."""
     waived: tuple[str, ...] = ()
     """Checks that a person waived."""
+    skipped_by: str = ""
+    """Who skipped the stage, which has its verdict without having been run."""
     tree: str | None = None
     """The files that the verdict is about."""
     accepted_by: str = ""
@@ -119,11 +121,12 @@ def checks_of(visits: Iterable[StageVisit]) -> list[StageCheck]:
 
 
 VerdictMark = Literal["done", "failed", "warning"]
-"""`warning`: a person accepted the result despite its verdict."""
+"""`warning`: a person accepted the result despite its verdict, or skipped the stage."""
 
 
-def verdict_mark(verdict: str, accepted_by: str) -> VerdictMark:
-    if accepted_by:
+def verdict_mark(verdict: str, overridden_by: str) -> VerdictMark:
+    """`overridden_by`: the person."""
+    if overridden_by:
         return "warning"
     return "failed" if verdict in (FAIL, REJECT) else "done"
 
@@ -192,6 +195,7 @@ def visited(visit: StageVisit, when: datetime, at: Cursor, fact: VisitFact) -> S
                 reason=fact.reason,
                 failing=fact.failing,
                 waived=fact.waived,
+                skipped_by=fact.skipped_by,
                 tree=fact.tree,
             )
         case f.StageTransitioned():

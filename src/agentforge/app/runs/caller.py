@@ -25,6 +25,7 @@ DECISIONS = {
     "recompile": "change the plan of a run",
     "remove": "delete a run",
     "restart_stage": "restart a stage",
+    "skip": "skip a stage",
     "skip_checks": "skip a check",
     "steer": "steer a run",
     "trust": "trust a run that was not started here",

@@ -2,7 +2,7 @@
 file of an artifact of another run, which is such an artifact."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from hashlib import sha256
 from typing import Annotated, Any
 
@@ -49,10 +49,13 @@ class FirstArtifact(Struct, frozen=True):
     version: str
 
 
-def first_artifact(given: GivenArtifact, plan: Plan, environ: Mapping[str, str]) -> FirstArtifact | None:
-    """Raises why a run of the plan can't be started with it, or without one."""
+def first_artifact(
+    given: GivenArtifact, plan: Plan, environ: Mapping[str, str], skipped: Collection[str] = ()
+) -> FirstArtifact | None:
+    """Raises why a run of the plan can't be started with it, or without one. `skipped`: the ids of the stages
+    that aren't run."""
     if given is None:
-        if missing := _missing({}, plan):
+        if missing := _missing({}, plan, skipped):
             raise InvalidRequest(f"{_name(plan)} needs an artifact with {missing}", hint=HINT)
         return None
     where = f"the artifact {given}" if isinstance(given, str) else "the artifact"
@@ -69,10 +72,12 @@ def first_artifact(given: GivenArtifact, plan: Plan, environ: Mapping[str, str])
             hint="give one of the same major version",
         )
     problems = foreign_keys(RunKeys(""), value)
-    if missing := _missing(value, plan):
+    if missing := _missing(value, plan, skipped):
         problems.append(f"{_name(plan)} needs {missing}")
     else:
-        problems += item_problems(plan, value, ArtifactSource(""))
+        left = (path for (path, branch), one in plan.placed.items() if not branch and one.id in skipped)
+        for path in ("", *left):
+            problems += item_problems(plan, value, ArtifactSource(path))
     if problems:
         raise InvalidRequest(
             f"{where} can't be used: {'; '.join(problems)}",
@@ -109,10 +114,12 @@ def _meta(given: Any, where: str) -> ArtifactMeta:
         raise InvalidRequest(f"{where}: {META} can't be used: {error}", hint=f"remove {META}") from None
 
 
-def _missing(value: JSONObject, plan: Plan) -> str:
+def _missing(value: JSONObject, plan: Plan, skipped: Collection[str]) -> str:
     """The fields that only this artifact can supply, and doesn't."""
     needed = dict[str, None]()
     for (path, branch), stage in plan.placed.items():
+        if branch is None and stage.id in skipped:
+            continue
         sources = stage.sources
         if sources and sources.artifact and next(earlier_stages(plan, path, branch), None) is None:
             needed |= dict.fromkeys(sources.artifact)

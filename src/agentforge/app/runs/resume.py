@@ -16,7 +16,8 @@ from agentforge.app.runs.context import RunContext
 from agentforge.app.runs.leases import active, stop_owner
 from agentforge.app.runs.lookup import is_answered, is_recoverable
 from agentforge.app.runs.runner import drive, make_ready, recovered, reopen
-from agentforge.app.runs.start import run_settings, waivers, without_secrets, write_definition
+from agentforge.app.runs.start import run_settings, without_secrets, write_definition
+from agentforge.app.runs.waivers import waivers
 from agentforge.definition.compiler import INLINE, Compiled
 from agentforge.definition.local_network import as_local
 from agentforge.definition.lower import pinned_text
@@ -28,12 +29,14 @@ from agentforge.model.artifact import other_major
 from agentforge.model.errors import IllegalMove, InvalidRequest, RunActive
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import NestedNode, Plan
+from agentforge.model.result import JSONObject
 from agentforge.model.run_options import ResumeOptions
 from agentforge.model.secrets import NO_SECRETS, SecretReferences
-from agentforge.model.state import MAX_NOTES_BYTES, RunState
+from agentforge.model.state import MAX_NOTES_BYTES, RunState, Waiver
 from agentforge.model.status import RunStatus
 from agentforge.ports.sources import Sources
 from agentforge.runtime.answers import Answer, give_answer, record_answers, record_due
+from agentforge.runtime.artifacts import read_artifact
 from agentforge.runtime.controls import drop_pauses
 from agentforge.runtime.journal import Journal
 from agentforge.system import files
@@ -85,12 +88,12 @@ async def resume_run(
         context.caller.refuse_resume(journal.state)
         refuse_resume(journal.state, journal.plan)
         record_due(journal, layout, references_of_answers(environ))
+        waived = _waivers(context, compiled.plan if compiled else journal.plan, journal.state, how)
         if compiled is None:
-            _refuse_unanswered(journal.state, how)
+            _refuse_unanswered(journal.plan, journal.state, how)
         else:
-            _change_plan(journal, layout, compiled)
-        waived = waivers(context, journal.plan, how["skip_checks"])
-        facts = (f.CheckWaived(each.check, each.reason, each.by) for each in waived)
+            _change_plan(journal, layout, compiled, waived)
+        facts = (f.Waived(each.check, each.reason, each.by, each.stage) for each in waived)
         for note in (*how["notes"], *facts):
             journal.record(note, journal.state.cursor)
         if context.caller.is_agent:
@@ -121,10 +124,25 @@ def _resumed(how: ResumeOptions, text: str | None, environ: Mapping[str, str]) -
     return replace(resumed, context=context.text, secrets=context.secrets)
 
 
-def _refuse_unanswered(state: RunState, how: ResumeOptions) -> None:
+def _waivers(context: RunContext, plan: Plan, state: RunState, how: ResumeOptions) -> tuple[Waiver, ...]:
+    first: JSONObject | None = None
+    if how["skip"]:
+        facts = (event.fact for event in context.runs.events(state.session))
+        given = next((fact.artifact for fact in facts if isinstance(fact, f.SessionStarted)), None)
+        first = read_artifact(context.runs.layout(state.session), given) if given else None
+    done = {record.name for record in state.stages if record.iterations}
+    if state.node is not None and state.node.completed and (here := plan.stage(state.node.path)):
+        done.add(here.id)
+    return waivers(context, plan, how, first, done)
+
+
+def _refuse_unanswered(plan: Plan, state: RunState, how: ResumeOptions) -> None:
     """Raise IllegalMove, with the command to use instead, if the run waits for nothing but approvals."""
     waiting = state.open_requests
     if not state.waits or not waiting or len(waiting) < len(state.requests) or how["restart_stage"]:
+        return
+    here = plan.stage(state.node.path) if state.node else None
+    if here is not None and here.id in how["skip"]:
         return
     if any(request.resumes_with or (how["approve"] and request.kind == "approval") for request in waiting):
         return
@@ -155,13 +173,13 @@ def validate_resume(
         refuse_restart(info.state, how["provider"])
     if (compiled := recompile()) is not None:
         history = fold_events(context.runs.events(session)).history
-        _warn_if_skipped(_plan_changed(compiled.plan, info.plan, info.state, history))
-        waivers(context, compiled.plan, how["skip_checks"])
+        waived = _waivers(context, compiled.plan, info.state, how)
+        _warn_if_skipped(_plan_changed(compiled.plan, info.plan, info.state, history, waived))
         return
-    waivers(context, info.plan, how["skip_checks"])
+    _waivers(context, info.plan, info.state, how)
     context.hooks.refuse_missing(info.plan, info.state.settings)
     if not is_answered(info.plan, info.state, context.runs.layout(session), context.clock.now()):
-        _refuse_unanswered(info.state, how)
+        _refuse_unanswered(info.plan, info.state, how)
 
 
 async def recover_run(context: RunContext, session: str, *, accept_damage: bool) -> RunResult | None:
@@ -295,7 +313,9 @@ def _changed_pipelines(plan: Plan, sources: Sources) -> Iterator[str]:
             yield from _changed_pipelines(node.plan, sources)
 
 
-def _plan_changed(plan: Plan, before: Plan, state: RunState, history: History) -> f.PlanChanged:
+def _plan_changed(
+    plan: Plan, before: Plan, state: RunState, history: History, waived: tuple[Waiver, ...]
+) -> f.PlanChanged:
     """The change to the new plan. Raises if the run's current node doesn't exist in it, or if its stages
     can't read the artifacts of the run."""
     if plan.mode != before.mode:
@@ -303,7 +323,7 @@ def _plan_changed(plan: Plan, before: Plan, state: RunState, history: History) -
             f"session {before.session.name!r} is a {before.mode} and can't continue as a {plan.mode}",
             hint="start over with --force",
         )
-    change = plan_change(plan, before, state)
+    change = plan_change(plan, before, replace(state, waivers=(*state.waivers, *waived)))
     for (path, branch), stage in before.placed.items():
         left = history.artifacts_of(path, branch).latest
         now = plan.stage(change.paths.get(path) or "", branch)
@@ -331,10 +351,10 @@ def _warn_if_skipped(change: f.PlanChanged) -> None:
     )
 
 
-def _change_plan(journal: Journal, layout: RunLayout, compiled: Compiled) -> None:
+def _change_plan(journal: Journal, layout: RunLayout, compiled: Compiled, waived: tuple[Waiver, ...]) -> None:
     """Switch the run to another plan, as the same session."""
     plan = replace(compiled.plan, session=replace(journal.plan.session, inputs=compiled.plan.session.inputs))
-    changed = _plan_changed(plan, journal.plan, journal.state, journal.model.history)
+    changed = _plan_changed(plan, journal.plan, journal.state, journal.model.history, waived)
     # Files first: after a crash they are restored from the log when the run is reopened.
     write_definition(layout, replace(compiled, plan=plan))
     journal.record(changed, journal.state.cursor)

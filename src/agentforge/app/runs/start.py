@@ -2,7 +2,6 @@
 
 import logging
 import os
-import pwd
 import uuid
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
@@ -13,18 +12,18 @@ from msgspec.structs import replace
 
 from agentforge.adapters.providers.mock import is_mock_mode, mock_delay
 from agentforge.app.recording import Replay
-from agentforge.app.redaction import environment_redactor, stored, stored_text
+from agentforge.app.redaction import environment_redactor, stored
 from agentforge.app.runs.context import RunContext
 from agentforge.app.runs.first_artifact import FirstArtifact, first_artifact, stored_artifact
 from agentforge.app.runs.leases import stop_owner
 from agentforge.app.runs.runner import drive, make_ready, reopen
+from agentforge.app.runs.waivers import waivers
 from agentforge.definition.compiler import Compiled
 from agentforge.definition.report import SourceText
 from agentforge.legacy.shell_run import is_shell_run
 from agentforge.model import facts as f
 from agentforge.model.artifact import Artifact
 from agentforge.model.cursor import Cursor
-from agentforge.model.diagnostic import choice
 from agentforge.model.errors import InvalidRequest, LogCorrupt, RunActive
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import Plan
@@ -40,7 +39,6 @@ from agentforge.views.results import RunResult
 from agentforge.views.token_budget import tokens_of_bytes
 
 log = logging.getLogger("agentforge.run")
-MAX_REASON_CHARS = 2_000
 
 
 # The order is the point. What can refuse the start comes first, before anything is changed: `force` must not
@@ -60,16 +58,12 @@ async def start_run(
     environ = context.environ
     compiled = without_secrets(compiled, environ)
     settings = run_settings(environ, how, replay)
-    wanted, artifact = _given(compiled.plan, how, environ, replay)
+    wanted, artifact, waived = _given(context, compiled.plan, how, replay)
     _refuse_unsafe(replay, compiled.plan, context)
     if environ.get("AGENT_PIPELINES_LEGACY") == "1":
         log.warning("AGENT_PIPELINES_LEGACY has no effect: every run has a log")
     plan = await make_ready(context, compiled.plan, settings, is_new=True)
     compiled = replace(compiled, plan=plan)
-    if replay is None:
-        waived = waivers(context, plan, how["skip_checks"])
-    else:
-        waived = replay.recording.cassette.header.waivers
     leases.refuse_other_engine(session, force=how["force"])
     if not how["force"]:
         _refuse_left_agents(context, session)
@@ -115,10 +109,9 @@ async def validate_start(
     _refuse_agent(context, how, replay)
     session = compiled.plan.session.name
     _refuse_unsafe(replay, compiled.plan, context)
-    _given(compiled.plan, how, context.environ, replay)
+    _given(context, compiled.plan, how, replay)
     settings = run_settings(context.environ, how, replay)
     await make_ready(context, compiled.plan, settings, is_new=True)
-    waivers(context, compiled.plan, how["skip_checks"])
     context.leases.warn_about_others(session)
     if not how["force"]:
         context.leases.refuse_other_engine(session, force=False)
@@ -133,29 +126,6 @@ def _refuse_unsafe(replay: Replay | None, plan: Plan, context: RunContext) -> No
         from agentforge.app.runs.replay import refuse_unsafe_replay
 
         refuse_unsafe_replay(replay, plan, context.project, context.environ)
-
-
-def waivers(context: RunContext, plan: Plan, skipped: Mapping[str, str]) -> tuple[Waiver, ...]:
-    """`skipped`: reasons, by the names of the checks. Raises why they can't be skipped."""
-    context.caller.refuse_agent(skip_checks=skipped)
-    names = {check.name for step in plan.steps for stage in step.stages for check in stage.checks}
-    for name, reason in skipped.items():
-        if name not in names:
-            hint = choice(name, "checks", sorted(names)) if names else "remove --skip-check: it has no checks"
-            raise InvalidRequest(f"the pipeline has no check {name!r}", hint=hint)
-        if not reason.strip() or len(reason) > MAX_REASON_CHARS:
-            raise InvalidRequest(
-                f"skipping the check {name!r} needs a reason of at most {MAX_REASON_CHARS:,} characters",
-                hint="say why with --reason TEXT",
-            )
-    try:
-        user = pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        user = "person"
-    return tuple(
-        Waiver(name, stored_text(reason.strip(), context.environ, "the reason"), user)
-        for name, reason in skipped.items()
-    )
 
 
 def _refuse_agent(context: RunContext, how: StartOptions, replay: Replay | None) -> None:
@@ -285,14 +255,19 @@ def _session_started(
 
 
 def _given(
-    plan: Plan, how: StartOptions, environ: Mapping[str, str], replay: Replay | None
-) -> tuple[StoredText | None, FirstArtifact | None]:
-    """What the run is about: the user request and the first artifact. A replay has those of the recording."""
+    context: RunContext, plan: Plan, how: StartOptions, replay: Replay | None
+) -> tuple[StoredText | None, FirstArtifact | None, tuple[Waiver, ...]]:
+    """What the run is about: the user request, the first artifact, and what is skipped. A replay has those of
+    the recording."""
+    environ = context.environ
     if replay is None:
-        return _user_request(plan, how["request"], environ), first_artifact(how["artifact"], plan, environ)
+        wanted = _user_request(plan, how["request"], environ)
+        first = first_artifact(how["artifact"], plan, environ, how["skip"])
+        return wanted, first, waivers(context, plan, how, first.value if first else None)
     header = replay.recording.cassette.header
     wanted = StoredText(header.user_request) if header.user_request else None
-    return wanted, first_artifact(header.artifact, plan, environ)
+    skipped = [waiver.stage for waiver in header.waivers]
+    return wanted, first_artifact(header.artifact, plan, environ, skipped), header.waivers
 
 
 def _user_request(plan: Plan, given: str | None, environ: Mapping[str, str]) -> StoredText | None:

@@ -20,9 +20,11 @@ DEFAULT_SESSION = "preview"
 
 @click.command("dry-run")
 @click.argument("words", metavar="[loop|pipeline] NAME [SESSION]", nargs=-1, required=True)
+@click.option("--skip", multiple=True, metavar="STAGE", help="Skip this stage.")
+@click.option("--artifact", metavar="FILE", help="JSON file with what the skipped stages would leave.")
 @options_for(OverrideOptions)
 @project_options
-def dry_run(words: tuple[str, ...], **options: Any) -> None:
+def dry_run(words: tuple[str, ...], skip: tuple[str, ...], artifact: str | None, **options: Any) -> None:
     """Show what a run would do.
 
     Shows its stages with their providers, models, permissions, sandboxes, iterations, limits, inputs and
@@ -39,16 +41,19 @@ def dry_run(words: tuple[str, ...], **options: Any) -> None:
                 f"'{words[0]}' is a pipeline and a stage. This is the pipeline; `loop {words[0]}` the stage."
             )
         if call.as_json:
-            print_json(_as_json(sync, compiled))
+            print_json(_as_json(sync, compiled, skip, artifact))
         else:
-            for line in sync.dry_run(compiled):
+            for line in sync.dry_run(compiled, skip=skip, artifact=artifact):
                 echo(*wrapped(line))
 
 
-def _as_json(engine: "SyncEngine", compiled: "Compiled") -> dict[str, object]:
-    ready = engine.readiness(compiled)
+def _as_json(
+    engine: "SyncEngine", compiled: "Compiled", skip: tuple[str, ...], artifact: str | None
+) -> dict[str, object]:
+    ready = engine.readiness(compiled, skip=skip, artifact=artifact)
     return {
         "plan": ready.plan,
+        "skipped": skip,
         "run_dir": engine.runs.layout(ready.plan.session.name).root,
         "problems": [
             {"code": problem.code, "message": problem.message, "hint": problem.hint}

@@ -1,4 +1,4 @@
-"""Gates of a stage that involve people: approvals, an agent's questions, and restarts."""
+"""Gates of a stage that involve people: approvals, an agent's questions, restarts and skips."""
 
 from msgspec.structs import replace
 
@@ -139,7 +139,33 @@ def is_answered(question: AgentQuestion, at: StageState) -> bool:
     return any(words_of(answer.question) == text for answer in at.answers)
 
 
-# -- restarts
+# -- restarts, and stages that a person skips
+
+
+SKIPPED = "skipped"
+"""Why a stage ended that a person skips."""
+
+
+def skipped(here: StageAt) -> Ruling | None:
+    """The run continues as after `pass`, without the stage's hooks and approval: what is running is stopped,
+    and what the stage asked is withdrawn. A route that was taken already is followed."""
+    waiver = here.waiver
+    if waiver is None or here.at.transition is not None:
+        return None
+    if here.at.is_skipped:
+        return follow_verdict(here) or Ruling(done=SKIPPED)
+    if stops := _stopped(here, f"{waiver.by} skips the stage"):
+        return stops
+    passed = f.StageVerdictReached(PASS, waiver.reason, SKIPPED, skipped_by=waiver.by)
+    return Ruling((*withdrawn(requests_of(here)), *here.record(passed).facts))
+
+
+def _stopped(here: StageAt, reason: str) -> Ruling | None:
+    """Stops what is running in the stage; None if nothing is."""
+    if (task := in_flight_at(here)) is None:
+        return None
+    ends = ended(task, reason)
+    return Ruling((ends,)) if ends else Ruling(work=(task,))
 
 
 def restarted(here: StageAt) -> Ruling | None:
@@ -147,9 +173,8 @@ def restarted(here: StageAt) -> Ruling | None:
     restart = here.at.restart
     if restart is None:
         return None
-    if task := in_flight_at(here):
-        ends = ended(task, restart.reason)
-        return Ruling((ends,)) if ends else Ruling(work=(task,))
+    if stops := _stopped(here, restart.reason):
+        return stops
     verdict, feedback = here.at.verdict, here.at.feedback
     if verdict is not None and verdict.word != PASS:
         feedback = verdict_feedback(here, verdict, restart.reason)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import assert_never
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from agentforge.engine.decide.block import decide_block
 from agentforge.engine.decide.hooks import call_hooks
@@ -276,7 +277,9 @@ def _between_nodes(plan: Plan, state: RunState, to: Destination | None) -> Direc
     if step is None:
         return _missing_node(state, to.path)
     here = _next_visit(state, step)
-    return Directive((Draft(_entered(step, here.node_run, to.rounds), here),))
+    entered = _entered(step, here.node_run, to.rounds)
+    is_skipped = state.waiver_of(step.node.id) is not None
+    return Directive((Draft(replace(entered, skipped=True) if is_skipped else entered, here),))
 
 
 def _session_start(plan: Plan, state: RunState, _: Destination | None) -> Directive | None:

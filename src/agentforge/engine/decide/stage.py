@@ -37,6 +37,7 @@ from agentforge.engine.decide.people import (
     rejected,
     requests_of,
     restarted,
+    skipped,
 )
 from agentforge.engine.decide.requests import Question, Ruling
 from agentforge.engine.decide.stage_at import StageAt, runtime_used_up, tightest
@@ -68,7 +69,7 @@ def decide_stage(here: StageAt) -> Ruling:
         ruling = _asked((*AT_ANY_TIME, *BETWEEN_ITERATIONS), here) or _next_iteration(here)
     else:
         ruling = _asked((*AT_ANY_TIME, *BEFORE_ATTEMPT), here) or _next_attempt(here, iteration)
-    if ruling.done is not None:
+    if ruling.done is not None and not here.at.is_skipped:
         ruling = _hooks(here, "stage_end", here.at.completed, ruling.done) or ruling
     elif ruling.failure is not None:
         ruling = _failed(here, ruling.failure)
@@ -351,8 +352,8 @@ def is_stuck(state: RunState) -> bool:
     return state.recoveries - state.recoveries_excused >= MAX_RECOVERIES
 
 
-# A restart ends what is running; else what is running ends first, even if its stage asks something meanwhile.
-AT_ANY_TIME: tuple[StageGate, ...] = (restarted, _running, _asking, _over, _failing)
+# A restart and a skip end what is running; else that ends first, even if its stage asks something meanwhile.
+AT_ANY_TIME: tuple[StageGate, ...] = (restarted, skipped, _running, _asking, _over, _failing)
 BETWEEN_ITERATIONS: tuple[StageGate, ...] = (
     # What people were shown stays as it is until they answer.
     awaits_approval,

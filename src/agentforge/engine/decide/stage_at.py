@@ -15,7 +15,7 @@ from agentforge.model.layout import iteration_dir
 from agentforge.model.place import Place, place_of, visits_key
 from agentforge.model.plan import Items, Plan, StageNode
 from agentforge.model.request import Feedback
-from agentforge.model.state import CheckRecord, RunState, StageState
+from agentforge.model.state import CheckRecord, RunState, StageState, Waiver
 
 DEFAULT_CHECK_TIMEOUT = 600.0
 BY_CHECKS = "checks"
@@ -39,6 +39,11 @@ class StageAt(Struct, frozen=True):
 
     def record(self, fact: f.AnyFact) -> Ruling:
         return Ruling((Draft(fact, self.cursor),))
+
+    @property
+    def waiver(self) -> Waiver | None:
+        """Why the stage isn't run, if a person skips it."""
+        return None if self.place.branch else self.state.waiver_of(self.node.id)
 
     def is_waived(self, check: str) -> bool:
         return any(waiver.check == check for waiver in self.state.waivers)

@@ -23,7 +23,6 @@ from agentforge.model.state import (
     StageState,
     Transition,
     Verdict,
-    Waiver,
     position_of,
 )
 
@@ -56,6 +55,7 @@ def evolve_checks(at: StageState, event: Event, fact: f.CheckedStageFact) -> Sta
                 fact.ended,
                 is_checked=bool(fact.failing) and not fact.items,
                 items=fact.items,
+                skipped_by=fact.skipped_by,
             )
             return replace(at, verdict=verdict)
         case f.StageTransitioned():
@@ -89,9 +89,9 @@ def _record(at: StageState, fact: f.CheckCompleted) -> CheckRecord:
 def apply_to_run(state: RunState, event: Event, fact: f.AnyCheckFact) -> RunState:
     """What the fact means for the run as a whole: its waivers, and how often it failed and went back."""
     match fact:
-        case f.CheckWaived(check=check, reason=reason, by=by):
-            others = (waiver for waiver in state.waivers if waiver.check != check)
-            return replace(state, waivers=(*others, Waiver(check, reason, by)))
+        case f.Waived(waiver=waiver):
+            others = (known for known in state.waivers if known.what != waiver.what)
+            return replace(state, waivers=(*others, waiver))
         case f.CheckCompleted(baseline=baseline, found=Baseline() as found):
             return replace(state, baselines={**state.baselines, baseline: found})
         case f.StageVerdictReached():

@@ -118,11 +118,16 @@ def _completed(state: RunState, event: Event, fact: f.NodeCompleted) -> RunState
     )
     others = (known for known in state.stages if known.path != at.path)
     left = replace(state, at=Between(fact.next), stages=(*others, done))
-    transition = at.transition if isinstance(at, StageState) else None
-    if transition is None:
+    if not isinstance(at, StageState):
         return left
-    reentry = Reentry(feedback=transition.feedback) if transition.feedback else None
-    passed = dict.fromkeys(checks.passed_over(at.path, transition), event.at)
+    passed, told = {}, None
+    if at.is_skipped:
+        # The next stage is told what this one was to be told.
+        passed, told = {at.path: event.at}, at.feedback
+    if at.transition is not None:
+        passed |= dict.fromkeys(checks.passed_over(at.path, at.transition), event.at)
+        told = at.transition.feedback or told
+    reentry = Reentry(feedback=told) if told else None
     return replace(left, at=Between(fact.next, reentry), skipped={**state.skipped, **passed})
 
 

@@ -149,7 +149,7 @@ def _git_left(state: RunState, event: Event, fact: f.GitLeft) -> RunState:
 
 def _check(state: RunState, event: Event, fact: f.AnyCheckFact) -> RunState:
     state = apply_to_run(state, event, fact)
-    return state if isinstance(fact, f.CheckWaived) else in_stage(state, event, fact, evolve_checks)
+    return state if isinstance(fact, f.Waived) else in_stage(state, event, fact, evolve_checks)
 
 
 def _of_log(state: RunState, _: Event, fact: f.AnyLogFact) -> RunState:

@@ -34,10 +34,10 @@ RequestKey = tuple[NodeKey, int, int, str, str]
 
 
 class PastReply(Struct, frozen=True):
-    """What was answered to a request, and the checks that the person skipped with it."""
+    """What was answered to a request, and what the person skipped with it."""
 
     answer: f.RequestAnswered
-    waived: tuple[f.CheckWaived, ...] = ()
+    waived: tuple[f.Waived, ...] = ()
 
     @property
     def facts(self) -> tuple[f.AnyFact, ...]:
@@ -52,7 +52,7 @@ class Answers:
         self._calls: dict[CallKey, deque[Event]] = {}
         self._opened: dict[str, RequestKey] = {}
         self._replies: dict[RequestKey, deque[PastReply]] = {}
-        self._waived: tuple[f.CheckWaived, ...] = ()
+        self._waived: tuple[f.Waived, ...] = ()
         """By the person whose answer comes next."""
         for place, event in recorded:
             self.add(place, event)
@@ -65,7 +65,7 @@ class Answers:
             case f.RequestAnswered() if about := self._opened.get(fact.id):
                 self.add_reply(about, PastReply(fact, self._waived))
                 self._waived = ()
-            case f.CheckWaived():
+            case f.Waived():
                 self._waived = (*self._waived, fact)
             case f.SessionResumed() | f.SessionRecovered():
                 self._waived = ()

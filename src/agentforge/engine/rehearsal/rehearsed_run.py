@@ -169,7 +169,7 @@ def reply_of(exchange: Exchange, given: RecordedAnswer) -> tuple[RequestKey, Pas
     """A recorded answer, and which request it is for. The request gets its id when it is opened."""
     place = parse_key(exchange.node, exchange.branch, exchange.stage)
     key = (place, exchange.iteration, exchange.attempt or 0, given.reason, given.subject)
-    waived = tuple(f.CheckWaived(each.check, each.reason, each.by) for each in given.waivers)
+    waived = tuple(f.Waived(each.check, each.reason, each.by, each.stage) for each in given.waivers)
     return key, PastReply(f.RequestAnswered("", given.answer, given.by, text=given.text), waived)
 
 

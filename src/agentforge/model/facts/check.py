@@ -15,6 +15,7 @@ from agentforge.model.facts.fact import (
     written,
 )
 from agentforge.model.request import Feedback
+from agentforge.model.state import Waiver
 
 
 class CheckFact(TaskFact, frozen=True):
@@ -123,18 +124,24 @@ class CheckLost(CheckFact, TaskLost, frozen=True):
         return CourseStep("check_outcome", attempt=self.attempt, detail=f"{self.subject}: lost")
 
 
-class CheckWaived(Fact, frozen=True):
-    """A person decided that a check of the run doesn't count."""
+class Waived(Fact, frozen=True):
+    """A person decided that a check of the run doesn't count, or that a stage isn't run."""
 
-    TYPE = "check_waived"
+    TYPE = "waived"
     EXTERNAL = True
 
     check: str
+    """Empty: it is about a stage."""
     reason: str
     by: str
+    stage: str = ""
+
+    @property
+    def waiver(self) -> Waiver:
+        return Waiver(self.check, self.reason, self.by, self.stage)
 
     def step(self) -> CourseStep:
-        return CourseStep("check_waived", detail=self.check)
+        return CourseStep("waived", detail=self.waiver.what)
 
 
 class StageVerdictReached(Fact, frozen=True):
@@ -155,6 +162,8 @@ class StageVerdictReached(Fact, frozen=True):
     """The files that all its checks saw; None if files changed after them, or in between."""
     items: tuple[str, ...] = ()
     """The items that it is about."""
+    skipped_by: str = ""
+    """Who skipped the stage, which has this verdict without having been run."""
 
     def step(self) -> CourseStep:
         waived = f" (waived: {', '.join(self.waived)})" if self.waived else ""
@@ -189,4 +198,4 @@ _OfCheck = CheckStarted | CheckPrepared | CheckCompleted | CheckEnding | CheckLo
 CheckedStageFact = _OfCheck | StageVerdictReached | StageTransitioned
 """About one stage; a waiver holds for the whole run."""
 
-AnyCheckFact = _OfCheck | CheckWaived | StageVerdictReached | StageTransitioned
+AnyCheckFact = _OfCheck | Waived | StageVerdictReached | StageTransitioned

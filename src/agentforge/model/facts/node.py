@@ -35,6 +35,8 @@ class NodeStarted(Fact, frozen=True):
     kind: Literal["parallel"] | None = None
     providers: tuple[str, ...] = ()
     stages: tuple[str, ...] = ()
+    skipped: bool = False
+    """Whether a person skips the stage: nothing is run in this visit."""
 
     def defect(self, _session: str) -> str:
         return folder_defect(self.folder) or name_defect(*self.providers)

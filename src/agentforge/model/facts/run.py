@@ -34,7 +34,7 @@ class SessionStarted(Fact, frozen=True):
     settings: RunSettings = field(default_factory=RunSettings)
     format: int = 1
     waivers: tuple[Waiver, ...] = ()
-    """Checks that the person who started it waived; those of a resume are `check_waived`."""
+    """What the person who started it waived; `waived` has the waivers of a resume."""
     user_request: str = ""
     """What the user wants; empty: the pipeline takes none."""
     secrets: tuple[str, ...] = ()

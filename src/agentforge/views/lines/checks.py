@@ -20,8 +20,6 @@ CHECK_ENDS: Mapping[str, str] = {
     "timeout": "timed out",
 }
 
-Waived = f.CheckWaived | Waiver
-
 
 def counts_text(counts: CheckCounts) -> str:
     """Such as "2 failed, 10 passed"; empty without counts."""
@@ -49,26 +47,30 @@ def waived_text(names: Sequence[str]) -> str:
     return f" (waived: {', '.join(map(one_line, names))})" if names else ""
 
 
+def skipped_text(by: str) -> str:
+    """What a stage has in place of its verdict."""
+    return f"skipped by {one_line(by)}"
+
+
 def waiver_text(waiver: Waiver) -> str:
-    return f"{one_line(waiver.check)} by {_text(waiver.by)}: {_text(waiver.reason)}"
+    what = waiver.what if waiver.stage else waiver.check
+    return f"{one_line(what)} by {_text(waiver.by)}: {_text(waiver.reason)}"
 
 
-def waiver_words(waived: Sequence[Waived]) -> str:
-    """Who waived which checks, and why; empty without any."""
+def waiver_words(waived: Sequence[Waiver]) -> str:
+    """Who waived which checks and stages, and why; empty without any."""
     return "; ".join(
-        f"check {one_line(each.check)} was waived by {_text(each.by)}: {_text(each.reason)}"
-        for each in waived
+        f"{one_line(each.what)} was waived by {_text(each.by)}: {_text(each.reason)}" for each in waived
     )
 
 
-def waiver_details(waived: Sequence[Waived]) -> Details:
+def waiver_details(waived: Sequence[Waiver]) -> Details:
     """The same as fields of a line of `tail`."""
-    return {"waived": listed([each.check for each in waived]), **_said_about(waived)}
-
-
-def _said_about(waived: Sequence[Waived]) -> Details:
+    checks = listed([each.check for each in waived if each.check])
+    stages = listed([each.stage for each in waived if each.stage])
     by = ", ".join(dict.fromkeys(each.by for each in waived))
-    return {"by": quoted(by), "reason": quoted("; ".join(dict.fromkeys(each.reason for each in waived)))}
+    reasons = "; ".join(dict.fromkeys(each.reason for each in waived))
+    return {"waived": checks, "skipped": stages, "by": quoted(by), "reason": quoted(reasons)}
 
 
 def outcome_words(
@@ -106,6 +108,8 @@ def _completed(fact: f.CheckCompleted, _: Event) -> RunLine:
 
 
 def _verdict(fact: f.StageVerdictReached, _: Event) -> RunLine:
+    if fact.skipped_by:
+        return RunLine(f"{skipped_text(fact.skipped_by)}: {_text(fact.reason)}", "note", "warn")
     tree = f" on tree {tree_text(fact.tree)}" if fact.tree else ""
     text = f"verdict {one_line(fact.verdict)}{tree}{waived_text(fact.waived)}"
     if fact.verdict == PASS:
@@ -149,9 +153,9 @@ ROWS = (
         line=_completed,
     ),
     row(
-        f.CheckWaived,
-        details=lambda x: {"check": one_line(x.check), **_said_about((x,))},
-        line=lambda x, _: RunLine(waiver_words((x,)), "note", "warn"),
+        f.Waived,
+        details=lambda x: waiver_details((x.waiver,)),
+        line=lambda x, _: RunLine(waiver_words((x.waiver,)), "note", "warn"),
     ),
     row(
         f.StageVerdictReached,
@@ -163,6 +167,7 @@ ROWS = (
             "waived": listed(x.waived),
             "reason": quoted(x.reason),
             "tree": x.tree or "",
+            "skipped_by": one_line(x.skipped_by),
         },
         line=_verdict,
     ),

@@ -44,7 +44,7 @@ _PHRASES: dict[CourseStepKind, tuple[str, str]] = {
     "person_asked": ("asked a person ({detail})", "ask a person ({detail})"),
     "node_restarted": ("started over ({detail})", "start over ({detail})"),
     "restart_requested": ("was asked to start over", "be asked to start over"),
-    "check_waived": ("skipped check {detail}", "skip check {detail}"),
+    "waived": ("skipped {detail}", "skip {detail}"),
     "stop_requested": ("was asked to stop ({detail})", "be asked to stop ({detail})"),
     "resumed": ("was resumed", "be resumed"),
     "manifest": ("wrote the manifest", "write the manifest"),
@@ -106,7 +106,7 @@ def course_lines(steps: Iterable[CourseStep]) -> list[str]:
     return [*lines, f"the run {_phrase(last, 0)}" if last and is_over else "the run has not ended"]
 
 
-_ABOUT_THE_RUN = frozenset({"person_asked", "stop_requested", "restart_requested", "check_waived", "resumed"})
+_ABOUT_THE_RUN = frozenset({"person_asked", "stop_requested", "restart_requested", "waived", "resumed"})
 
 
 def _stage_line(stage: StageCourse) -> str:

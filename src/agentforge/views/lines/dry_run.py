@@ -4,7 +4,7 @@ The rows of the key tables say how plain keys are shown. The code here says the 
 keys, and the order of the lines. Rows without a place in that order come last.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from string import Formatter
 from typing import Any, assert_never
 
@@ -48,9 +48,12 @@ TEXT_CHARS = 100
 APPENDED = "a paragraph that asks for it is appended to the prompt (`result_instructions: off` omits it)"
 
 
-def preview(plan: Plan, layout: RunLayout, permissions: Permissions | None = None) -> list[str]:
+def preview(
+    plan: Plan, layout: RunLayout, permissions: Permissions | None = None, skipped: Collection[str] = ()
+) -> list[str]:
+    """`skipped`: the ids of the stages that a person skips."""
     inputs = ["", "## Inputs", *(f"- {path}" for path in plan.session.inputs)] if plan.session.inputs else []
-    stages = _steps(plan, layout, permissions or {})
+    stages = _steps(plan, layout, permissions or {}, skipped)
     lines = [*_head(plan, layout), *inputs, "", "## Stages", *stages, *hook_sections(plan)]
     if commands := plan.pipeline.commands | plan.pipeline.overrides.commands:
         texts = (f"- {name}: {one_line(text, TEXT_CHARS)}" for name, text in sorted(commands.items()))
@@ -134,7 +137,9 @@ def _rest(rows: dict[str, list[str]]) -> Iterator[str]:
         yield from _lines(title, rows)
 
 
-def _steps(plan: Plan, layout: RunLayout, permissions: Permissions) -> Iterator[str]:
+def _steps(
+    plan: Plan, layout: RunLayout, permissions: Permissions, skipped: Collection[str]
+) -> Iterator[str]:
     cleared: set[str] = set()
     stages = stages_by_path(plan)
     for step in plan.steps:
@@ -147,6 +152,9 @@ def _steps(plan: Plan, layout: RunLayout, permissions: Permissions) -> Iterator[
         cleared.update(plan.checkpoints(step.path))
         if isinstance(step.node, ParallelNode):
             yield from _block(step, step.node, layout, permissions, stages)
+        elif step.node.id in skipped:
+            yield f"### {step.path} {_title(step.node)}"
+            yield "- Skipped: nothing is run; the run continues as after the verdict `pass`"
         else:
             yield f"### {step.path} {_title(step.node)}"
             yield from _stage(step.node, layout.session, permissions, stages[step.path])

@@ -7,7 +7,14 @@ from msgspec import Struct
 
 from agentforge.model.hook import HookAction
 from agentforge.views.hook_calls import Delivery, DeliveryStatus, HookTry
-from agentforge.views.lines.checks import CHECK_ENDS, no_tree_text, outcome_words, tree_text, waived_text
+from agentforge.views.lines.checks import (
+    CHECK_ENDS,
+    no_tree_text,
+    outcome_words,
+    skipped_text,
+    tree_text,
+    waived_text,
+)
 from agentforge.views.lines.hooks import ID_CHARS, QUIET, kind_text
 from agentforge.views.lines.row import MESSAGE_CHARS
 from agentforge.views.text import counted, one_line, reason_text, span
@@ -100,7 +107,9 @@ def _check_rows(run: CheckRun, shown: Shown) -> Iterator[EntryRow]:
 def visit_entry(visit: StageVisit, shown: Shown) -> RunEntry:
     """One visit; with details also its verdict's reason, checks and route."""
     mark: str
-    if visit.verdict:
+    if visit.skipped_by:
+        what, mark = skipped_text(visit.skipped_by), "warning"
+    elif visit.verdict:
         tree = f" on tree {tree_text(visit.tree)}" if visit.tree else ""
         accepted = f", accepted by {one_line(visit.accepted_by)}" if visit.accepted_by else ""
         what, mark = (

@@ -1,5 +1,6 @@
 """The rows of facts about the run as a whole, its nodes (stages and parallel blocks) and its log."""
 
+from agentforge.engine.decide.people import SKIPPED
 from agentforge.model import facts as f
 from agentforge.model.event import Event
 from agentforge.model.plan import PASS
@@ -31,7 +32,9 @@ def _new_plan(fact: f.PlanChanged) -> Details:
     return {"node": fact.at.path if fact.at else "", "skipped": ",".join(skipped)}
 
 
-def _begun(fact: f.NodeStarted, _: Event) -> RunLine:
+def _begun(fact: f.NodeStarted, _: Event) -> RunLine | None:
+    if fact.skipped:
+        return None  # The next line says who skips it.
     if fact.kind == "parallel":
         return RunLine(f"started: {', '.join(fact.providers)} in parallel", "begin")
     model = f" ({fact.model})" if fact.model else ""
@@ -41,6 +44,8 @@ def _begun(fact: f.NodeStarted, _: Event) -> RunLine:
 
 def _ended(fact: f.NodeCompleted | f.StageCompleted, _: Event) -> RunLine | None:
     verdict = one_line(fact.verdict)
+    if fact.reason == SKIPPED:
+        return None
     if by := one_line(fact.overridden_by):
         because = f": {one_line(fact.override_reason, TEXT_CHARS)}" if fact.override_reason else ""
         return RunLine(f"was accepted by {by} despite verdict {verdict}{because}", "warning", "warn")
@@ -121,7 +126,7 @@ ROWS = (
     row(
         f.NodeStarted,
         "node",
-        details=lambda x: {"kind": x.kind or "stage"},
+        details=lambda x: {"kind": x.kind or "stage", "skipped": "yes" if x.skipped else ""},
         line=_begun,
         demo=lambda x, _: ("stage", x.name),
     ),

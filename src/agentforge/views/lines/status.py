@@ -9,7 +9,7 @@ from msgspec import Struct
 from agentforge.model.artifact import ItemAt
 from agentforge.model.plan import PASS
 from agentforge.model.status import status_text
-from agentforge.views.lines.checks import tree_text, unused_text, waived_text, waiver_text
+from agentforge.views.lines.checks import skipped_text, tree_text, unused_text, waived_text, waiver_text
 from agentforge.views.lines.entries import check_outcome
 from agentforge.views.lines.hooks import hook_call_text
 from agentforge.views.lines.requests import question_text, waits_text
@@ -159,8 +159,9 @@ def _judged(view: StatusView, now: datetime) -> list[StatusRow]:
         rows += [_check(view, visit.stage, run, now) for run in visit.checks]
         if visit.verdict:
             accepted = f", accepted by {one_line(visit.accepted_by)}" if visit.accepted_by else ""
-            text = f"{visit.stage}: {one_line(visit.verdict)}{accepted}{waived_text(visit.waived)}"
-            tone = VERDICT_TONES[verdict_mark(visit.verdict, visit.accepted_by)]
+            verdict = f"{one_line(visit.verdict)}{accepted}{waived_text(visit.waived)}"
+            text = f"{visit.stage}: {skipped_text(visit.skipped_by) if visit.skipped_by else verdict}"
+            tone = VERDICT_TONES[verdict_mark(visit.verdict, visit.accepted_by or visit.skipped_by)]
             rows.append(StatusRow("Verdict", text, tone))
     rows += [StatusRow("Check", unused_text(*one), "warn") for one in view.unused.items()]
     return rows + [StatusRow("Waived", waiver_text(waiver), "warn") for waiver in view.waivers]
