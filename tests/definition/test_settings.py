@@ -54,6 +54,7 @@ def test_files_that_say_nothing(text: str) -> None:
         ("llm: {provider: api, max_tokens: 8}\n", ["warning unknown-key 1:22"]),
         ("comands: {test: x}\n", ["error unknown-key 1:1"]),
         ("provider: codex\nllm: {provider: claude}\n", ["error conflict 2:1"]),
+        ("pipeline: {supervised_by_default: true, auto_commit: false}\n", ["warning no-effect 1:35"]),
         ("network: off\nsandbox: {type: vm}\n", ["error bad-value 1:10", "error bad-value 2:17"]),
         ("orchestration: 3\n", ["error bad-type 1:16"]),
         ("orchestration: {cycle_limit: 11}\n", ["error bad-value 1:30"]),
@@ -363,6 +364,21 @@ nodes:
         "unknown-stage 4:33",
         "unknown-stage 5:25",
     ]
+
+
+def test_shares_are_at_most_100_percent_with_those_of_the_pipeline() -> None:
+    pipeline = """\
+settings: orchestration
+tokens: {total: 9}
+nodes:
+  - {id: n, stage: s, tokens: {share: 40}}
+  - {id: m, stage: s, tokens: {share: 60}}
+  - {id: o, stage: s}
+"""
+    for share, expected in ((40, []), (41, ["bad-value 1:35"])):
+        diagnostics = found(pipeline, {OWN: f"orchestration: {{token_budget: {{n: {share}}}}}\n"})
+        assert [where(one) for one in diagnostics] == expected
+    assert found(pipeline.replace("60", "90"), {OWN: "orchestration: {cycle_limit: 3}\n"}) == []
 
 
 def test_settings_is_a_key_of_the_pipeline_only() -> None:

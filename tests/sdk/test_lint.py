@@ -11,7 +11,7 @@ import pytest
 from tests.adapters.fake_clis import put_cli, speaking
 from tests.sdk.projects import ENVIRON, node, pipeline, run, run_dir
 
-from agentforge.app.definitions import LintResult
+from agentforge.app.definitions import Definitions, LintResult
 from agentforge.definition.compiler import compile_pipeline
 from agentforge.model.errors import AgentForgeError, DefinitionError, ProviderUnusable
 from agentforge.sdk.engine import Engine
@@ -273,3 +273,15 @@ def test_a_definition_is_compiled_once(tmp_path: Path) -> None:
 
     assert run(main()).passed
     assert len(compiled) == 1
+
+
+def test_settings_are_a_target_of_their_own(tmp_path: Path) -> None:
+    written = pipeline({"id": "a", "prompt": "do it"}, settings="orchestration")
+    (tmp_path / "p.yaml").write_bytes(msgspec.json.encode(written))
+    place = tmp_path / ".agentforge/config/settings.yaml"
+    place.parent.mkdir(parents=True)
+    place.write_text("project: {}\norchestration: {nobody_timeout: 3}\n")
+    found = {
+        one.kind: [said.code for said in one.diagnostics] for one in Definitions(tmp_path, ENVIRON).lint_all()
+    }
+    assert found == {"pipeline": [], "settings": ["unknown-key", "unknown-stage"]}

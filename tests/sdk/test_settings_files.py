@@ -86,7 +86,9 @@ def test_the_users_file_may_be_a_link_the_projects_may_not(project: Path) -> Non
     link = home / ".config/agentforge/settings.yaml"
     link.parent.mkdir(parents=True)
     link.symlink_to(real)
-    assert files(project).set("provider", "codex", user=True) == str(real)
+    assert files(project).set("provider", "codex", user=True) == str(link)
+    with pytest.raises(DefinitionError):
+        files(project).set("network", "vpn", user=True)
     assert link.is_symlink()
     assert real.read_text() == "provider: codex\n"
     (project / ".agentforge").symlink_to(home)
@@ -120,6 +122,17 @@ def test_unknown_keys_are_refused(project: Path, key: str) -> None:
     put(project, OWN, "pipeline: x\nprovider: codex\nproject: {name: x}\n")
     with pytest.raises((InvalidRequest, DefinitionError)):
         files(project).set(key, "1")
+
+
+@pytest.mark.parametrize("text", ["commands: {a: 2026-13-45}\n", "commands: {a: 0o17}\nx-y: 2026-1-1\n"])
+def test_what_another_reader_would_change_is_kept_or_refused(project: Path, text: str) -> None:
+    place = put(project, OWN, text)
+    before = in_force(project)["commands.a"][0]
+    try:
+        files(project).set("provider", "codex")
+    except InvalidRequest:
+        assert place.read_text() == text
+    assert in_force(project)["commands.a"][0] == before
 
 
 def test_a_file_that_is_wrong_is_not_changed(project: Path) -> None:

@@ -39,8 +39,8 @@ def test_lint_reads_the_pipelines_in_the_project_folder_and_says_what_it_read(pr
     names = ["  stage change", "  pipeline change", "  pipeline tidy.yaml"]
     assert [line for line in done.lines if line.startswith("  ") and line[2] != " "] == names
     assert done.lines[-3:] == [
-        "Read: .claude/stages, .claude/pipelines, .agentforge/providers, and the pipelines in the project's "
-        "folder. Other files: agentforge lint FILE",
+        "Read: .claude/stages, .claude/pipelines, .agentforge/providers, settings, and the pipelines in the "
+        "project's folder. Other files: agentforge lint FILE",
         "Not read: draft.yaml (empty); docker-compose.yml (no `nodes`); kind.yaml (no node with `stage`, "
         "`prompt`, `parallel` or `pipeline`)",
         "Summary: 3 targets, 2 passed, 1 failed",

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from agentforge.app.runs.lookup import Runs, existing_project
 from agentforge.app.wiring import known_providers, sources_of
@@ -27,6 +28,7 @@ from agentforge.definition.stage_settings import Machine
 from agentforge.definition.validate import SettingsCheck
 from agentforge.model.diagnostic import Diagnostic, Severity, SourcePlace
 from agentforge.model.errors import InvalidRequest, StorageFailed
+from agentforge.model.layout import PROJECT_SETTINGS
 from agentforge.model.plan import Plan
 from agentforge.system import files
 
@@ -34,12 +36,12 @@ if TYPE_CHECKING:
     from agentforge.legacy.migration import Migration
 
 DefinitionKind = Literal["pipeline", "stage"]
-LintKind = Literal["pipeline", "stage", "provider"]
+LintKind = Literal["pipeline", "stage", "provider", "settings"]
 
 
 class LintResult(Struct, frozen=True):
     name: str
-    """Of a provider: its file."""
+    """Of a provider or of settings: the file."""
     kind: LintKind
     diagnostics: tuple[Diagnostic, ...]
     plan: Plan | None = None
@@ -163,7 +165,18 @@ class Definitions:
     def lint_all(self) -> list[LintResult]:
         """Lint all definitions in the project folder, not built-in ones or those elsewhere."""
         found = [self.lint(name, kind) for name, kind in self.own()]
-        return found + [self.lint_provider(name) for name in self.own_providers()]
+        return self.with_others(found)
+
+    def with_others(self, found: Sequence[LintResult]) -> list[LintResult]:
+        """With the providers and the settings files; what is wrong with those is said once."""
+        report = Report()
+        places = [one for one in PROJECT_SETTINGS if os.path.lexists(os.path.join(self._project, one))]
+        read_settings(self._sources, report)
+        every = dict.fromkeys((*report.diagnostics, *(one for each in found for one in each.diagnostics)))
+        files = {name: tuple(one for one in every if one.place.file == name) for name in places}
+        own = [replace(one, diagnostics=_elsewhere(one.diagnostics, files)) for one in found]
+        providers = (self.lint_provider(name) for name in self.own_providers())
+        return [*own, *providers, *(LintResult(name, "settings", said) for name, said in files.items())]
 
     def own(self) -> Iterator[tuple[str, DefinitionKind]]:
         """The stages and pipelines of the project: those with a name, and pipeline files in its folder."""
@@ -187,6 +200,10 @@ class Definitions:
 
     def _is_inside(self, path: str) -> bool:
         return not relative(self._sources.project, path).startswith(("/", "../"))
+
+
+def _elsewhere(diagnostics: Sequence[Diagnostic], files: Collection[str]) -> tuple[Diagnostic, ...]:
+    return tuple(one for one in diagnostics if one.place.file not in files)
 
 
 def schema(kind: DefinitionKind) -> dict[str, Any]:

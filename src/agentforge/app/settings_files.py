@@ -186,14 +186,17 @@ class SettingsFiles:
         data = as_data(tree, f"`{key}`", report) if tree else value
         if report.has_errors:
             raise DefinitionError(report.diagnostics)
-        unknown = _unknown_keys(self.validate().diagnostics)
+        before, unknown = read_settings(self._sources, Report()), _unknown_keys(self.validate().diagnostics)
         text = changed_settings(self._text(path), key, data)
-        read_settings(self._sources, report, {path: text})
+        after = read_settings(self._sources, report, {path: text})
         if report.has_errors:
             raise DefinitionError(report.diagnostics)
         if new := _unknown_keys(report.diagnostics).keys() - unknown.keys():
             hint = _unknown_keys(report.diagnostics)[new.pop()].hint
             raise InvalidRequest(f"no setting {key!r}", hint=hint)
+        if _others(before, key) != _others(after, key):
+            # What two readers of YAML disagree about, such as a number in an unusual form.
+            raise InvalidRequest("other settings of the file would change, too", hint="edit the file by hand")
         self._write(path, text)
         return path
 
@@ -213,12 +216,24 @@ class SettingsFiles:
         path = user_settings(self._environ)
         if path is None:
             raise InvalidRequest("the folder of your settings is unknown", hint="set HOME or XDG_CONFIG_HOME")
-        # The user may keep it elsewhere, with a link to it.
-        return os.path.realpath(path)
+        return path
 
     def _write(self, path: str, text: str) -> None:
+        if path == user_settings(self._environ):
+            path = os.path.realpath(path)  # The user may keep the file elsewhere, with a link to it.
         files.make_dir(os.path.dirname(path), _SHARED)
         files.replace(path, text.encode(), durable=True)
+
+
+def _others(settings: Settings, key: str) -> dict[tuple[bool, str], Any]:
+    """The values of all keys but one."""
+    name = plain_key(key)
+    return {
+        (level.is_users, other): value.value
+        for level in settings.levels
+        for other, value in level.written.items()
+        if other != name and not other.startswith(f"{name}.") and not name.startswith(f"{other}.")
+    }
 
 
 def _unknown_keys(diagnostics: Sequence[Diagnostic]) -> dict[str, Diagnostic]:

@@ -39,7 +39,7 @@ def changed_settings(text: str, key: str, value: Any) -> str:
     else:
         try:
             data = yaml.load(text)
-        except YAMLError as error:
+        except (YAMLError, ValueError, TypeError, OverflowError) as error:
             hint = "edit the file by hand"
             raise InvalidRequest(f"the settings can't be changed: {error}", hint=hint) from error
         before = ""

@@ -209,7 +209,7 @@ trust_option = click.option(
     is_flag=True,
     callback=_trust,
     expose_value=False,
-    help="Let .agentforge/providers/ of the project override built-in providers.",
+    help="Let the project override built-in providers, and say who is notified.",
 )
 engine_options = options_of(
     project_options,

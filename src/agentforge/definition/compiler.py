@@ -150,7 +150,7 @@ class Compilation:
         for value in filter(control_character, (given.provider or "", given.model or "", *given.inputs)):
             refuse_control_characters(value, "the argument", self._report.argument(value), self._report)
         parts = list(_pipelines(pipeline))
-        applied.report_unknown([part.spec for part in parts])
+        applied.validate(parts)
         validation = Validation(
             self._sources,
             self._override_levels,

@@ -1,6 +1,6 @@
 """What settings below `orchestration` change of the stages of a pipeline with `settings: orchestration`."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from agentforge.definition.precedence import merged
@@ -61,6 +61,17 @@ def warn_of_unknown_stages(settings: Orchestrated, ids: Collection[str], report:
         if (id := stage_of(key)) and id not in ids:
             message = f"`orchestration.{key}` has no effect: the pipeline has no stage {shown(id)}"
             report.warning("unknown-stage", value.at, message, choice(id, "stages", ids))
+
+
+def validate_shares(stages: Sequence[ResolvedStage], settings: Orchestrated, report: Report) -> None:
+    """The shares that a setting changes are at most 100 percent, together with those of the other stages."""
+    budgets = [budget for stage in stages if (budget := merged(stage, "tokens"))]
+    shares = [share for budget in budgets if (share := budget.get("share"))]
+    changed = [share for share in shares if any(share is value for value in settings.values())]
+    total = sum(share.value for share in shares)
+    if changed and total > 100:
+        message = f"with this share, those of the stages are {total:g} % in all; the maximum is 100"
+        report.error("bad-value", changed[-1].at, message, "also lower the shares of other stages")
 
 
 def _mapping(table: Table[MappingSpec], **values: Written[Any] | None) -> MappingSpec | None:

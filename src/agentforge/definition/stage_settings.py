@@ -6,14 +6,26 @@ from functools import cached_property
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agentforge.definition.orchestration import orchestrated, stage_of, warn_of_unknown_stages
+from agentforge.definition.orchestration import (
+    orchestrated,
+    stage_of,
+    validate_shares,
+    warn_of_unknown_stages,
+)
 from agentforge.definition.precedence import DEFAULT_PROVIDER, merged, naming_level
 from agentforge.definition.project_commands import ProjectCommand, parser_of, project_commands
 from agentforge.definition.read.check_keys import RULES
 from agentforge.definition.read.table import MappingSpec
 from agentforge.definition.report import Report
 from agentforge.definition.settings import Settings
-from agentforge.definition.specs import PipelineSpec, ProviderSpec, ResolvedStage, WorkSpec, ids_of
+from agentforge.definition.specs import (
+    PipelineSpec,
+    ProviderSpec,
+    ResolvedPipeline,
+    ResolvedStage,
+    WorkSpec,
+    ids_of,
+)
 from agentforge.definition.yaml_tree import Written
 from agentforge.model.check import CheckParser
 from agentforge.model.diagnostic import SourcePlace
@@ -118,13 +130,17 @@ class StageSettings:
             if value.at in self._used or (key, value.value) == ("network", "local")
         )
 
-    def report_unknown(self, pipelines: Sequence[PipelineSpec]) -> None:
-        """Warn of settings for stages that no pipeline has."""
-        taking = [pipeline for pipeline in pipelines if pipeline.get(SETTINGS_KEY)]
-        if taking:
-            nodes = [node for pipeline in taking for node in pipeline.nodes]
-            inner = [stage for node in nodes if node.block for stage in node.block.stages]
-            warn_of_unknown_stages(self._settings.orchestration, ids_of([*nodes, *inner]), self._report)
+    def validate(self, pipelines: Sequence[ResolvedPipeline]) -> None:
+        """Settings for stages that no pipeline has, and those that are wrong together with the pipelines."""
+        taking = [pipeline for pipeline in pipelines if pipeline.spec.get(SETTINGS_KEY)]
+        if not taking:
+            return
+        nodes = [node for pipeline in taking for node in pipeline.spec.nodes]
+        inner = [stage for node in nodes if node.block for stage in node.block.stages]
+        warn_of_unknown_stages(self._settings.orchestration, ids_of([*nodes, *inner]), self._report)
+        for pipeline in taking:
+            stages = [node for node in pipeline.nodes if isinstance(node, ResolvedStage)]
+            validate_shares(stages, self._settings.orchestration, self._report)
 
     def _confined(self, stage: ResolvedStage) -> ResolvedStage:
         """With the sandbox of the user's own settings, if what the project says is less strict."""

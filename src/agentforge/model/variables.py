@@ -151,7 +151,7 @@ VARIABLES = (
     Variable(
         "AGENTFORGE_TRUST_PROJECT",
         "trust",
-        "as `--trust-project`: files in `.agentforge/providers/` may replace built-in providers",
+        "as `--trust-project`: the project may replace built-in providers, and say who is notified",
         "switch",
         values=("1",),
     ),

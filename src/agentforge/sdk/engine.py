@@ -334,9 +334,9 @@ class Engine(HookDecorators):
         return replace(found, diagnostics=(*found.diagnostics, *lacks))
 
     async def lint_all(self) -> Sequence[LintResult]:
-        """Lint all definitions and descriptions of providers in the project folder."""
+        """Lint all definitions, descriptions of providers and settings files of the project."""
         found = [await self.lint(name, kind) for name, kind in self.definitions.own()]
-        return [*found, *map(self.definitions.lint_provider, self.definitions.own_providers())]
+        return self.definitions.with_others(found)
 
     async def readiness(
         self, compiled: Compiled, *, skip: Collection[str] = (), artifact: GivenArtifact = None

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from agentforge import Definitions, LintResult, SyncEngine
 
 OF_THIS_MACHINE = "provider-unusable"
-PLACES = ".claude/stages, .claude/pipelines, .agentforge/providers, and the pipelines in the project's folder"
+PLACES = (
+    ".claude/stages, .claude/pipelines, .agentforge/providers, settings, "
+    "and the pipelines in the project's folder"
+)
 
 
 @click.command()

@@ -133,6 +133,14 @@ def _flat(values: dict[str, Any], prefix: str) -> Iterator[tuple[str, Written[An
             yield from _flat(inner, f"{prefix}{name}.")
 
 
+def _default_pipeline(entries: Entries) -> MappingSpec:
+    for name in ("supervised_by_default", "auto_commit"):
+        if (flag := entries.get(name)) and flag.value:
+            message = f"`pipeline.{name}` has no effect in this version"
+            entries.report.warning("no-effect", flag.at, message, "use `approve` and `hooks` of a pipeline")
+    return entries.spec()
+
+
 _DEFAULT_PIPELINE: Table[MappingSpec] = Table(
     "pipeline",
     (
@@ -140,6 +148,7 @@ _DEFAULT_PIPELINE: Table[MappingSpec] = Table(
         Key("supervised_by_default", FLAG, "For tools that start supervised pipelines."),
         Key("auto_commit", FLAG, "For tools that deliver what a pipeline made."),
     ),
+    _default_pipeline,
     prefix="pipeline.",
 )
 _LLM: Table[MappingSpec] = Table("llm", (_OF_STAGES["provider"], _OF_STAGES["model"]), prefix="llm.")
