@@ -10,6 +10,7 @@ from tests.noting_sandbox import NotingSandbox
 
 from agentforge.adapters.sandboxes.bwrap import BwrapSandbox
 from agentforge.adapters.sandboxes.docker import DockerSandbox
+from agentforge.adapters.sandboxes.mounts import program_files
 from agentforge.model.plan import SandboxChoice
 from agentforge.ports.provider import Command
 from agentforge.ports.sandbox import Confinement, Sandbox
@@ -130,3 +131,16 @@ def _docker(argv: tuple[str, ...]) -> dict[str, str]:
         elif option == "--tmpfs" and value.endswith(":ro"):
             found[value.removesuffix(":ro")] = "hidden"
     return found
+
+
+def test_the_programs_of_a_version_manager_are_beside_its_shims(tmp_path: Path) -> None:
+    home, shims = tmp_path / "home", tmp_path / "home/.pyenv/shims"
+    shims.mkdir(parents=True)
+    found = program_files(
+        "sh", {"PATH": f"{shims}:{home}/shims:/bin", "HOME": str(home)}, str(tmp_path / "p")
+    )
+    assert (str(shims.parent) in found, str(home / "shims") in found, str(home) in found) == (
+        True,
+        True,
+        False,
+    )

@@ -90,7 +90,7 @@ def test_a_proxy_elsewhere_gets_what_is_for_this_machine(environment: dict[str, 
     assert problem.endswith("add 127.0.0.1 to NO_PROXY" if variable else "")
 
 
-def test_the_resolver_of_this_machine_knows_literals_and_refuses_what_is_not_an_name() -> None:
+def test_the_resolver_of_this_machine_knows_literals_and_refuses_what_is_not_a_name() -> None:
     assert local_addresses("127.0.0.1") == ("127.0.0.1",)
     assert local_addresses("::1") == ("::1",)
     for host in ("203.0.113.7", "x" * 300):

@@ -211,6 +211,9 @@ def _installation(folder: str, home: str, workspace: str) -> str:
     if modules:
         return f"{before}/node_modules"
     prefix = os.path.dirname(folder)
+    # Of a version manager, such as ~/.pyenv/shims: the programs that they start are beside them.
+    if os.path.basename(folder) == "shims" and prefix not in ("/", home, workspace):
+        return prefix
     if os.path.basename(folder) != "bin" or prefix in ("/", home, workspace, os.path.join(home, ".local")):
         return folder
     whole = any(os.path.exists(os.path.join(prefix, name)) for name in _INSTALLATION)
