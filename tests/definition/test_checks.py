@@ -240,3 +240,32 @@ def test_limits_of_a_nested_pipeline_apply_to_its_stages() -> None:
 def test_checks_of_a_nested_pipeline_use_the_commands_around_it() -> None:
     inner = {"inner.yaml": "nodes:\n  - {id: a, stage: s, checks: [test]}\n"}
     assert found(nodes("{id: n, pipeline: inner.yaml}"), inner) == []
+
+
+def test_commands_and_checks_of_the_pipeline_can_be_named_by_criteria() -> None:
+    text = (
+        "name: p\ncommands: {test: make test, build: make}\nnodes:\n"
+        "  - {id: plan, stage: s, artifact: {schema: {required: [steps]}}}\n"
+        "  - {id: do, stage: s, termination: {type: items, from: plan.steps, criteria: done},"
+        " checks: [{name: own, run: x}]}\n"
+        "  - {id: verify, stage: s, checks: [{name: test, at: start, parse: pytest, regressions: true}]}\n"
+    )
+    do = plan(text).nodes[1]
+    assert isinstance(do, StageNode)
+    assert do.criteria == "done"
+    assert do.checks == (
+        Check("own", "x"),
+        Check("criteria", at="iteration", criteria=True),
+        Check("test", "make test", at="iteration", parse="pytest", regressions=True, criteria=True),
+        Check("build", "make", at="iteration", criteria=True),
+    )
+    assert found(text) == []
+
+
+def test_criteria_are_refused_in_a_block() -> None:
+    block = (
+        "name: p\nnodes:\n  - {id: plan, stage: s, artifact: {schema: {required: [steps]}}}\n"
+        "  - id: duel\n    parallel:\n      providers: [claude]\n      stages:\n"
+        "        - {id: do, stage: s, termination: {type: items, from: plan.steps, criteria: done}}\n"
+    )
+    assert "`criteria` are not verified in a parallel block" in found(block)[0].message

@@ -375,17 +375,32 @@ def _preparing(play: Play) -> PrepareTask:
 
 
 def _items(play: Play, words: list[str]) -> f.AnyFact:
-    """The list: `b<a` is after a, `a:2` has another content than `a`."""
+    """The list: `b<a` is after a, `a:2` has another content than `a`, `a!test` needs the check test."""
     task = next(work for work in play.work if isinstance(work, ItemsTask) and play.is_meant(work))
     listed = []
     for word in words:
         name, _, after = word.partition("<")
+        name, _, check = name.partition("!")
         id, _, content = name.partition(":")
-        listed.append({"id": id, "after": after.split(",") if after else [], "content": content})
+        listed.append(
+            {
+                "id": id,
+                "after": after.split(",") if after else [],
+                "content": content,
+                "checks": [check] if check else [],
+            }
+        )
     found = elements_of({"steps": listed}, "steps", 100)
     elements = [one for one in found if isinstance(one, Element)]
     assert len(elements) == len(listed), found
-    return planned(elements, task.known, task.feedback, task.place.run, "0" * 64)
+    return planned(
+        elements,
+        task.known,
+        task.feedback,
+        task.place.run,
+        "0" * 64,
+        checks_of=lambda one: tuple(one["checks"]),
+    )
 
 
 def _judged(play: Play, words: list[str]) -> f.AnyFact:

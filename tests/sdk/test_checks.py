@@ -161,6 +161,37 @@ def test_failures_that_were_there_before_the_first_agent_do_not_count(tmp_path: 
     assert last_baseline < kinds.index("attempt_start")
 
 
+def test_criteria_of_an_item_are_verified_and_no_command_line_of_an_agent_is_run(tmp_path: Path) -> None:
+    criteria = [
+        "it is nice",
+        {"file": {"path": "a.md", "contains": "two"}},
+        {"command": "test"},
+        {"command": "touch ran"},
+    ]
+    steps = {"steps": [{"id": "a", "criteria": criteria[:3]}, {"id": "b", "criteria": criteria[3:]}]}
+
+    def work(request: Any) -> Any:
+        file = tmp_path / "a.md"
+        file.write_text("one, two" if file.exists() else "one")
+        return says("done")(request)
+
+    items = {"type": "items", "from": "initial.steps", "criteria": "criteria"}
+    plan = pipeline(node(termination=items, on={"fail": "end"}), commands={"test": "grep -q two a.md"})
+    assert ran(tmp_path, plan, work, artifact=steps).completed
+    outcomes = [(one["check"], one["status"]) for one in found(tmp_path, "check_complete")]
+    wrong = ("criteria", "fail")
+    assert outcomes == [wrong, ("test", "fail"), ("criteria", "pass"), ("test", "pass"), wrong, wrong]
+    assert [(one["item"], one["status"]) for one in found(tmp_path, "item_ended")] == [
+        ("a", "done"),
+        ("b", "failed"),
+    ]
+    assert not (tmp_path / "ran").exists()
+    reason = found(tmp_path, "item_ended")[1]["reason"]
+    assert reason == (
+        "check 'criteria': criterion 1 can't be verified: no command has this name; there are: test"
+    )
+
+
 def test_check_that_hangs_is_ended_at_its_time_limit(tmp_path: Path) -> None:
     check = {"name": "test", "run": "sleep 600 & wait", "timeout": 0.5}
     result = ran(tmp_path, pipeline(node(checks=[check])))

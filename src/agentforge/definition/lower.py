@@ -9,6 +9,7 @@ their text becomes part of it, so that a change during the run has no effect unt
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from posixpath import join, normpath
 from typing import Any
 
@@ -41,7 +42,7 @@ from agentforge.definition.specs import (
     ResolvedStage,
 )
 from agentforge.model.artifact import DEFAULT_ITEMS
-from agentforge.model.check import Check
+from agentforge.model.check import CRITERIA, Check
 from agentforge.model.errors import NOT_JSON
 from agentforge.model.hook import Hook
 from agentforge.model.layout import PROVIDERS
@@ -114,7 +115,21 @@ class CompilationContext(Struct, frozen=True):
 def lower(
     pipeline: ResolvedPipeline, links: Links, schemas: Schemas, context: CompilationContext, passes: int = 1
 ) -> Plan:
-    return _Lowering(links, schemas, context).plan(pipeline, "", passes)
+    plan = _Lowering(links, schemas, context).plan(pipeline, "", passes)
+    named = {check.name: check for stage in reversed(plan.stages) for check in stage.checks if check.run}
+    return plan.with_stages(partial(_with_criteria, named))
+
+
+def _with_criteria(named: Mapping[str, Check], stage: StageNode) -> StageNode:
+    """With the checks that verify the criteria of its items. A command that is a check of the pipeline is run
+    like that."""
+    if stage.criteria is None:
+        return stage
+    given = {name: Check(name, run) for name, run in stage.commands.items()} | dict(named)
+    own = {check.name for check in stage.checks}
+    known = (Check(CRITERIA), *(check for name, check in given.items() if name not in own))
+    found = (replace(check, at="iteration", criteria=True) for check in known)
+    return replace(stage, checks=(*stage.checks, *found))
 
 
 class _Lowering:

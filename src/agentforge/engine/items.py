@@ -2,7 +2,7 @@
 through."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import sha256
 from heapq import heappop, heappush
 from itertools import chain, count, islice
@@ -149,8 +149,11 @@ def planned(
     feedback: Feedback | None,
     run: int,
     digest: str,
+    *,
+    checks_of: Callable[[Any], tuple[str, ...]] = lambda _: (),
 ) -> f.ItemsPlanned:
-    """What a visit works through, with what the visit before left. `run`: the number of the visit."""
+    """What a visit works through, with what the visit before left. `run`: the number of the visit;
+    `checks_of`: what verifies the criteria of an element."""
     listed, before = list(elements), {item.id: item for item in known}
     present = {one.id for one in listed}
     same = {one.id for one in listed if one.id in before and before[one.id].hash == one.hash}
@@ -159,7 +162,9 @@ def planned(
     reopened = tuple(one.id for one in listed if one.id in named and one.id in same)
     finished = {id for id in same - named if before[id].status == "done"}
     items = [
-        PlannedItem(one.id, one.hash, one.after, "done" if one.id in finished else "pending")
+        PlannedItem(
+            one.id, one.hash, one.after, "done" if one.id in finished else "pending", checks_of(one.value)
+        )
         for one in listed
     ]
     repair = ""

@@ -87,6 +87,8 @@ class PlannedItem(Struct, frozen=True, omit_defaults=True):
     after: tuple[str, ...] = ()
     """The items that must be done before."""
     status: ItemStatus = "pending"
+    checks: tuple[str, ...] = ()
+    """The checks that its criteria need."""
     repair: bool = False
     """Whether the list lacks it: it is about the feedback that the visit began with."""
 

@@ -21,6 +21,8 @@ MAX_KEPT_FAILURES = 50
 """The failures of an outcome; the others are only in a file."""
 
 
+CRITERIA = "criteria"
+"""The check that applies the rules in the criteria of an item."""
 BASELINE = "+"
 """Between the name of a check and what tells its baseline from others; names have none."""
 
@@ -54,13 +56,16 @@ class Check(Struct, frozen=True, omit_defaults=True, dict=True):
     file: FileRule | None = None
     scope: tuple[str, ...] = ()
     """Patterns: the files that change in a visit must match one of them."""
+    criteria: bool = False
+    """Whether it runs only for the items whose criteria need it; without a command, it verifies these."""
     regressions: bool = False
     """Whether only failures count that were not there before the first agent."""
 
     @cached_property
     def baseline(self) -> str:
         """Identifies its baseline: the same in a recompiled plan, if the check is the same."""
-        what = msgspec.json.encode(replace(self, at="end", timeout=None), order="deterministic")
+        same = replace(self, at="end", timeout=None, criteria=False)
+        what = msgspec.json.encode(same, order="deterministic")
         return f"{self.name}{BASELINE}{sha256(what).hexdigest()[:12]}"
 
 

@@ -231,6 +231,8 @@ class Items(
     max: int
     source: str = ""
     """As written: `NODE.field`, or `initial.field` for the artifact that the run was started with."""
+    criteria: str | None = None
+    """The field of an element with the criteria that the engine verifies."""
     iterations: int | None = None
 
     @property
@@ -392,6 +394,10 @@ class StageNode(Struct, frozen=True, tag="stage", tag_field="kind", omit_default
         """What its tasks run beside its agents, also in a replay, by what people are told that it is. The
         command of a queue is not among them: a replay plays its answers."""
         return {f"check {check.name}": check.run for check in self.checks if check.run}
+
+    @property
+    def criteria(self) -> str | None:
+        return self.termination.criteria if isinstance(self.termination, Items) else None
 
     def check(self, name: str) -> Check | None:
         return next((check for check in self.checks if check.name == name), None)

@@ -240,7 +240,10 @@ def _stage_problems(stage: StageNode) -> Iterator[str]:
 
 def _check_problems(stage: StageNode) -> Iterator[str]:
     """The name of a check is part of a path, and routes are followed by their ids."""
-    if len(stage.checks) + len(stage.left_out) > MAX_CHECKS or len(stage.verdicts) > MAX_VERDICTS:
+    if (
+        sum(not check.criteria for check in stage.checks) + len(stage.left_out) > MAX_CHECKS
+        or len(stage.verdicts) > MAX_VERDICTS
+    ):
         yield f"stage {stage.id!r} has too many checks or verdicts"
     if len(stage.routes) > MAX_VERDICTS + 3:
         yield f"stage {stage.id!r} has too many routes"
@@ -261,7 +264,8 @@ def _check_problems(stage: StageNode) -> Iterator[str]:
 
 
 def _has_one_rule(check: Check) -> bool:
-    return [bool(check.run.strip()), bool(check.file), bool(check.scope)].count(True) == 1
+    rules = [bool(check.run.strip()), bool(check.file), bool(check.scope)].count(True)
+    return rules == 1 or (check.criteria and not rules)
 
 
 def _artifact_problems(stage: StageNode) -> Iterator[str]:

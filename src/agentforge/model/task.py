@@ -216,6 +216,8 @@ class CheckTask(StartedTask, frozen=True, kw_only=True, tag="check"):
     """Whether it is what later outcomes are compared with."""
     base: str | None = None
     """The files when the visit began, if a check compares them."""
+    item: str = ""
+    """The item whose criteria it verifies."""
     found: Baseline | None = None
     """What it found before the first agent, if its outcome is compared with that."""
 

@@ -140,7 +140,7 @@ def _performers(
             ),
             "judge": JudgePerformer(shared, calls, history),
             "queue": QueuePerformer(shared, queue, clock),
-            "check": CheckPerformer(shared, scripts, checked),
+            "check": CheckPerformer(shared, scripts, checked, stored),
             "hook": context.hooks.performer(shared, journal, clock, scripts),
         },
     )

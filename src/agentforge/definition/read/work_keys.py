@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from agentforge.definition.read.artifact_keys import (
     ARTIFACT_KEYS,
     OTHER_NAMES_OF_ARTIFACTS,
+    FieldName,
     artifacts_elsewhere,
 )
 from agentforge.definition.read.check_keys import CHECK_KEYS
@@ -126,6 +127,7 @@ TERMINATION: Table[MappingSpec] = Table(
         Key("check_before", FLAG, "`queue`: also check it before the first iteration."),
         Key("command", PROSE, "`queue`: command that lists the tasks."),
         Key("from", TEXT, "`items`: the list, as NODE.FIELD or initial.FIELD.", field="source"),
+        Key("criteria", FieldName(), "`items`: the field of an item with criteria that the engine verifies."),
     ),
     name="termination",
     prefix="termination.",

@@ -2,6 +2,7 @@
 checks without a program.
 
 - `outcome`: one outcome from all of them, by the check's parser and expectation.
+- `criteria`: what the engine verifies of the criteria of an item.
 - `findings`: the outcome of a rule about the files of the project.
 - `junit`, `output`: the parsers. Their input comes from programs that agents can change:
   they raise nothing, take linear time, and keep a bounded number of failures.

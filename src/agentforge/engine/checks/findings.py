@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from itertools import islice
 
+from agentforge.engine.checks.criteria import Criteria
 from agentforge.engine.checks.outcome import ReadCheck, UnreadReport, expected
 from agentforge.engine.checks.output import CheckReading, FailureList, Hide
 from agentforge.engine.checks.signature import one_line
@@ -32,12 +33,28 @@ _MAX_LEVEL = 6
 def read_file(rule: FileRule, content: bytes | UnreadReport | None, hide: Hide = str) -> CheckReading:
     """`content`: None if there is no such file."""
     found = FailureList(hide)
+    _apply(rule, content, found, hide)
+    return found.reading(CheckCounts())
+
+
+def _apply(rule: FileRule, content: bytes | UnreadReport | None, found: FailureList, hide: Hide) -> None:
     if content is None:
         _add(found, rule, "exists", "it doesn't exist")
     elif isinstance(content, UnreadReport):
         _add(found, rule, "exists", f"it can't be read: {content.reason}")
     else:
         _compare(rule, content.decode("utf-8", "replace").replace("\r\n", "\n"), found, hide)
+
+
+def read_criteria(
+    criteria: Criteria, contents: Sequence[bytes | UnreadReport | None], hide: Hide = str
+) -> CheckReading:
+    """`contents`: of the files of its rules."""
+    found = FailureList(hide)
+    for problem in criteria.problems:
+        found.add("", rule="criteria", place=hide(problem))
+    for rule, content in zip(criteria.rules, contents, strict=True):
+        _apply(rule, content, found, hide)
     return found.reading(CheckCounts())
 
 

@@ -87,7 +87,10 @@ class StageAt(Struct, frozen=True):
     def is_used(self, check: Check) -> bool:
         """Whether its outcome counts: no person has waived it, and it can be compared with its baseline."""
         found = self.baseline(check)
-        return not self.is_waived(check.name) and not (found and found.unusable)
+        if self.is_waived(check.name) or (found and found.unusable):
+            return False
+        item = self.items.get(self.at.item)
+        return not check.criteria or (item is not None and check.name in item.checks)
 
     @property
     def base(self) -> str | None:

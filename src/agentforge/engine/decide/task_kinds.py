@@ -53,8 +53,8 @@ def _check(here: StageAt, call: TaskState) -> CheckTask | None:
     own, baseline = here.node.check(call.about), here.plan.baselines.get(call.about)
     started = _started(here, call, here.at.completed)
     if own is not None:
-        found = here.baseline(own)
-        return CheckTask(**started, check=own, before=call.files, base=here.base, found=found)
+        item, found = here.at.item, here.baseline(own)
+        return CheckTask(**started, check=own, before=call.files, base=here.base, item=item, found=found)
     if baseline is None:  # a damaged log
         return None
     node, check = baseline

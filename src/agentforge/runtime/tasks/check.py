@@ -13,7 +13,8 @@ from time import monotonic
 import msgspec
 from msgspec.structs import replace
 
-from agentforge.engine.checks.findings import MAX_CHANGED, read_file, read_findings, read_scope
+from agentforge.engine.checks.criteria import criteria_in
+from agentforge.engine.checks.findings import MAX_CHANGED, read_criteria, read_file, read_findings, read_scope
 from agentforge.engine.checks.junit import MAX_REPORT_BYTES, TOO_LARGE
 from agentforge.engine.checks.outcome import ReadCheck, UnreadReport, read_check
 from agentforge.engine.checks.output import CheckReading, Hide
@@ -21,9 +22,11 @@ from agentforge.engine.checks.regressions import baseline_of, only_new
 from agentforge.engine.decide.stage_at import check_timeout
 from agentforge.model import facts as f
 from agentforge.model.check import MAX_KEPT_FAILURES, Baseline, CheckEnd, FilesBefore, ReportStamp
+from agentforge.model.errors import UnusableFile
 from agentforge.model.failure import Failure
 from agentforge.model.task import CheckTask
 from agentforge.ports.host import NoTree, TakenTree, Trees, is_tree_id
+from agentforge.runtime.artifacts import StoredArtifacts
 from agentforge.runtime.tasks.call import Calls, Finished, Lost, TaskContext, TaskReport
 from agentforge.runtime.tasks.script import ScriptCall, ScriptPerformer
 from agentforge.system import files
@@ -40,8 +43,9 @@ WIDE = "200"
 
 
 class CheckPerformer(ScriptPerformer[CheckTask]):
-    def __init__(self, context: TaskContext, programs: Calls, trees: Trees) -> None:
+    def __init__(self, context: TaskContext, programs: Calls, trees: Trees, stored: StoredArtifacts) -> None:
         super().__init__(context, programs)
+        self._stored = stored
         self._trees = trees
         self._files = CheckFiles(context.project)
 
@@ -66,9 +70,21 @@ class CheckPerformer(ScriptPerformer[CheckTask]):
         check, hide = task.check, self._context.redactor.text
         if check.file is not None:
             reading = read_file(check.file, self._files.read(check.file.path, None), hide)
-        else:
+        elif check.scope:
             reading = self._compared(task, hide)
+        else:
+            reading = self._criteria(task, hide)
         return read_findings(reading, check.expect)
+
+    def _criteria(self, task: CheckTask, hide: Hide) -> CheckReading:
+        """What the criteria of the item say of files."""
+        try:
+            _, elements = self._stored.items(task.node)
+        except UnusableFile as error:
+            return CheckReading(problem="unreadable", reason=hide(error.message))
+        element = elements.get(task.item)
+        found = criteria_in(task.node, element.value if element else None)
+        return read_criteria(found, [self._files.read(rule.path, None) for rule in found.rules], hide)
 
     def _compared(self, task: CheckTask, hide: Hide) -> CheckReading:
         """What changed since the visit began, with the scope."""

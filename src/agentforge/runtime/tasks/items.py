@@ -1,5 +1,8 @@
 """Plans the items of a visit: reads their list, and compares it with what the visit before left."""
 
+from functools import partial
+
+from agentforge.engine.checks.criteria import needed_checks
 from agentforge.engine.items import planned
 from agentforge.model.errors import UnusableFile
 from agentforge.model.facts import ErrorOccurred, ItemsPlanned
@@ -18,4 +21,5 @@ class ItemsPerformer:
             digest, elements = self._stored.items(task.node)
         except UnusableFile as error:
             return unusable(task.node, error.message)
-        return planned(elements.values(), task.known, task.feedback, task.place.run, digest)
+        needed = partial(needed_checks, task.node)
+        return planned(elements.values(), task.known, task.feedback, task.place.run, digest, checks_of=needed)

@@ -112,13 +112,20 @@ def check_line(check: Check) -> str:
     new = "only new failures count" if check.regressions else ""
     details = [part for part in ("must fail" * (check.expect == "fail"), new, reads, network, limit) if part]
     more = f" ({'; '.join(details)})" if details else ""
-    return f"{one_line(check.name)} {TIMES[check.at]}: {check_subject(check)}{more}"
+    return f"{one_line(check.name)} {_time(check)}: {check_subject(check)}{more}"
+
+
+def _time(check: Check) -> str:
+    named = " for each item whose criteria name it" if check.run else " for each item"
+    return f"{TIMES[check.at]}{named if check.criteria else ''}"
 
 
 def check_subject(check: Check) -> str:
     """Its command; of a check without one, such as `file README.md contains 'x', has heading 'Install'`."""
     rule = check.file
     if rule is None:
+        if check.criteria and not check.run:
+            return "the criteria that the engine verifies"
         return one_line(check.run or f"only {', '.join(check.scope)} may change", TEXT_CHARS)
     texts = {"contains": rule.contains, "doesn't contain": rule.absent, "has heading": rule.heading}
     parts = [f"{what} {', '.join(map(repr, named))}" for what, named in texts.items() if named]
