@@ -11,8 +11,9 @@ from agentforge.definition.read.settings_keys import SETTINGS
 from agentforge.definition.report import Report
 from agentforge.definition.settings import Settings, read_settings
 from agentforge.definition.stage_settings import Machine
+from agentforge.model.diagnostic import ARGUMENTS
 from agentforge.model.errors import DefinitionError, StorageFailed
-from agentforge.model.plan import ProviderChoice, Route, StageNode
+from agentforge.model.plan import Overrides, ProviderChoice, Route, StageNode
 
 from .world import TextWorld, found, only_node, plan, stage, where
 
@@ -341,6 +342,30 @@ def test_the_projects_key_counts_before_the_users_and_the_special_one_before_bot
     assert node.timeout == 7
     assert node.limits
     assert node.limits.cycles == 5
+
+
+def test_what_the_caller_gives_is_above_the_files() -> None:
+    files = {"p.yaml": ORCHESTRATED, **stage(), OWN: "orchestration: {cycle_limit: 2}\n"}
+    given = Overrides(orchestration={"cycle_limit": 5, "stages.n.timeout": 30})
+    made = compile_pipeline(TextWorld(files), "p.yaml", "session", overrides=given).plan
+    node = made.only_stage
+    assert (node.timeout, node.limits and node.limits.cycles) == (30, 5)
+    assert made.pipeline.overrides == given
+    assert [one.key for one in made.pipeline.settings] == []
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "given", "expected"),
+    [
+        (ORCHESTRATED, {"cycle_limit": 11}, "error bad-value"),
+        (ORCHESTRATED, {"stages.m.timeout": 1}, "warning unknown-stage"),
+        (NODE, {"cycle_limit": 3}, "error no-orchestration"),
+    ],
+)
+def test_what_the_caller_gives_is_read_like_a_file(pipeline: str, given: Any, expected: str) -> None:
+    (wrong,) = found(pipeline, overrides=Overrides(orchestration=given))
+    assert f"{wrong.severity} {wrong.code}" == expected
+    assert wrong.place.file == ARGUMENTS
 
 
 def test_stages_that_the_pipeline_does_not_have_are_a_warning() -> None:

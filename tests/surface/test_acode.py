@@ -1,6 +1,8 @@
 """The program `acode`: what a person sees of the loop, with agents that play a script."""
 
 import json
+import os
+import pwd
 import re
 import shutil
 import signal
@@ -66,6 +68,7 @@ class Loop:
         pipeline = yaml.safe_load((builtin / "loop.yaml").read_text())
         for node in pipeline["nodes"]:
             node.update({"on": node.pop(True)} if True in node else {})  # For YAML 1.1, `on` is a boolean.
+        pipeline |= {"settings": "orchestration", "sandbox": "none"}
         pipeline["retry"] |= {"initial_delay": 0.01, "for": "any", "exhausted": "ask"}
         verifier = next(node for node in pipeline["nodes"] if node["id"] == "verifier")
         verifier["checks"] = [
@@ -218,6 +221,73 @@ def test_a_failing_test_and_a_rejection_lead_back(loop: Loop) -> None:
     assert "reviewer, visit 2" in history
     assert "auth" in loop("session", "list").out
     assert loop("session", "show", "auth").out.startswith("auth: completed, pipeline loop")
+
+
+SKIPPED = """
+[VERIFIER] Skipped by {who}: acode run --skip-verify
+
+[REVIEWER] Reviewing changes...
+[REVIEWER] Quality check passed ✓
+
+✓ Task complete"""
+
+
+def test_a_person_skips_the_verifier(loop: Loop) -> None:
+    done = loop.plays()("run", "Quick fix", "-s", "auth", "--skip-verify")
+    who = pwd.getpwuid(os.getuid()).pw_name
+    assert (done.code, SKIPPED.format(who=who) in done.out) == (0, True), done.out
+    assert "[VERIFIER] Validating" not in done.out
+
+
+def test_limits_of_one_run_stand_above_the_pipeline(loop: Loop) -> None:
+    arguments = ("run", "Add email validation", "-s", "auth", "--cycle-limit")
+    refused = loop.plays()(*arguments, "11")
+    assert (refused.code, "`orchestration.cycle_limit`" in refused.err) == (2, True), refused.err
+    assert loop(*arguments, "2", "--verifier-timeout", "77").code == 0
+    nodes = json.loads((loop.project.run_dir("auth") / "plan.json").read_text())["nodes"]
+    verifier = next(node for node in nodes if node["id"] == "verifier")
+    assert (verifier["timeout"], verifier["limits"]["cycles"]) == (77, 2)
+
+
+def test_a_review_of_a_completed_run_is_a_run_of_its_own(loop: Loop) -> None:
+    assert loop.plays()("run", "Add email validation", "-s", "auth").code == 0
+    loop.plays(reviewer=[review("Missing edge case handling")])
+    done = loop("review", "auth", "--force")
+    assert done.code == 21, done.err
+    assert [line for line in done.out.splitlines() if line.startswith("[")][-4:] == [
+        "[REVIEWER] Reviewing changes...",
+        "[REVIEWER] Issue: Missing edge case handling",
+        "[ORCHESTRATOR] Cycle limit reached",
+        "[ORCHESTRATOR] Session paused: Human intervention required",
+    ]
+    (given,) = loop("session", "show", "auth-review-1", "--artifacts", "--json").json["artifacts"][:1]
+    assert given["value"]["executor"]["s1"] == DONE
+    assert given["value"]["goal"] == "emails are validated"
+    assert loop("status", "auth", "--json").json["status"] == "completed"
+    loop.plays()
+    assert "auth-review-2" in loop("review", "auth", "--force").out
+
+
+def test_a_review_of_an_unfinished_run_starts_its_reviewer_over(loop: Loop) -> None:
+    loop.plays(executor=["no"])
+    assert loop("run", "Add email validation", "-s", "auth").code == 22
+    early = loop("review", "auth", "--force")
+    assert (early.code, "is in stage executor, not in stage reviewer" in early.err) == (2, True)
+    assert "`acode status auth` shows it" in early.err
+    loop.plays(reviewer=["no"])
+    assert loop("resume", "auth").code == 22
+    done = loop.plays()("review", "auth", "--force")
+    assert (done.code, "[REVIEWER] Quality check passed ✓" in done.out) == (0, True), done.err
+    assert "Missing option '--force'" in loop("review", "auth").err
+    assert loop("cancel", "auth").code != 0
+
+
+def test_settings_are_in_the_file_of_acode(loop: Loop) -> None:
+    refused = loop("config", "set", "orchestration.cycle_limit", "11")
+    assert (refused.code, (loop.project.root / ".agent").exists()) == (2, False)
+    assert loop("config", "set", "orchestration.cycle_limit", "5").code == 0
+    assert (loop.project.root / ".agent" / "config.yml").read_text() == "orchestration:\n  cycle_limit: 5\n"
+    assert loop("config", "get", "orchestration.cycle_limit").out == "5\n"
 
 
 def test_json_has_no_lines_of_the_display(loop: Loop) -> None:

@@ -12,7 +12,7 @@ from tests.views.test_work import Story
 from agentforge.engine.items import elements_of, planned
 from agentforge.model import facts as f
 from agentforge.model.artifact import Artifact, ArtifactRule, PlannedItem
-from agentforge.model.check import CheckCounts
+from agentforge.model.check import Baseline, CheckCounts
 from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.failure import FailureKind
 from agentforge.model.plan import ArtifactSource, InputSources, Items
@@ -377,12 +377,10 @@ def test_a_step_that_an_agent_gave_up_says_why() -> None:
     story.say("executor", f.ItemEnded("s2", "failed")).say(
         "executor", f.StageVerdictReached("fail", "s1, s2")
     )
-    assert story.lines[-5:] == [
+    assert story.lines[-3:] == [
         "[EXECUTOR] Step 1 failed: the disk is full",
         "[EXECUTOR] Step 2: Creating validator...",
         "[EXECUTOR] Step 2 failed",
-        "[EXECUTOR] Issue: s1, s2",
-        "[EXECUTOR] ✗ Verdict fail",
     ]
 
 
@@ -428,6 +426,11 @@ def answered(kind: Any, options: tuple[str, ...]) -> f.RequestOpened:
         (
             [f.CheckCompleted("test", 1, "error", reason="no shell")],
             ["[PLANNER] Check test had an error: no shell"],
+        ),
+        ([f.CheckStarted("lint", baseline="b"), f.CheckCompleted("lint", 1, "fail", baseline="b")], []),
+        (
+            [f.CheckCompleted("lint", 1, "fail", baseline="b", found=Baseline(unusable="it failed"))],
+            ["[PLANNER] Check lint is not used in this run: before the first agent, it failed"],
         ),
         (
             [f.CheckCompleted("lint", 1, "fail", changed=("a.py",))],
@@ -529,6 +532,14 @@ def test_status_names_the_stage_and_the_step() -> None:
     assert "Progress" not in rows(LoopStory(), has_node=False)
     story.add(f.SessionCompleted("all_loops_complete"))
     assert rows(story, status="completed")["Stage"] == "COMPLETE"
+
+
+def test_a_stage_that_a_person_skips_says_so() -> None:
+    story = LoopStory()
+    story.visits["verifier"] = 1
+    story.say("verifier", f.NodeStarted("verifier", "2", skipped=True))
+    story.say("verifier", f.StageVerdictReached("pass", "it is urgent", "skipped", skipped_by="Ada"))
+    assert story.lines == ["", "[VERIFIER] Skipped by Ada: it is urgent"]
 
 
 def test_nothing_is_shown_before_a_run_has_a_plan() -> None:

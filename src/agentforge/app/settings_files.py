@@ -93,8 +93,14 @@ class SettingsFiles:
     """Of one project and its user."""
 
     def __init__(
-        self, project: str | os.PathLike[str] = ".", environ: Mapping[str, str] | None = None
+        self,
+        project: str | os.PathLike[str] = ".",
+        environ: Mapping[str, str] | None = None,
+        *,
+        new: str = PROJECT_SETTINGS[0],
     ) -> None:
+        """`new`: the file that is made in a project that has none."""
+        self._new = new
         self._project = existing_project(project)
         self._environ = os.environ if environ is None else environ
         self._sources = sources_of(self._project, self._environ)
@@ -212,7 +218,9 @@ class SettingsFiles:
     def _path(self, *, user: bool) -> str:
         if not user:
             paths = [os.path.join(self._project, one) for one in PROJECT_SETTINGS]
-            return next((path for path in paths if os.path.lexists(path)), paths[0])
+            return next(
+                (path for path in paths if os.path.lexists(path)), os.path.join(self._project, self._new)
+            )
         path = user_settings(self._environ)
         if path is None:
             raise InvalidRequest("the folder of your settings is unknown", hint="set HOME or XDG_CONFIG_HOME")

@@ -2,6 +2,7 @@
 review loop."""
 
 import os
+import re
 import sys
 from copy import copy
 from importlib import import_module
@@ -10,7 +11,6 @@ import click
 
 from agentforge.cli.invocation import ACODE, HintedUsageError, Invocation, engine_options, invocation
 from agentforge.cli.main import EPILOG, call_program
-from agentforge.cli.output import with_program
 from agentforge.version import __version__
 
 VERBS: dict[str, str] = {
@@ -19,12 +19,26 @@ VERBS: dict[str, str] = {
     "resume": "resume:resume",
     "pause": "controls:pause",
     "cancel": "controls:cancel",
+    "review": "acode:review",
     "metrics": "acode:metrics",
     "session": "acode:session",
+    "config": "config:config",
 }
 """The commands in the order of --help, each with the place in `cli/commands` that defines it."""
-SHARED = frozenset({"status", "resume", "pause", "cancel"})
+SHARED = frozenset({"status", "resume", "pause", "cancel", "config"})
 """Those that stand for the command of `agentforge` with that name."""
+
+
+_NAMED = re.compile(rf"\bagentforge(?= (?:{'|'.join(sorted(SHARED))})\b)")
+
+
+def _described(command: click.Command) -> click.Command:
+    """A copy whose help names the commands of this program: `agentforge` has some of them, too."""
+    command = copy(command)
+    command.help = _NAMED.sub(ACODE, command.help or "")
+    if isinstance(command, click.Group):
+        command.commands = {name: _described(inner) for name, inner in command.commands.items()}
+    return command
 
 
 class Verbs(click.Group):
@@ -37,9 +51,7 @@ class Verbs(click.Group):
         if (place := VERBS.get(cmd_name)) is None:
             return None
         module, _, name = place.partition(":")
-        # A copy: `agentforge` has some of these commands, too.
-        command: click.Command = copy(getattr(import_module(f"agentforge.cli.commands.{module}"), name))
-        command.help = with_program(command.help or "", invocation(ctx).name_of)
+        command = _described(getattr(import_module(f"agentforge.cli.commands.{module}"), name))
         if ctx.resilient_parsing:
             from agentforge.cli.completion import complete_names
 

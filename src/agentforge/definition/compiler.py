@@ -111,7 +111,9 @@ class Compilation:
         self._report = report
         self._check = check_settings
         self._machine = machine
-        self._settings = read_settings(sources, report) if with_settings else Settings()
+        self._settings = (
+            read_settings(sources, report, given=overrides.orchestration) if with_settings else Settings()
+        )
         self._override_levels: OverrideLevels = gather(sources.environment, overrides, report)
 
     def pipeline(self, source: SourceText, beside: str, path: str, passes: int) -> Compiled:

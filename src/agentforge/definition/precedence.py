@@ -90,6 +90,7 @@ def gather(environment: Mapping[str, str], overrides: Overrides, report: Report)
         max_iterations=overrides.max_iterations,
         config=settings_from_data(overrides.config, report),
         local=overrides.local or _is_local(environment.get(NETWORK, ""), report),
+        orchestration=overrides.orchestration,
     )
     from_environment = ProviderSpec(
         _variable(environment, "CLAUDE_PIPELINE_PROVIDER", report),

@@ -15,6 +15,7 @@ from functools import reduce
 from posixpath import join
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -25,6 +26,7 @@ from agentforge.definition.read.work_keys import build_work
 from agentforge.definition.report import Report, SourceText, relative
 from agentforge.definition.specs import WorkSpec
 from agentforge.definition.yaml_tree import Entry, Keyed, Listed, Scalar, Tree, Written, is_null, parse_value
+from agentforge.model.diagnostic import ARGUMENTS
 from agentforge.model.errors import StorageFailed
 from agentforge.model.hook import Notification
 from agentforge.model.layout import PROJECT_SETTINGS, USER_SETTINGS, config_folder
@@ -52,7 +54,7 @@ class SettingsLevel(Struct, frozen=True):
     notify: tuple[Written[Notification], ...] = ()
     orchestration: Mapping[str, Written[Any]] = {}
     written: Mapping[str, Written[Any]] = {}
-    """All of it as data, by dotted keys."""
+    """All of it as data, by dotted keys; empty if the caller says it."""
 
     @property
     def commands(self) -> dict[str, str]:
@@ -74,6 +76,11 @@ class Settings(Struct, frozen=True):
     @property
     def orchestration(self) -> dict[str, Written[Any]]:
         return {key: value for level in self.levels for key, value in level.orchestration.items()}
+
+    @property
+    def of_caller(self) -> Mapping[str, Written[Any]]:
+        """What the caller says below `orchestration`."""
+        return next((level.orchestration for level in self.levels if not level.written), {})
 
     @property
     def pipeline(self) -> Written[str] | None:
@@ -101,12 +108,19 @@ def user_settings(environment: Mapping[str, str]) -> str | None:
     return join(folder, USER_SETTINGS) if folder else None
 
 
-def read_settings(sources: Sources, report: Report, replaced: Mapping[str, str] = {}) -> Settings:
-    """`replaced`: texts to read in the place of files, by their paths."""
+def read_settings(
+    sources: Sources,
+    report: Report,
+    replaced: Mapping[str, str] = {},
+    given: Mapping[str, Any] = {},
+) -> Settings:
+    """`replaced`: texts to read in the place of files, by their paths. `given`: what the caller says below
+    `orchestration`, by dotted keys."""
     users, own = user_settings(sources.environment), (join(sources.project, one) for one in PROJECT_SETTINGS)
     reader = _Reader(sources, report, replaced)
     found = (reader.level([users] if users else [], is_users=True), reader.level([*own], is_users=False))
-    settings = Settings(tuple(level for level in found if level.written))
+    callers = (_callers(given, report),) if given else ()
+    settings = Settings((*(level for level in found if level.written), *callers))
     _validate_shares(settings, report)
     return settings
 
@@ -114,6 +128,18 @@ def read_settings(sources: Sources, report: Report, replaced: Mapping[str, str] 
 def is_blank(text: str) -> bool:
     """Whether a file has nothing but comments."""
     return _NOTHING.fullmatch(text) is not None
+
+
+def _callers(given: Mapping[str, Any], report: Report) -> SettingsLevel:
+    orchestration: dict[str, Any] = {}
+    for key, value in given.items():
+        *parents, name = key.split(".")
+        within = reduce(lambda known, parent: known.setdefault(parent, {}), parents, orchestration)
+        within[name] = value
+    text = msgspec.json.encode({"orchestration": orchestration}).decode()
+    tree = parse_value(SourceText(ARGUMENTS, text), report)
+    assert isinstance(tree, Keyed)
+    return _level(SETTINGS.read(tree, report), {}, is_users=True)
 
 
 class _Reader:

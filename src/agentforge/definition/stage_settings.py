@@ -134,6 +134,10 @@ class StageSettings:
         """Settings for stages that no pipeline has, and those that are wrong together with the pipelines."""
         taking = [pipeline for pipeline in pipelines if pipeline.spec.get(SETTINGS_KEY)]
         if not taking:
+            for value in self._settings.of_caller.values():
+                message = f"{pipelines[0].spec.name!r} takes no settings below `orchestration`"
+                hint = "add `settings: orchestration` to it, or leave the option out"
+                self._report.error("no-orchestration", value.at, message, hint)
             return
         nodes = [node for pipeline in taking for node in pipeline.spec.nodes]
         inner = [stage for node in nodes if node.block for stage in node.block.stages]

@@ -45,6 +45,8 @@ class Overrides(Struct, frozen=True, omit_defaults=True):
     """Provider settings; they override those in files."""
     local: bool = False
     """Whether the run has `network: local`, whatever the files say."""
+    orchestration: dict[str, Any] = field(default_factory=dict)
+    """Settings below `orchestration`, by dotted keys; they override those in files."""
 
 
 class Guardrails(Struct, frozen=True, omit_defaults=True):

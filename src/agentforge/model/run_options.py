@@ -79,6 +79,8 @@ class OverrideOptions(TypedDict, total=False):
     ]
     max_iterations: Annotated[int | None, Argument(None)]
     """Of a single stage."""
+    orchestration: Annotated[Mapping[str, Any], Argument({})]
+    """Settings below `orchestration`, by dotted keys such as `cycle_limit` and `stages.verifier.timeout`."""
 
 
 class RunOptions(StartOptions, OverrideOptions, total=False):
@@ -133,4 +135,5 @@ def overrides_of(given: OverrideOptions) -> Overrides:
         how["max_iterations"],
         dict(how["provider_config"]),
         how["local"],
+        dict(how["orchestration"]),
     )

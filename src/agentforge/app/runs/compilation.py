@@ -106,6 +106,7 @@ def merged(before: Overrides, now: Overrides) -> Overrides:
         max_iterations=now.max_iterations or before.max_iterations,
         config=merge_settings({} if now.provider else before.config, now.config),
         local=before.local or now.local,
+        orchestration={**before.orchestration, **now.orchestration},
     )
 
 

@@ -1,43 +1,100 @@
 """The commands that only `acode` has: it starts the loop, and shows a run by its stages."""
 
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec.structs import replace
 
 from agentforge import Definitions
+from agentforge.cli.background import in_background
+from agentforge.cli.commands.resume import restart_running
 from agentforge.cli.commands.run import refuse_name
 from agentforge.cli.commands.show import show
 from agentforge.cli.commands.status import list_runs, status_of
 from agentforge.cli.controls import trust_option
-from agentforge.cli.invocation import choose_session_to_show, engine_options, invocation, project_options
+from agentforge.cli.invocation import (
+    ACODE,
+    Decorated,
+    Invocation,
+    choose_session_to_show,
+    engine_options,
+    invocation,
+    options_of,
+    project_options,
+)
 from agentforge.cli.output import PROGRAM, echo, local_zone, print_json, styled
-from agentforge.cli.run_options import definition_of, from_stdin, options_for, taken
+from agentforge.cli.run_options import Definition, definition_of, from_stdin, options_for, taken
 from agentforge.cli.run_views import show_view
-from agentforge.cli.start import start_attached
-from agentforge.model.names import DEFAULT_PIPELINE
-from agentforge.model.run_options import OverrideOptions, StartOptions
+from agentforge.cli.start import Resumption, start_attached
+from agentforge.cli.start import resume as resume_run
+from agentforge.model.artifact import is_of_engine
+from agentforge.model.errors import DefinitionError, InvalidRequest
+from agentforge.model.names import DEFAULT_PIPELINE, session_argument
+from agentforge.model.run_options import OverrideOptions, ResumeOptions, StartOptions
 from agentforge.views.lines.acode import acode_status_rows
 from agentforge.views.lines.metrics import metrics_lines
+from agentforge.views.stage_progress import current_step
+
+if TYPE_CHECKING:
+    from agentforge import RunInfo, RunWork
+
+ORCHESTRATION = "orchestration"
+VERIFIER, REVIEWER = "verifier", "reviewer"
+MAX_REVIEWS = 1000
+MAX_FILES = 50
+
+
+def _limit(flag: str, key: str, metavar: str, help: str) -> Callable[[Decorated], Decorated]:
+    """An option for a setting below `orchestration`."""
+
+    def keep(context: click.Context, _: click.Parameter, value: float | None) -> None:
+        if value is not None:
+            context.meta.setdefault(ORCHESTRATION, {})[key] = value
+
+    kind = click.INT if metavar == "N" else click.FLOAT
+    return click.option(flag, type=kind, metavar=metavar, callback=keep, expose_value=False, help=help)
+
+
+def _timeout(id: str) -> Callable[[Decorated], Decorated]:
+    what = f"Maximum seconds of an attempt in stage {id}."
+    return _limit(f"--{id}-timeout", f"stages.{id}.timeout", "SECONDS", what)
+
+
+_limits = options_of(
+    *map(_timeout, ("planner", "executor", "verifier", "reviewer")),
+    _limit("--cycle-limit", "cycle_limit", "N", "Maximum number of cycles before a person is asked."),
+)
 
 
 @click.command()
 @click.argument("wanted", metavar="REQUEST", callback=from_stdin)
 @click.option("-s", "--session", help="Name of the run.  [default: the pipeline's name and the time]")
+@click.option("--skip-verify", is_flag=True, help="Skip the stage verifier, with its checks.")
+@_limits
 @options_for(StartOptions)
 @trust_option
 @options_for(OverrideOptions)
 @engine_options
-def run(*, wanted: str, session: str | None, trust: bool, **options: Any) -> int:
+def run(*, wanted: str, session: str | None, skip_verify: bool, trust: bool, **options: Any) -> int:
     """Plan what REQUEST says, do it step by step, verify it and review it; - reads REQUEST from stdin.
+
+    The timeouts and --cycle-limit stand above settings, in pipelines that take those (`settings:
+    orchestration`).
 
     Ctrl-C lets the agent finish its iteration and pauses the run; `acode resume` resumes it.
     """
     refuse_name(wanted)
-    options["request"] = wanted
+    options |= {"request": wanted, "orchestration": click.get_current_context().meta.get(ORCHESTRATION, {})}
     pipeline = Definitions(invocation().root).default_pipeline() or DEFAULT_PIPELINE
     what = definition_of(options, session, pipeline=pipeline)
-    return start_attached(what, taken(StartOptions, options), trust=trust)
+    how = taken(StartOptions, options)
+    if skip_verify:
+        how["skip"] = {**how["skip"], VERIFIER: f"{ACODE} run --skip-verify"}
+    return start_attached(what, how, trust=trust)
 
 
 # It is the argument.
@@ -59,6 +116,78 @@ def status(session: str | None) -> None:
         return
     for row in acode_status_rows(status_of(info, now, PROGRAM), now, local_zone()):
         echo(f"{row.label}: {styled(call.named(row.value), row.tone)}")
+
+
+@click.command()
+@click.argument("session", metavar="ID")
+@click.option("--force", is_flag=True, required=True, help="Confirms it: a run reviews its work by itself.")
+@trust_option
+@engine_options
+def review(session: str, force: bool, trust: bool) -> int:  # noqa: ARG001 - only confirms
+    """Review the work of a run again.
+
+    A run that is in its stage reviewer starts that over. A completed one stays as it is: a new run with the
+    name ID-review-1 has its artifacts and starts with the reviewer; if that rejects the work, a person is
+    asked.
+    """
+    call = invocation()
+    info = call.runs.info(session)
+    ids = [step.node.id for step in info.plan.steps]
+    if REVIEWER not in ids:
+        raise InvalidRequest(f"session {session!r} has no stage {REVIEWER!r}: {', '.join(ids)}")
+    if info.status == "completed":
+        return _review_again(call, info, ids[: ids.index(REVIEWER)], trust=trust)
+    here = current_step(info.plan, info.state)
+    if info.status == "aborted" or here is None or here.node.id != REVIEWER:
+        where = "was cancelled" if info.status == "aborted" else f"is in stage {here.node.id}" if here else ""
+        hint = f"`agentforge status {session_argument(session)}` shows it"
+        raise InvalidRequest(f"session {session!r} {where}, not in stage {REVIEWER}", hint=hint)
+    how: ResumeOptions = {"restart_stage": True}
+    if info.status == "running":
+        return restart_running(call, session, how)
+    again = partial(in_background, "resume", call)  # Not used: it stays attached.
+    what = Resumption(session, how, None, lambda _: False, lambda name, _: again(name), trust=trust)
+    return resume_run(call, what, is_detached=False)
+
+
+def _review_again(call: Invocation, info: "RunInfo", before: list[str], *, trust: bool) -> int:
+    """`before`: the stages before the reviewer."""
+    from agentforge import RunWork
+
+    work, asked, taken_names = RunWork(call.runs, info.session), info.state.user_request, call.runs.sessions()
+    names = (f"{info.session[:48]}-review-{number}" for number in range(1, MAX_REVIEWS))
+    session = next(name for name in names if name not in taken_names)
+    request = f"{asked.text if asked else ''}\n\nThe work to review was done in session {info.session}."
+    with suppress(InvalidRequest):  # Its files were not recorded.
+        files = [change.path for change in work.total().changes.files[:MAX_FILES]]
+        request += f" It changed: {', '.join(files)}" if files else ""
+    how: StartOptions = {
+        "request": request.strip(),
+        "artifact": _left(work, before),
+        "skip": dict.fromkeys(before, f"{ACODE} review {info.session}"),
+    }
+    overrides = info.plan.pipeline.overrides
+    # A rejection can't lead to another plan: its stages are skipped.
+    once = replace(overrides, orchestration={**overrides.orchestration, "cycle_limit": 1})
+    try:
+        return start_attached(Definition(session, once, info.plan.source.path), how, trust=trust)
+    except DefinitionError as error:
+        if any(one.code != "no-orchestration" for one in error.diagnostics):
+            raise
+    return start_attached(Definition(session, overrides, info.plan.source.path), how, trust=trust)
+
+
+def _left(work: "RunWork", stages: list[str]) -> dict[str, Any]:
+    """What these stages left, as later ones get it."""
+    found: dict[str, Any] = {}
+    for one in work.artifacts(latest=True):
+        if one.stage not in stages or one.value is None:
+            continue
+        if one.item:
+            found.setdefault(one.stage, {})[one.item] = one.value
+        else:
+            found |= {name: value for name, value in one.value.items() if not is_of_engine(name)}
+    return found
 
 
 @click.group()

@@ -9,6 +9,7 @@ from agentforge.cli import exit_codes
 from agentforge.cli.invocation import invocation, options_of, project_options
 from agentforge.cli.output import echo, echo_wrapped, marked, print_json, styled
 from agentforge.model.diagnostic import render
+from agentforge.model.layout import PROJECT_SETTINGS
 from agentforge.views.text import one_line
 
 user_option = click.option("--user", is_flag=True, help="Your own file, for all projects.")
@@ -108,7 +109,8 @@ def validate() -> int:
 def _files() -> Any:
     from agentforge import SettingsFiles
 
-    return SettingsFiles(invocation().root)
+    call = invocation()
+    return SettingsFiles(call.root, new=PROJECT_SETTINGS[call.is_acode])
 
 
 def _shown(value: Any) -> str:

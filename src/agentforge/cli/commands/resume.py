@@ -46,7 +46,8 @@ def resume(
     name = choose_session(call, session, RESUMABLE, "to resume")
     is_running = how.get("restart_stage") and call.runs.info(name).status == "running"
     if is_running and not how.get("force"):
-        return _restart_running(call, name, how, given)
+        refuse_for_running(name, options_given(given))
+        return restart_running(call, name, how)
 
     def recompiled(engine: "Engine") -> "Compiled | bool":
         return engine.recompile(name) if recompile else False
@@ -68,9 +69,8 @@ def refuse_for_running(session: str, given: Mapping[str, str]) -> None:
             )
 
 
-def _restart_running(call: Invocation, session: str, how: ResumeOptions, given: click.Context) -> int:
+def restart_running(call: Invocation, session: str, how: ResumeOptions) -> int:
     """The engine that runs the session starts its stage over."""
-    refuse_for_running(session, options_given(given))
     with open_engine(call) as engine:
         engine.restart_stage(session, provider=how.get("provider"))
     said = f"Session '{session}' is restarting its current stage; its engine stops the agent first."

@@ -64,6 +64,10 @@ WORDS: Mapping[str, StageWords] = {
 PLANNER = "planner"
 
 
+def is_over_items(node: object) -> bool:
+    return isinstance(node, StageNode) and isinstance(node.termination, Items)
+
+
 class Here(Struct, frozen=True):
     """An event, and the run after it."""
 
@@ -80,6 +84,10 @@ class Here(Struct, frozen=True):
             if at
             else None
         )
+
+    @property
+    def is_over_items(self) -> bool:
+        return is_over_items(self.node)
 
     @property
     def words(self) -> StageWords | None:
@@ -162,7 +170,9 @@ def _overall(text: str, mark: LineMark = "note") -> RunLine:
 
 def _begun(here: Here, fact: f.NodeStarted) -> _Said:
     node, words = here.node, here.words
-    if isinstance(node, StageNode) and isinstance(node.termination, Items):
+    if fact.skipped:
+        return (BLANK,)  # The line of the verdict says who skips it.
+    if here.is_over_items:
         return ()  # Each step has a line.
     if node is not None and node.id == PLANNER and fact.run > 1:
         return ()  # The line of the route, or of the restart, has said it.
@@ -172,15 +182,17 @@ def _begun(here: Here, fact: f.NodeStarted) -> _Said:
 def _over(here: Here, fact: f.NodeCompleted) -> _Said:
     if fact.overridden_by:
         return _as_elsewhere(here, fact)
-    node = here.node
-    is_told = here.words is not None or fact.verdict not in ("", PASS)
-    is_told = is_told or (isinstance(node, StageNode) and isinstance(node.termination, Items))
+    is_told = here.words is not None or here.is_over_items or fact.verdict not in ("", PASS)
     return () if is_told else (here.say("Complete", "done"),)
 
 
 def _verdict(here: Here, fact: f.StageVerdictReached) -> _Said:
     words = here.words
-    if fact.verdict != PASS:
+    if fact.skipped_by:
+        yield from _as_elsewhere(here, fact)
+    elif fact.verdict != PASS and here.is_over_items:
+        return  # The steps that failed have their lines.
+    elif fact.verdict != PASS:
         yield from (
             here.say(f"{words.finding if words else 'Issue'}: {text}", "failed")
             for text in _found(here, fact)
@@ -228,7 +240,7 @@ def _routed(here: Here, fact: f.StageTransitioned) -> _Said:
     node = next((step.node for step in here.plan.steps if step.node.id == fact.to), None)
     if fact.to == PLANNER:
         yield here.say("Requesting re-plan", "back")
-    if isinstance(node, StageNode) and isinstance(node.termination, Items):
+    if is_over_items(node):
         return  # The steps that are done again have the number of the cycle.
     words = WORDS.get(fact.to) or StageWords("")
     yield BLANK
@@ -342,11 +354,15 @@ def _asked(here: Here, fact: f.RequestOpened) -> _Said:
 
 
 def _checking(here: Here, fact: f.CheckStarted) -> _Said:
+    if fact.baseline:
+        return ()  # Before the first agent: it says nothing about the work.
     return (here.say(f"Running {'tests' if fact.check == TEST else one_line(fact.check)}...", "begin"),)
 
 
 def _checked(here: Here, fact: f.CheckCompleted) -> _Said:
-    if fact.changed or fact.status not in ("pass", "fail"):
+    if fact.baseline and not (fact.found and fact.found.unusable):
+        return ()
+    if fact.baseline or fact.changed or fact.status not in ("pass", "fail"):
         return _as_elsewhere(here, fact)
     name = one_line(fact.check)
     name = f"{name[:1].upper()}{name[1:]}"
