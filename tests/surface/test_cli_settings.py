@@ -70,6 +70,23 @@ def test_mistakes_end_a_run_before_it_starts(
     assert not (project.root / ".claude/pipeline-runs/one").exists()
 
 
+def test_config_changes_what_the_loop_does(project: Project) -> None:
+    assert project.call("config", "get", "orchestration.cycle_limit").out == "3\n"
+    refused = project.call("config", "set", "orchestration.cycle_limit", "11")
+    assert refused.code == 2
+    assert f"{OWN}:2:16: bad-value: `orchestration.cycle_limit` must be from 1 to 10, got 11" in refused.err
+    assert "1 error in the settings" in refused.err
+    assert not (project.root / OWN).exists()
+    assert project.call("config", "set", "orchestration.cycle_limit", "5").code == 0
+    assert "5 cycles" in project.call("graph", "loop").out
+    shown = project.call("config", "show", "--origin").lines
+    assert f"orchestration.cycle_limit: 5  ({OWN}:2)" in shown
+    assert "orchestration.planner_timeout: 120  (pipeline loop)" in shown
+    (project.root / OWN).write_text("network: vpn\n")
+    done = project.call("config", "validate")
+    assert (done.code, f"{OWN}:1:10" in done.out) == (2, True)
+
+
 def test_a_project_notifies_no_one_before_it_is_trusted(project: Project, pipeline: str) -> None:
     put(project, OWN, f"provider: {json.dumps({'type': 'command', 'run': WRITE_RESULT})}\n"
         "notify: {command: 'touch $HOME/told', on: completed}\n")  # fmt: skip

@@ -111,7 +111,7 @@ def graph(pipeline: str, svg: str | None) -> None:
 
 
 @click.command()
-@click.argument("kind", metavar="[pipeline|stage]", default="pipeline")
+@click.argument("kind", metavar="[pipeline|stage|settings]", default="pipeline")
 @json_option
 def schema(kind: str) -> None:
     """Print the JSON Schema of definition files.
@@ -126,7 +126,7 @@ def schema(kind: str) -> None:
     from agentforge import schema as schema_of
 
     match kind:
-        case "pipeline" | "stage":
+        case "pipeline" | "stage" | "settings":
             print_json(schema_of(kind))
         case _:
-            raise click.UsageError(f"unknown schema '{kind}'; choose `pipeline` or `stage`")
+            raise click.UsageError(f"unknown schema '{kind}'; choose `pipeline`, `stage` or `settings`")

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from agentforge.definition.read.check_keys import LIMITS, OF_STAGES
 from agentforge.definition.read.hook_keys import HOOKS_KEY, NOTIFY_KEY
 from agentforge.definition.read.node_keys import NODE
+from agentforge.definition.read.settings_keys import SETTINGS
 from agentforge.definition.read.table import Key, Nested, Table, plain, unique
 from agentforge.definition.read.values import (
     FLAG,
@@ -183,6 +184,10 @@ def pipeline_schema() -> Schema:
 def stage_schema() -> Schema:
     """Schema of a stage.yaml; every key is optional."""
     return _schema("AgentForge stage", STAGE)
+
+
+def settings_schema() -> Schema:
+    return _schema("AgentForge settings", SETTINGS)
 
 
 def _schema(title: str, table: Table[Any]) -> Schema:
