@@ -20,7 +20,7 @@ show() {
 printf '$ agentforge run "Add a slugify function" --provider scripted -s slug\n'
 SLOW=s2 agentforge run "Add a slugify function" --provider scripted -s slug > ../run.log 2>&1 &
 engine=$!
-while kill -0 "$engine" 2> ../killed.log && ! grep -q "item s2" ../run.log; do sleep 0.1; done
+while kill -0 "$engine" 2> ../killed.log && ! grep -qs "item s2" ../run.log; do sleep 0.1; done
 sleep 1
 kill -KILL "$engine"
 wait "$engine" 2> ../killed.log || true
