@@ -102,9 +102,11 @@ def test_every_event_belongs_to_a_span() -> None:
     ids = {one.span_id: one.type for one in spans(story)}
     assert [ids[event_span_id(event, PLAN)] for event in story.events] == [
         *("run", "visit", "iteration", "attempt", "attempt", "iteration", "attempt", "attempt"),
-        *("check", "check", "visit", "hook", "hook", "hook", "hook", "hook", "hook", "visit", "visit"),
+        *("check", "check", "visit", "hook", "hook", "hook", "hook", "hook", "hook", "run", "visit"),
         *("run", "iteration", "attempt", "attempt", "hook", "hook"),
     ]
+    sent = f.EffectIntended("h-1", "webhook", "https://example.org/")
+    assert event_span_id(replace(story.events[1], fact=sent), PLAN) in ids
     assert event_span_id(story.events[1], None) == span_id(story.events[1].trace_id, "run")
 
 

@@ -120,6 +120,11 @@ def test_a_stop_before_the_first_stage_and_after_another_stop() -> None:
     ]
 
 
+def test_a_run_that_stops_again_before_it_comes_to_a_stage_has_not_moved() -> None:
+    story = ItemStory().add(PAUSED).add(RESUMED).add(PAUSED)
+    assert names(story) == [(None, "PAUSED")]
+
+
 def test_attempts_after_failed_ones_are_retries() -> None:
     story = entered().begin(at("0", 1))
     story.add(f.ErrorOccurred(FailureKind.PROVIDER_CRASHED, "it died", "plan", 1), at("0", 1))

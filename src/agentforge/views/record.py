@@ -59,6 +59,8 @@ class RunRecord:
     def __init__(self) -> None:
         self.model = RunModel()
         """The plan, the state and the counters, as of the last event."""
+        self.trace_id = ""
+        """Empty: the log is that of the shell engine."""
         self.trees = RunTrees()
         self.requests: dict[str, Request] = {}
         """All that were asked, by id, as they were last."""
@@ -93,6 +95,7 @@ class RunRecord:
 
     def apply(self, event: Event) -> None:
         self.model.apply(event)
+        self.trace_id = self.trace_id or event.trace_id
         at, fact = event.cursor, event.fact
         if at is not None and isinstance(fact, VisitFact):
             key = replace(at, iteration=0)

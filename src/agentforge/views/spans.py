@@ -24,7 +24,7 @@ from agentforge.model.plan import Plan
 from agentforge.model.status import FINAL, RunStatus
 from agentforge.views.hook_calls import Delivery
 from agentforge.views.record import RunRecord
-from agentforge.views.visits import CheckRun, StageVisit, verdict_mark
+from agentforge.views.visits import CheckRun, StageVisit, VisitFact, verdict_mark
 from agentforge.views.work import AttemptWork, IterationWork
 
 SpanType = Literal["run", "visit", "iteration", "attempt", "check", "hook"]
@@ -61,25 +61,29 @@ def event_span_id(event: Event, plan: Plan | None) -> str:
 
 
 def _place_of(fact: f.Fact, at: Cursor | None, plan: Plan | None) -> _SpanPlace:
-    if isinstance(fact, HookFact):
-        return ("hook", fact.delivery)
+    match fact:
+        case HookFact(delivery=key):
+            return ("hook", key)
+        case f.EffectIntended(key=key) | f.EffectDone(key=key) | f.EffectReconciled(key=key):
+            return ("hook", key)
     if at is None or plan is None or plan.stage(at.node_path, at.provider) is None:
         return ("run",)
     visit: _SpanPlace = (at.node_path, at.provider, at.node_run)
     if isinstance(fact, CheckFact):
         return ("check", *visit, at.iteration, fact.check, fact.attempt)
-    if not isinstance(fact, _OfIteration) or not at.iteration:
-        return ("visit", *visit)
-    if isinstance(fact, TaskFact) and fact.KIND == "agent" and fact.attempt:
-        return ("attempt", *visit, at.iteration, fact.attempt)
-    return ("iteration", *visit, at.iteration)
+    if isinstance(fact, _OfIteration) and at.iteration:
+        if isinstance(fact, TaskFact) and fact.KIND == "agent" and fact.attempt:
+            return ("attempt", *visit, at.iteration, fact.attempt)
+        return ("iteration", *visit, at.iteration)
+    # Questions, hooks that are not called and errors of a preparation can come before the visit begins.
+    return ("visit", *visit) if isinstance(fact, VisitFact) else ("run",)
 
 
 def spans_of(record: RunRecord) -> list[Span]:
     """In the order of their beginnings; a node is at its place in the present plan."""
     if record.model.state is None:
         return []
-    trace = record.model.state.run_id
+    trace = record.trace_id
     found = [_run(record, trace)]
     for visit in record.visits:
         found += _visit(visit, trace)

@@ -134,10 +134,12 @@ class Transitions:
         to = STOPS[RunStatus.FAILED] if fact.status == "failed" else block.name
         return _from_visit(event, here, to, fact.provider, fact.error or "")
 
-    def _stopped(self, event: Event, to: str) -> StageTransition:
+    def _stopped(self, event: Event, to: str) -> StageTransition | None:
         fact, here, before = event.fact, self._under.get(None), self._stop
         why = fact.message if isinstance(fact, f.SessionFailed) else getattr(fact, "reason", "")
         self._stop = to
+        if before == to:
+            return None  # It continued, and stopped before it came to a stage.
         if before or here is None:
             return _from_stop(event, before, to, here.at if here else None, why)
         if not here.is_over:
