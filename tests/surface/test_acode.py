@@ -68,8 +68,8 @@ class Loop:
         pipeline = yaml.safe_load((builtin / "loop.yaml").read_text())
         for node in pipeline["nodes"]:
             node.update({"on": node.pop(True)} if True in node else {})  # For YAML 1.1, `on` is a boolean.
-        pipeline |= {"settings": "orchestration", "sandbox": "none"}
-        pipeline["retry"] |= {"initial_delay": 0.01, "for": "any", "exhausted": "ask"}
+        pipeline["sandbox"] = "none"
+        pipeline["retry"] |= {"initial_delay": 0.01}
         verifier = next(node for node in pipeline["nodes"] if node["id"] == "verifier")
         verifier["checks"] = [
             {"name": "test", "run": TEST.format(calls=project.home / "executor.calls"), "at": "start"}
