@@ -10,7 +10,7 @@ from tests.engine.plans import NOON, block, event, nested, plan_of, stage, start
 from agentforge.model import facts as f
 from agentforge.model.artifact import Artifact, ContextUse, PlannedItem
 from agentforge.model.changes import LeftInGit
-from agentforge.model.check import CheckCounts, CheckStatus, FilesBefore
+from agentforge.model.check import Baseline, CheckCounts, CheckStatus, FilesBefore
 from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.event import Event
 from agentforge.model.failure import FailureKind
@@ -182,6 +182,7 @@ _types: dict[Any, st.SearchStrategy[Any]] = {
     str: st.sampled_from(["a", "b"]),
     float: st.floats(0, 100),
     type(None): st.none(),
+    Baseline: st.builds(Baseline, st.just(("k",)), st.sampled_from(("", "it fails"))),
     CheckCounts: st.builds(CheckCounts, _small, _small),
 }
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
+import msgspec
 from tests.definition.world import TextWorld
 
 from agentforge.adapters.cli_agents.description import AgentCli, OutputFields
@@ -31,6 +32,7 @@ from agentforge.app.starter import examine_project
 from agentforge.definition.compiler import compile_pipeline
 from agentforge.definition.report import Report
 from agentforge.definition.settings import read_settings
+from agentforge.engine.checks.criteria import MAX_CRITERIA, criteria_of
 from agentforge.engine.checks.feedback import MAX_FEEDBACK_BYTES, failing_text
 from agentforge.engine.checks.findings import read_file, read_findings
 from agentforge.engine.checks.outcome import read_check
@@ -47,9 +49,22 @@ from agentforge.model import codec
 from agentforge.model.artifact import MAX_ARTIFACT_DEPTH
 from agentforge.model.cassette import parse_cassette
 from agentforge.model.check import MAX_KEPT_FAILURES, CheckEnd, CheckParser, FileRule
-from agentforge.model.errors import AgentForgeError, DefinitionError, InvalidSettings, ProviderUnusable
+from agentforge.model.errors import (
+    NOT_JSON,
+    AgentForgeError,
+    DefinitionError,
+    InvalidSettings,
+    ProviderUnusable,
+)
 from agentforge.model.failure import Failure
-from agentforge.model.layout import PROJECT_SETTINGS, USER_SETTINGS, RunLayout, lock_file, stop_reason_file
+from agentforge.model.layout import (
+    PROJECT_SETTINGS,
+    USER_SETTINGS,
+    RunLayout,
+    is_inside,
+    lock_file,
+    stop_reason_file,
+)
 from agentforge.model.plan import ProviderChoice
 from agentforge.model.request import Request
 from agentforge.model.secrets import NO_SECRETS
@@ -311,6 +326,17 @@ def file_of_a_check(content: bytes) -> None:
         assert len(read.outcome.reason) <= 2 * MAX_SIGNATURE_CHARS
 
 
+def criteria(content: bytes) -> None:
+    try:
+        item = msgspec.json.decode(content)
+    except NOT_JSON:
+        return
+    found = criteria_of(item, "criteria", ("test",))
+    assert set(found.checks) <= {"test"}
+    assert len(found.rules) + len(found.problems) <= MAX_CRITERIA + 1
+    assert all(is_inside(rule.path) for rule in found.rules)
+
+
 def git_before(project: Path, content: bytes) -> None:
     put(project / "git.json", content)
     if before := read_before(str(project / "git.json"), str(project)):
@@ -327,6 +353,7 @@ TARGETS = {
     "junit": checked("junit", "*.xml"),
     "pytest": checked("pytest", "*.txt"),
     "lint_lines": checked("lines", "[grm][cuy]*.txt"),
+    "criteria": Target(criteria),
     "file_of_a_check": Target(file_of_a_check, seeds=(HERE.parents[1] / "README.md",)),
     "repository": Target(in_project(repository)),
     "claude": stream_of(CLAUDE),

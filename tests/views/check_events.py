@@ -1,7 +1,7 @@
 """The lines of the events of checks, verdicts and routes."""
 
 from agentforge.model import facts as f
-from agentforge.model.check import CheckCounts, FilesBefore
+from agentforge.model.check import Baseline, CheckCounts, FilesBefore
 from agentforge.model.facts import AnyFact
 
 PLACE = "node=1 visit=1 iter=2"
@@ -45,6 +45,21 @@ CHECK_LINES: list[tuple[AnyFact, str, str | None]] = [
         f.CheckCompleted("test", 1, "pass", tree_problem="git is not\ninstalled"),
         f'{PLACE} check=test attempt=1 status=pass tree_problem="git is not installed"',
         "build 2/3 check test passed (no tree: git is not installed)",
+    ),
+    (
+        f.CheckCompleted("test", 1, "pass", before=17),
+        f"{PLACE} check=test attempt=1 status=pass",
+        "build 2/3 check test passed: 17 failed before too",
+    ),
+    (
+        f.CheckCompleted("test", 1, "fail", baseline="test+1", found=Baseline(("k",)), reason="1 failed"),
+        f'{PLACE} check=test+1 attempt=1 status=fail reason="1 failed"',
+        "build 2/3 baseline of check test failed: 1 failed",
+    ),
+    (
+        f.CheckCompleted("test", 1, "fail", baseline="test+1", found=Baseline(unusable="it fails")),
+        f"{PLACE} check=test+1 attempt=1 status=fail",
+        "build 2/3 check test is not used in this run: before the first agent, it fails",
     ),
     (
         f.CheckEnding("test", 1, "requested"),

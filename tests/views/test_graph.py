@@ -120,6 +120,12 @@ def test_a_check_is_shown_with_all_that_it_says() -> None:
         " (must fail; reads JUnit XML from out/r.xml; with network; at most 30s)"
     )
     assert check_line(Check("a", "true", at="iteration")) == "a after each iteration: true (at most 10m 00s)"
+    criteria = Check("criteria", at="iteration", criteria=True)
+    assert check_line(criteria) == (
+        "criteria after each iteration for each item: the criteria that the engine verifies"
+    )
+    named = Check("a", "b", at="iteration", criteria=True)
+    assert check_line(named).startswith("a after each iteration for each item whose criteria name it: b (")
     only_new = Check("a", "b", parse="lines", regressions=True)
     assert check_line(only_new) == (
         "a at the end: b (only new failures count; reads lines of a linter; at most 10m 00s)"
