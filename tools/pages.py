@@ -6,12 +6,14 @@ from pathlib import Path
 from tools.events_page import events_page
 from tools.hooks_page import hooks_page
 from tools.man_page import man_page
+from tools.requirements_page import requirements_page
 from tools.variables_page import variables_page
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES: dict[str, Callable[[], str]] = {
     "docs/events.md": events_page,
     "docs/hooks.md": hooks_page,
+    "docs/loop-requirements.md": requirements_page,
     "docs/variables.md": variables_page,
     "docs/man/agentforge.1": man_page,
 }

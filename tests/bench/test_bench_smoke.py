@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 MEASURED = {
     "floor (a)",
@@ -28,6 +30,7 @@ MEASURED = {
 }
 
 
+@pytest.mark.requirement("NFR-001", "NFR-002", "NFR-004")
 def test_bench_quick_reports_every_measure_with_its_floor(tmp_path: Path) -> None:
     work, report = tmp_path / "work", tmp_path / "bench.json"
     argv = [sys.executable, "-m", "bench", "--quick", "--json", str(report), "--dir", str(work)]

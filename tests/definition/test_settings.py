@@ -46,6 +46,7 @@ def test_files_that_say_nothing(text: str) -> None:
     assert settings(text).pipeline is None
 
 
+@pytest.mark.requirement("FR-033")
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -287,6 +288,7 @@ def orchestrated(text: str, pipeline: str = ORCHESTRATED) -> StageNode:
     return only_node(pipeline, {OWN: f"orchestration: {{{text}}}\n"})
 
 
+@pytest.mark.requirement("FR-030", "FR-031", "FR-047", "FR-065")
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from itertools import pairwise
 
 import msgspec
+import pytest
 from hypothesis import given
 from msgspec.structs import replace
 from tests.engine.any_run import WildRun, any_wild_run
@@ -47,6 +48,7 @@ def reread(state: RunState) -> RunState:
     return msgspec.json.decode(msgspec.json.encode(state), type=RunState)
 
 
+@pytest.mark.requirement("NFR-017", "NFR-019")
 @heavy
 @given(any_wild_run())
 def test_any_replayed_prefix_decides_the_same_as_the_live_run(run: WildRun) -> None:

@@ -54,6 +54,7 @@ FAILED = ("ok", "ok", "check fail a tree=t1")
 # -- cycles
 
 
+@pytest.mark.requirement("FR-024")
 def test_should_cycle_on_verify_fail() -> None:
     conversation = run(*FAILED)
     assert visited(conversation) == ["plan", "build", "verify", "build"]
@@ -62,6 +63,7 @@ def test_should_cycle_on_verify_fail() -> None:
     assert (transition.cycle, transition.of) == (2, 3)
 
 
+@pytest.mark.requirement("FR-025")
 def test_should_cycle_on_review_reject() -> None:
     conversation = run("ok", "ok", "check pass", "reject")
     assert visited(conversation) == ["plan", "build", "verify", "review", "plan"]
@@ -69,6 +71,7 @@ def test_should_cycle_on_review_reject() -> None:
     assert (transition.source, transition.to, transition.reason) == ("review", "plan", "the agent says so")
 
 
+@pytest.mark.requirement("FR-028", "FR-034")
 def test_should_escalate_at_limit() -> None:
     failures = [report for n in range(3) for report in ("ok", f"check fail {n} tree=t{n}")]
     conversation = run("ok", *failures)
@@ -97,6 +100,7 @@ def from_verdict_to_visit(conversation: Play) -> list[int]:
     return list(range(kinds.index(f.StageVerdictReached) + 1, len(kinds)))
 
 
+@pytest.mark.requirement("FR-013", "NFR-018")
 def test_should_be_atomic() -> None:
     """A transition is one event. A run that ends anywhere between the verdict and the next visit continues to
     the same visit, with the same feedback and the same count."""
@@ -109,6 +113,7 @@ def test_should_be_atomic() -> None:
         assert (rest.state, rest.work) == (whole.state, whole.work)
 
 
+@pytest.mark.requirement("FR-016")
 def test_should_create_checkpoint() -> None:
     """The state after a transition, written and read, leads to the same visit."""
     whole = run(*FAILED)
@@ -118,6 +123,7 @@ def test_should_create_checkpoint() -> None:
         assert decide(whole.plan, kept) == decide(whole.plan, state)
 
 
+@pytest.mark.requirement("FR-017")
 def test_should_revert_on_failure() -> None:
     """A transition that isn't recorded has not happened: the run is where it was, and repeats it."""
     whole = run(*FAILED)

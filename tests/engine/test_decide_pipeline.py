@@ -90,6 +90,7 @@ def test_should_complete_full_pipeline() -> None:
     assert verdicts(conversation) == ["fail", "pass", "reject", "pass", "pass"]
 
 
+@pytest.mark.requirement("FR-005")
 def test_should_track_current_stage() -> None:
     """The state names the stage, its visit, and how often each was entered."""
     seen, state = list[tuple[str, int]](), None
@@ -134,15 +135,18 @@ EXECUTED = f"""{PREPARED}
 """
 
 
+@pytest.mark.requirement("FR-007", "FR-010")
 def test_should_call_on_enter() -> None:
     """First what was asked for at the start of a stage, then its context; the agent last."""
     play(HOOKED, PREPARED)
 
 
+@pytest.mark.requirement("FR-008", "FR-011")
 def test_should_call_execute() -> None:
     play(HOOKED, EXECUTED)
 
 
+@pytest.mark.requirement("FR-009", "FR-012")
 def test_should_call_on_exit() -> None:
     """The stage is complete after what was asked for at its end."""
     play(
@@ -159,6 +163,7 @@ def test_should_call_on_exit() -> None:
     )
 
 
+@pytest.mark.requirement("FR-062")
 def test_should_handle_lifecycle_error() -> None:
     """A stage that can't be prepared fails the run before its agent starts, but not before its last hooks."""
     conversation = play(
@@ -226,6 +231,7 @@ def test_should_handle_stage_failure() -> None:
 # -- limits
 
 
+@pytest.mark.requirement("FR-031")
 @pytest.mark.parametrize("cycles", [None, 1, 2, MAX_CYCLES])
 def test_limit_of_a_stage_is_the_number_of_its_passes(cycles: int | None) -> None:
     """Three by default, ten at most; the question is the only way on."""
@@ -263,6 +269,7 @@ def folded(events: list[Event]) -> RunState:
     return state
 
 
+@pytest.mark.requirement("FR-054", "FR-055")
 def test_should_persist_stage_changes() -> None:
     """The lines of the log, written and read, give the same state."""
     whole = ran(BACK_TWICE)
@@ -270,6 +277,7 @@ def test_should_persist_stage_changes() -> None:
     assert folded(read) == whole.state
 
 
+@pytest.mark.requirement("FR-056", "NFR-019")
 def test_should_recover_state() -> None:
     """Wherever the log ends, what it says leads to the same stage, visit and work as before."""
     whole = ran(BACK_TWICE)
@@ -280,6 +288,7 @@ def test_should_recover_state() -> None:
         assert [e.fact for e in once.events] == [e.fact for e in whole.events[: len(once.events)]]
 
 
+@pytest.mark.requirement("FR-056")
 def test_should_resume_after_crash() -> None:
     """Another engine continues after any event: visits and verdicts are those of an uninterrupted run."""
     whole = ran(BACK_TWICE)

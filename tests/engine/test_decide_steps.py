@@ -83,6 +83,7 @@ def test_iterations_of_a_later_pass_are_counted_from_one() -> None:
     assert cursors == [Cursor("0", 1, 1), Cursor("0", 1, 2), Cursor("0", 2, 1)]
 
 
+@pytest.mark.requirement("NFR-010")
 def test_nested_pipeline_runs_its_nodes_at_paths_below_its_own() -> None:
     conversation = play(
         plan_of(stage("plan"), nested("polish", stage("refine"), stage("vote"), runs=2), stage("ship")),

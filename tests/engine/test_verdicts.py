@@ -61,6 +61,7 @@ def test_stage_without_verdicts_accepts_those_of_every_stage() -> None:
     assert older.verdict == "reject"
 
 
+@pytest.mark.requirement("FR-022")
 @pytest.mark.parametrize(
     ("written", "verdict", "remark"),
     [

@@ -95,11 +95,11 @@ class Story:
         """Of all calls of the agent, in order."""
         return [call.stage for call in self.agent.calls]
 
-    def run(self, **options: Any) -> RunResult:
+    def run(self, pipeline: str = "loop", **options: Any) -> RunResult:
         async def main() -> RunResult:
             async with engine(self.project, self.agent) as driving:
                 given = {"provider": "scripted", "request": REQUEST, **options}
-                return await driving.run("loop", session="s", **given)
+                return await driving.run(pipeline, session="s", **given)
 
         return run(main())
 

@@ -16,7 +16,9 @@ def steps_done(project: Path) -> list[str]:
     return [event.fact.item for event in events(project, "iteration_start") if event.fact.item]
 
 
-@pytest.mark.requirement("FR-001", "FR-002", "FR-003", "FR-004", "FR-006", "FR-008", "FR-019", "FR-020")
+@pytest.mark.requirement(
+    "FR-001", "FR-002", "FR-003", "FR-004", "FR-006", "FR-008", "FR-019", "FR-020", "FR-021"
+)
 def test_should_complete_full_pipeline(tmp_path: Path) -> None:
     story = Story(tmp_path)
     result = story.run()

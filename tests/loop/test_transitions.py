@@ -4,6 +4,7 @@ import json
 from signal import SIGKILL
 from typing import Any
 
+import pytest
 from tests.loop.stages import STAGES, first_then, logged, loop, says, transitions
 from tests.surface.json_agents import WAIT
 from tests.surface.terminal import Project, wait_for
@@ -19,6 +20,7 @@ def arrows(records: list[dict[str, Any]]) -> list[tuple[str | None, str]]:
     return [(record["from_stage"], record["to_stage"]) for record in records]
 
 
+@pytest.mark.requirement("FR-014", "FR-018", "FR-029", "FR-082", "FR-083", "FR-084", "FR-085", "NFR-016")
 def test_should_generate_events(project: Project) -> None:
     shells = {"verifier": first_then(says("fail", "a test fails"), says("pass"))}
     done = project.call("run", "-p", loop(project, shells), "-s", "auth", "--json")
@@ -45,6 +47,7 @@ def test_should_generate_events(project: Project) -> None:
     assert [span["type"] for span in spans].count("visit") == 6
 
 
+@pytest.mark.requirement("FR-005", "FR-057")
 def test_should_track_current_stage(project: Project) -> None:
     done = project.call("run", "-p", loop(project, approve=True), "-s", "auth", "--json")
     for number, name in enumerate(STAGES):
@@ -59,6 +62,7 @@ def test_should_track_current_stage(project: Project) -> None:
     assert done.json["status"] == "completed"
 
 
+@pytest.mark.requirement("FR-015", "FR-054", "FR-055")
 def test_should_persist_stage_changes(project: Project) -> None:
     """Each agent finds its stage entered in the log, and a new engine continues in the stage whose engine was
     killed."""

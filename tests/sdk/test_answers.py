@@ -316,6 +316,7 @@ def test_request_that_was_withdrawn_is_closed(tmp_path: Path) -> None:
     run(main())
 
 
+@pytest.mark.requirement("NFR-014")
 def test_value_of_a_secret_in_feedback_is_not_stored(tmp_path: Path) -> None:
     environ = {**ENVIRON, "DEPLOY_TOKEN": "hunter2-hunter2"}
 

@@ -348,6 +348,7 @@ def test_sync_subscribe_follows_a_run_to_its_end(tmp_path: Path) -> None:
         assert first.fact.TYPE == "session_start"
 
 
+@pytest.mark.requirement("NFR-008")
 def test_very_long_session_of_more_than_a_thousand_iterations(tmp_path: Path) -> None:
     provider = ScriptedProvider([says("x")])
     with SyncEngine(tmp_path, providers={"scripted": provider}, environ=ENVIRON) as sdk:

@@ -42,6 +42,7 @@ echo learned >> "$(dirname "$AGENTFORGE_RESULT")/../../progress.md"
 """
 
 
+@pytest.mark.requirement("NFR-015")
 def test_a_confined_agent_does_its_work(tmp_path: Path) -> None:
     ended = run(engine(tmp_path).run(pipeline(confined(WORK, runs=2)), session="s"))
     assert ended.status is RunStatus.COMPLETED
@@ -72,6 +73,7 @@ def test_a_confined_agent_cannot_touch_the_record_of_its_run(tmp_path: Path) -> 
     assert types(tmp_path)[-1] == "session_complete"
 
 
+@pytest.mark.requirement("NFR-015")
 def test_a_confined_agent_does_not_see_the_home(tmp_path: Path) -> None:
     home = tmp_path / "home"
     project = tmp_path / "project"

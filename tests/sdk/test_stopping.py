@@ -41,6 +41,7 @@ from agentforge.testing import (
 from agentforge.testing.scripted_provider import says
 
 
+@pytest.mark.requirement("FR-068")
 def test_pause_lets_the_iteration_finish_and_writes_the_paused_state(tmp_path: Path) -> None:
     async def main() -> None:
         gate = Gate()
@@ -255,6 +256,7 @@ def test_second_signal_in_time_after_a_late_one_stops_at_once(tmp_path: Path) ->
 # -- cancel
 
 
+@pytest.mark.requirement("FR-070", "FR-071")
 def test_cancel_ends_a_run_that_this_engine_drives_for_good(tmp_path: Path) -> None:
     async def main() -> None:
         gate = Gate()

@@ -76,6 +76,7 @@ def test_subscribe_receives_all_events(tmp_path: Path) -> None:
     run(main())
 
 
+@pytest.mark.requirement("NFR-003")
 def test_several_subscribers_and_a_slow_one_does_not_block_the_run(tmp_path: Path) -> None:
     async def main() -> None:
         fast: list[Event] = []

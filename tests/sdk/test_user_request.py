@@ -76,6 +76,7 @@ def test_a_long_request_is_kept_beside_the_log_and_survives_a_resume(tmp_path: P
     assert all(wanted in request.prompt for request in agent.calls)
 
 
+@pytest.mark.requirement("NFR-014")
 def test_the_value_of_a_secret_in_a_request_is_stored_as_its_name(tmp_path: Path) -> None:
     environ = {**ENVIRON, "DEPLOY_TOKEN": "s3cret-value-42"}
     agent = ScriptedProvider([says("done")])

@@ -58,6 +58,7 @@ def test_a_run_without_visits_has_none() -> None:
     assert lines(ItemStory()) == ["Stage Metrics:"]
 
 
+@pytest.mark.requirement("FR-023", "FR-077", "FR-079", "FR-080", "FR-081")
 def test_stages_with_steps_cycles_and_verdicts() -> None:
     story = entered().iteration(at("0", 1), usage=Usage(2000, 450), context=used(900))
     story.add(f.NodeCompleted("plan", "enough", 1), at("0", 1))
@@ -134,6 +135,7 @@ def test_the_iteration_after_one_that_failed_counts_as_the_first_attempt() -> No
     assert only(story).retries == 0
 
 
+@pytest.mark.requirement("FR-078")
 def test_tokens_that_were_not_reported_are_unknown() -> None:
     story = attempt(1, at("0", 1), entered())
     assert rows(story)[2] == ("Tokens", "unknown")
