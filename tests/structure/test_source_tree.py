@@ -26,6 +26,7 @@ SMALL = {
     "adapters.cli_agents.pattern_search": "a program of its own",
     "adapters.host.tmux_child": "a program of its own",
     "cli.repaired_runs": "loaded only by commands that look at runs",
+    "engine.checks.regressions": "pure, unlike the module that asks it",
     "views.skipped_stages": "pure, unlike the module that asks it",
 }
 """Small files with one importer that are read on their own, with the reason."""

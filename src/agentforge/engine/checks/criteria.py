@@ -18,15 +18,15 @@ from agentforge.model.plan_limits import MAX_CHECK_TEXT, MAX_CHECK_TEXTS
 MAX_CRITERIA = 50
 """Of one item."""
 
-_Line = Annotated[str, Meta(max_length=MAX_CHECK_TEXT)]
-_Lines = _Line | Annotated[list[_Line], Meta(max_length=MAX_CHECK_TEXTS)]
+_Text = Annotated[str, Meta(max_length=MAX_CHECK_TEXT)]
+_Texts = _Text | Annotated[list[_Text], Meta(max_length=MAX_CHECK_TEXTS)]
 
 
 class _File(Struct, forbid_unknown_fields=True):
     path: Annotated[str, Meta(min_length=1, max_length=MAX_CHECK_TEXT)]
-    contains: _Lines = []
-    absent: _Lines = []
-    heading: _Lines = []
+    contains: _Texts = []
+    absent: _Texts = []
+    heading: _Texts = []
 
 
 class _Criterion(Struct, forbid_unknown_fields=True):
