@@ -1,13 +1,15 @@
 """Settings files: what is read, what is wrong with it, and what a plan takes of it."""
 
+import json
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jsonschema import Draft7Validator
 
 from agentforge.definition.compiler import compile_pipeline, compile_stage, compile_text
-from agentforge.definition.read.settings_keys import SETTINGS
+from agentforge.definition.read.file_keys import settings_schema
 from agentforge.definition.report import Report
 from agentforge.definition.settings import Settings, read_settings
 from agentforge.definition.stage_settings import Machine
@@ -167,12 +169,33 @@ def test_local_is_said_by_any_file() -> None:
         assert read_settings(world, Report()).is_local is expected
 
 
-def test_the_schema_describes_all_keys() -> None:
-    schema = SETTINGS.inline_schema({})
-    assert set(schema["properties"]) == {key.name for key in SETTINGS.keys}
-    orchestration = schema["properties"]["orchestration"]
-    assert set(orchestration["patternProperties"]) == {"_timeout$"}
-    assert orchestration["properties"]["token_budget"]["properties"].keys() == {"total"}
+def test_the_schema_agrees_with_the_reader() -> None:
+    validator = Draft7Validator(settings_schema())
+    right = {
+        "pipeline": {"default_type": "loop"},
+        "llm": {"provider": "api", "model": "m"},
+        "commands": {"test": "make"},
+        "notify": ["desktop"],
+        "sandbox": "bwrap",
+        "network": "local",
+        "orchestration": {
+            "a_timeout": 3,
+            "cycle_limit": 3,
+            "token_budget": {"total": 1000, "a": "40%"},
+            "stages": {"a": {"retry_limit": 1, "context_strategy": "full"}},
+        },
+    }
+    assert problems(json.dumps(right)) == []
+    assert [*validator.iter_errors(right)] == []
+    for wrong in (
+        {"network": "off"},
+        {"orchestration": {"cycle_limit": 11}},
+        {"orchestration": {"a_timeout": 0}},
+        {"orchestration": {"token_budget": {"a": 101}}},
+        {"orchestration": {"stages": {"a": {"retry_limit": 11}}}},
+    ):
+        assert problems(json.dumps(wrong)) != []
+        assert [*validator.iter_errors(wrong)] != []
 
 
 @pytest.mark.hypothesis

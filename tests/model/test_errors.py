@@ -1,8 +1,11 @@
 """Every exception has a unique code, a message and a next step."""
 
+import pytest
+
 from agentforge.model import errors
 from agentforge.model.diagnostic import ARGUMENTS, Diagnostic, Severity, SourcePlace
 from agentforge.model.errors import AgentForgeError, DefinitionError, Execution
+from agentforge.model.layout import PROJECT_SETTINGS, USER_SETTINGS
 
 
 def _classes() -> list[type[AgentForgeError]]:
@@ -51,3 +54,11 @@ def test_str_of_a_definition_error_contains_the_diagnostics() -> None:
 
 def _diagnostic(severity: Severity) -> Diagnostic:
     return Diagnostic("bad-value", severity, "no", SourcePlace("p.yaml", 1, 1))
+
+
+@pytest.mark.parametrize("file", [*PROJECT_SETTINGS, f"/home/me/.config/{USER_SETTINGS}"])
+def test_errors_in_settings_are_not_those_of_a_definition(file: str) -> None:
+    found = Diagnostic("code", "error", "wrong", SourcePlace(file, 1, 1))
+    error = DefinitionError([found])
+    assert (error.message, error.hint) == ("1 error in the settings", "fix the settings and retry")
+    assert "in the definition" in DefinitionError([found, _diagnostic("error")]).message

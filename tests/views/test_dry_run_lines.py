@@ -6,6 +6,7 @@ from tests.engine.plans import block, nested, plan_of, stage
 from agentforge.model.artifact import ArtifactRule
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import (
+    AppliedSetting,
     Approval,
     FromParallel,
     FromStage,
@@ -39,6 +40,13 @@ def test_preview_of_a_loop_names_its_progress_file() -> None:
         "- Run directory: /run",
         "- Progress: /run/progress-auth.md",
     ]
+
+
+def test_preview_names_the_settings_that_changed_the_plan() -> None:
+    plan = plan_of(stage("a"))
+    settings = (AppliedSetting("provider", "settings.yaml:1:1"),)
+    lines = shown(replace(plan, pipeline=replace(plan.pipeline, settings=settings)))
+    assert "- Setting: provider (settings.yaml:1:1)" in lines
 
 
 def test_preview_of_everything_a_stage_may_say() -> None:
