@@ -89,6 +89,17 @@ def live(folder: Path) -> str:
     return picture
 
 
+def loop_run(folder: Path) -> str:
+    project = folder / "slugs"
+    shutil.copytree(ROOT / "examples/loop", project)
+    for command in (["git", "init", "-q"], ["git", "add", "."], _commit()):
+        subprocess.run(command, cwd=project, check=True)
+    wanted = ("run", "-s", "slug", "--provider", "scripted", "Add a slugify function")
+    with _terminal(project, 48, *wanted) as terminal:
+        terminal.end()
+        return _picture('agentforge run -s slug "Add a slugify function"', terminal)
+
+
 def top(folder: Path) -> str:
     project = _project(folder)
     _finished(project, "docs")
@@ -214,6 +225,7 @@ def demo(folder: Path) -> str:
 
 DRAWN: dict[str, Callable[[Path], str]] = {
     "live": live,
+    "loop-run": loop_run,
     "top": top,
     "show": show,
     "inbox": inbox,

@@ -106,7 +106,7 @@ def checked_in_a_node(project: Path, fragment: str) -> tuple[Diagnostic, ...]:
     return asyncio.run(main()).diagnostics
 
 
-CONFINED = {"docs/loop.md"}
+CONFINED = {"README.md", "docs/loop.md"}
 """Its agents run in a sandbox, which has a /dev of its own: not in a folder in memory."""
 
 
