@@ -81,19 +81,28 @@ def test_text_instead_of_the_structured_result_is_sent_back(
     assert outcome.failure.kind is FailureKind.RESULT_INVALID
 
 
-def test_recursive_schema_is_described_as_text_and_still_enforced(
-    model_server: ModelServer, wire_format: str, tmp_path: Path
+NODE = {
+    "type": "object",
+    "properties": {"child": {"$ref": "#/$defs/node"}, "name": {"type": "string"}},
+    "required": ["name"],
+}
+NAMED = {"type": "object", "required": ["name"]}
+DESCRIBED = {
+    "recursive": {"$ref": "#/$defs/node", "$defs": {"node": NODE}},
+    "with a condition": {
+        "type": "object",
+        "if": {"required": ["child"]},
+        "then": {"properties": {"child": {"$ref": "#/$defs/named"}}},
+        "$defs": {"named": NAMED},
+    },
+}
+
+
+@pytest.mark.parametrize("kind", DESCRIBED)
+def test_schema_whose_references_are_not_followed_is_described_as_text_and_still_enforced(
+    model_server: ModelServer, wire_format: str, tmp_path: Path, kind: str
 ) -> None:
-    tree = {
-        "$ref": "#/$defs/node",
-        "$defs": {
-            "node": {
-                "type": "object",
-                "properties": {"child": {"$ref": "#/$defs/node"}, "name": {"type": "string"}},
-                "required": ["name"],
-            }
-        },
-    }
+    tree = DESCRIBED[kind]
     script = Script(
         (
             completes(result={"name": "a", "child": {}}),

@@ -96,16 +96,27 @@ def complete_schema(
     result.pop("$schema", None)
     definitions = result.pop("$defs", None)
     encoded = msgspec.json.encode([result, definitions]).decode()
-    in_definitions = '"$ref"' in msgspec.json.encode(definitions).decode()
-    if in_definitions or encoded.count('"$ref"') != encoded.count('"$ref":"#/$defs/'):
+    if encoded.count('"$ref"') != _references(result):
         # Only references to definitions keep their meaning when the schema becomes part of another one, and
-        # those within a definition do not. Such a schema becomes a description instead.
+        # only where they are followed. Another schema becomes a description instead.
         text = msgspec.json.encode(schema).decode()
         result, definitions = {"type": "object", "description": f"Must match this JSON Schema: {text}"}, None
     if definitions:
         whole["$defs"] = definitions
     whole["properties"]["result"] = result
     return whole
+
+
+def _references(schema: Any) -> int:
+    """The references to definitions at the places where pydantic-ai follows them."""
+    if not isinstance(schema, dict):
+        return 0
+    inner: list[Any] = [one for key in ("allOf", "anyOf", "oneOf") for one in schema.get(key, ())]
+    if schema.get("type") == "object":
+        inner += schema.get("properties", {}).values()
+    elif schema.get("type") == "array":
+        inner.append(schema.get("items"))
+    return str(schema.get("$ref", "")).startswith("#/$defs/") + sum(map(_references, inner))
 
 
 def complete_errors(given: dict[str, Any], schema: dict[str, Any] | None) -> list[str]:

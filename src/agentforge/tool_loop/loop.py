@@ -158,6 +158,8 @@ class _Loop:
 
     def _agent(self, model: Model) -> Agent[None, Any]:
         task = self._task
+        if task.schema is not None:
+            JsonSchema(task.schema)
         endings = [tool for tool in task.extra_tools if tool.ends]
         if not _replaces_complete(task):
             schema = complete_schema(task.schema, task.verdicts, returns_items=task.returns_items)
@@ -178,8 +180,6 @@ class _Loop:
             retries={"tools": CORRECTIONS, "output": CORRECTIONS},
         )
         checks = {tool.name: JsonSchema(tool.input_schema) for tool in endings}
-        if task.schema is not None:
-            JsonSchema(task.schema)
 
         @agent.output_validator
         def valid(context: RunContext[None], given: Any) -> Any:

@@ -23,7 +23,7 @@ action      writes a file or runs a shell command, by calling the tool that the 
             (`next_turn`); or calls a tool by its name.
 rule        other turns for prompts that match a pattern: several agents can share one script.
 value       `{name}` in an action is replaced by the value in the prompt's `[name=value]`; `{result}` also by
-            the last absolute path in it that ends in `/result.json`.
+            the last absolute path in it that ends in `/result.json`, `{artifact}` in `/artifact.json`.
 run         a segment of the path that identifies the client: requests are counted and looked up by it
             (`ModelServer.requests`, `ModelServer.wait_for`).
 side        a request without tools although the script acts, such as one for a title. The response is

@@ -11,7 +11,7 @@ from agentforge.testing.model_server.script import Action, Call, Script, Shell, 
 from agentforge.testing.model_server.wire import JSON, ModelConversation, Tool
 
 MARKER = re.compile(r"\[(\w+)=([^\]\s]+)\]")
-RESULT = re.compile(r"(?<![\w.])(/[^\s\"'`<>\[\]()]*/result\.json)")
+LEFT = re.compile(r"(?<![\w.])(/[^\s\"'`<>\[\]()]*/(result|artifact)\.json)")
 
 
 def step(script: Script, conversation: ModelConversation) -> int:
@@ -48,8 +48,7 @@ def values(script: Script, conversation: ModelConversation) -> dict[str, str]:
     """The values of names in actions, from the prompts; the latest counts."""
     found = dict(script.values)
     for prompt in conversation.prompts:
-        if paths := RESULT.findall(prompt):
-            found["result"] = paths[-1]
+        found |= {name: path for path, name in LEFT.findall(prompt)}
         found |= dict(MARKER.findall(prompt))
     return found
 
