@@ -207,3 +207,13 @@ def test_scenario_8_token_budgets(loop: Loop) -> None:
     assert [context["budget"] for context in used][:2] == [5400, 4050]
     assert all(context["tokens"] <= context["budget"] for context in used)
     assert any(context.get("omitted") for context in used)
+
+
+def test_run_without_commands_says_that_only_an_agent_verified_it(loop: Loop) -> None:
+    done = loop.do()
+    assert "only an agent verifies the work in stage 'verifier'" in done.err
+    assert done.lines[-1] == "  Only an agent verified the work: no check of stage verifier could be used"
+    (loop.root / "Makefile").write_text("test:\n\ttrue\n")
+    checked = loop.call("run", "Make it work", "--provider", "actor", "-s", "checked")
+    assert checked.code == 0, checked
+    assert "nly an agent" not in checked.out + checked.err

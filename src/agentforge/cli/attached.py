@@ -233,6 +233,10 @@ def show_conclusion(call: Invocation, driven: DriveResult, hooks: Sequence[str] 
             print_json({**shown, "resume_command": command})
         else:
             lines = conclusion(result, call.program)
+            lines += [
+                f"  Only an agent verified the work: no check of stage {one_line(id)} could be used"
+                for id in result.unverified
+            ]
             if call.is_acode:
                 lines[0] = f"  {_amount(result)}"  # The line of the event has said how it ended.
             lines += [f"  Waived: {waiver_text(waiver)}" for waiver in result.waivers]

@@ -1,11 +1,13 @@
 """A run as the SDK returns it: how a call ended, and the status of a run, as plain data."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Literal
 
 from msgspec import Struct
 
 from agentforge.model.artifact import Artifact
+from agentforge.model.check import Baseline
 from agentforge.model.failure import StopReason
 from agentforge.model.plan import Plan
 from agentforge.model.request import Request
@@ -40,6 +42,8 @@ class RunResult(Struct, frozen=True):
     """Of the whole run; what is unknown is named."""
     visits: tuple[StageVisit, ...] = ()
     """Of each stage with checks or a verdict, the latest visit."""
+    unverified: tuple[str, ...] = ()
+    """The stages that name checks of which none could be used: only their agents verified the work."""
     waivers: tuple[Waiver, ...] = ()
     """Checks and stages that people skipped: of the whole run, with who and why."""
     duration_seconds: float = 0.0
@@ -103,7 +107,9 @@ class RunInfo(Struct, frozen=True):
     @property
     def result(self) -> RunResult:
         """How the run stopped; its status is `running` if it didn't."""
-        return result_of(self.session, self.state, self.summary, self.run_dir, self.artifact)
+        return result_of(
+            self.session, self.plan, self.state, self.summary, self.run_dir, artifact=self.artifact
+        )
 
     @property
     def is_archived(self) -> bool:
@@ -112,7 +118,7 @@ class RunInfo(Struct, frozen=True):
 
 
 def result_of(
-    session: str, state: RunState, summary: Summary, run_dir: str, artifact: Artifact | None
+    session: str, plan: Plan, state: RunState, summary: Summary, run_dir: str, *, artifact: Artifact | None
 ) -> RunResult:
     failure = state.failure
     return RunResult(
@@ -129,11 +135,24 @@ def result_of(
         cassette=f"{run_dir}/cassette.jsonl" if state.settings.record else None,
         spending=state.spending,
         visits=summary.visits,
+        unverified=unverified_stages(plan, state.baselines),
         waivers=state.waivers,
         duration_seconds=round(duration(state, state.status, state.updated_at), 3),
         waited_seconds=round(summary.waited_seconds, 3),
         artifact=artifact,
     )
+
+
+def unverified_stages(plan: Plan, baselines: Mapping[str, Baseline]) -> tuple[str, ...]:
+    """The stages that name checks of which none is used. `baselines`: those that are known."""
+    found = []
+    for stage in plan.stages:
+        # What items ask for is no check of the stage.
+        own = [check for check in stage.checks if not check.criteria]
+        unused = [check for check in own if (known := baselines.get(check.baseline)) and known.unusable]
+        if (own or stage.left_out) and len(unused) == len(own):
+            found.append(stage.id)
+    return tuple(dict.fromkeys(found))
 
 
 def duration(state: RunState, status: str, now: datetime) -> float:

@@ -177,7 +177,8 @@ async def _drive(context: RunContext, journal: Journal) -> RunResult:
         leases.release(journal, keep_lock=is_over and not is_written)
         notifier.finish()
     model, folder = journal.model, context.runs.layout(session).root
-    return result_of(session, journal.state, model.summary, folder, model.history.artifact)
+    artifact = model.history.artifact
+    return result_of(session, journal.plan, journal.state, model.summary, folder, artifact=artifact)
 
 
 def _needed(journal: Journal) -> frozenset[str]:
