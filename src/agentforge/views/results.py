@@ -147,7 +147,7 @@ def unverified_stages(plan: Plan, baselines: Mapping[str, Baseline]) -> tuple[st
     """The stages that name checks of which none is used. `baselines`: those that are known."""
     found = []
     for stage in plan.stages:
-        # What items ask for is no check of the stage.
+        # What items ask for is not a check of the stage.
         own = [check for check in stage.checks if not check.criteria]
         unused = [check for check in own if (known := baselines.get(check.baseline)) and known.unusable]
         if (own or stage.left_out) and len(unused) == len(own):
