@@ -17,6 +17,7 @@ from agentforge.engine.evolve.run import evolve
 from agentforge.model import facts as f
 from agentforge.model.artifact import PlannedItem
 from agentforge.model.changes import LeftInGit
+from agentforge.model.check import Baseline
 from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.event import Event
 from agentforge.model.failure import Failure, FailureKind
@@ -323,6 +324,8 @@ RUN: Mapping[str, Row] = {
     "notes": ((Note("hurry", "bob"),), (Note("hurry", "bob"), BRIEF), ..., ..., ..., ..., ..., ...),
     "waivers": ((Waiver("lint", "flaky", "ada"),), ..., ..., ..., ..., ..., ..., ...),
     "cycles": (COUNTED, ..., ..., ..., ..., ..., ..., ...),
+    "baselines": ({"test+0": Baseline(("1" * 16,))}, ..., ..., ..., ..., ..., ..., ...),
+    "has_worked": (True, ..., ..., ..., ..., ..., ..., ...),
     "clusters": (CLUSTERS, ..., ..., ..., ..., ..., ..., ...),
     "failing": (FAILS, ..., ..., ..., ..., ..., ..., ...),
     "hooks": ((CALLED,), (CALLED_AGAIN,), ..., ..., ..., ..., ..., ...),

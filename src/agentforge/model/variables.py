@@ -105,7 +105,8 @@ VARIABLES = (
     Variable(
         "AGENTFORGE_NETWORK",
         "runs",
-        "`local`: refuse providers and addresses that are not on this machine, as `--local`",
+        "`local`: refuse providers and addresses that are not on this machine, as `--local`; what such a run "
+        "starts gets it, too",
         default="`any`",
         values=("any", "local"),
     ),
@@ -202,7 +203,6 @@ GIVEN = (
     ),
     GivenVariable("AGENTFORGE_NOTIFICATION", "for notification commands: its key"),
     GivenVariable("AGENTFORGE_TEXT", "for notification commands: what happened, on one line"),
-    GivenVariable("AGENTFORGE_NETWORK", "`local`: the run has `network: local`"),
     GivenVariable("CLAUDE_PIPELINE_AGENT", "`1`: the program was started by AgentForge"),
     GivenVariable("CLAUDE_PIPELINE_SESSION", "for runs of a single stage: the session"),
     GivenVariable("CLAUDE_PIPELINE_TYPE", "for runs of a single stage: the stage"),

@@ -272,7 +272,7 @@ BUGS = (
     Bug(
         HOSTS,
         "an address that readers understand differently is accepted",
-        "host_problem",
+        "plain_address",
         "_ADDRESS.fullmatch",
         "_ADDRESS.match",
         OF_HOSTS,
@@ -280,13 +280,13 @@ BUGS = (
     Bug(
         HOSTS,
         "hosts with a final dot are others",
-        "host_problem",
+        "plain_address",
         "found[2].lower().strip('[]').rstrip('.')",
         "found[2].lower().strip('[]')",
         OF_HOSTS,
     ),
     Bug(
-        HOSTS, "hosts are compared with their case", "host_problem", "found[2].lower()", "found[2]", OF_HOSTS
+        HOSTS, "hosts are compared with their case", "plain_address", "found[2].lower()", "found[2]", OF_HOSTS
     ),
     Bug(
         HOSTS,
