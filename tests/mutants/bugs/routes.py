@@ -36,7 +36,7 @@ BUGS = (
         CHECKS,
         "a check that can't run counts as passed",
         "_run",
-        "_error(check, known.reason) if known.status == 'error' else None",
+        "_error(here, known, known.reason) if known.status == 'error' else None",
         "None",
         ROUTES,
     ),
