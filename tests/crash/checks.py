@@ -39,7 +39,15 @@ FILES = (
     *("output.md", "result.json", "status.json", "context.json", "prompt.md", "judge.json"),
     *("artifact.json", "input.json", "briefing.md"),
 )
+NOT_TRACKED = (
+    ":!.agentforge",
+    ":!.claude/pipeline-runs",
+    ":!.claude/locks",
+    ":!.claude/loop-completions.json",
+)
 REQUEST_ID = re.compile(r"REQ-\d{8}T\d{6}Z-[0-9a-f]{8}")
+CHECK_SECONDS = re.compile(r"^(check \S+ \w+) in [\d.]+s", re.MULTILINE)
+QUOTE_HASH = re.compile(r"^(----- .*) [0-9a-f]{12} -----$", re.MULTILINE)
 DEATH_SECONDS = 20.0
 EVER = "1970-01-01T00:00:00Z"
 
@@ -384,7 +392,7 @@ def _trees(story: Story) -> Iterator[str]:
         yield f"an attempt without a tree: {trees}"
     index, objects = f"{story.project.parent}/index", f"{story.run_dir}/trees"
     env = {**os.environ, "GIT_INDEX_FILE": index, "GIT_OBJECT_DIRECTORY": objects}
-    for words in (("add", "-A", "--", ".", ":!.claude"), ("write-tree",)):
+    for words in (("add", "-A", "--", ".", *NOT_TRACKED), ("write-tree",)):
         git = subprocess.run(["git", *words], cwd=story.project, env=env, capture_output=True, check=True)
     if git.stdout.decode().strip() != trees[-1]:
         yield f"the last tree is {trees[-1]}, but git makes {git.stdout!r}"
@@ -502,4 +510,6 @@ def _asked(events: list[dict]) -> list[list[object]]:
 
 
 def _text(path: Path, story: Story) -> str:
-    return REQUEST_ID.sub("REQUEST_ID", path.read_text().replace(str(story.project), "PROJECT"))
+    """Without what depends on the request, the folder, or how long a check took."""
+    text = REQUEST_ID.sub("REQUEST_ID", path.read_text().replace(str(story.project), "PROJECT"))
+    return QUOTE_HASH.sub(r"\1", CHECK_SECONDS.sub(r"\1", text))

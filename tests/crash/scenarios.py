@@ -7,6 +7,7 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Literal
 
+import agentforge
 from agentforge.model.check import Check
 
 HOME = Path(__file__).parent
@@ -163,6 +164,46 @@ class Scenario:
             if self.nodes
             else ("loop", self.name, SESSION, "2", "--foreground")
         )
+
+
+LOOP = Path(agentforge.__file__).parent / "builtin/pipelines"
+STEPS = [{"id": id, "title": id, "action": "do it", "criteria": ["done"]} for id in ("s1", "s2", "s3")]
+STEP_DONE = {"verdict": "pass", "summary": "did it"}
+VERIFIED = {"verdict": "pass", "checks": [{"name": "all", "status": "pass"}]}
+ASPECTS = ("intent_alignment", "code_quality", "completeness", "consistency", "safety")
+REVIEWED = {
+    "verdict": "pass",
+    "summary": "looked at it",
+    "tried": ["an empty text"],
+    "dimensions": {aspect: {"level": "good", "explanation": "fine"} for aspect in ASPECTS},
+}
+LOOP_ARTIFACTS = {
+    "0/1": {"goal": "it works", "steps": STEPS[:2]},
+    **dict.fromkeys(("1/1", "1/2", "1~2/1", "1~3/1"), STEP_DONE),
+    **dict.fromkeys(("2~2/1", "2~3/1"), VERIFIED),
+    "3/1": {**REVIEWED, "verdict": "reject", "reason": "something is missing"},
+    "0~2/1": {"goal": "it works", "steps": STEPS},
+    "3~2/1": REVIEWED,
+}
+
+
+class LoopScenario(Scenario):
+    """The built-in loop, outside of a sandbox and without waiting; the tests of the project fail once."""
+
+    @property
+    def files(self) -> dict[str, str]:
+        loop = (LOOP / "loop.yaml").read_text().replace("sandbox: auto", "sandbox: none")
+        return {
+            ".claude/pipelines/loop.yaml": loop.replace("initial_delay: 1", "initial_delay: 0.05"),
+            **{f".claude/pipelines/loop/{one.name}": one.read_text() for one in (LOOP / "loop").iterdir()},
+            ".agentforge/providers/scripted.yaml": f"{{{CLI.removeprefix('type: cli, ')}}}\n",
+            ".agentforge/config/settings.yaml": "commands: {test: verify}\n",
+            **REPOSITORY,
+        }
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        return ("run", "Do it", "-s", SESSION, "--provider", "scripted")
 
 
 SCENARIOS = {
@@ -403,6 +444,17 @@ SCENARIOS = {
             replies=(("resume",),),
             hooks="  stage_start: {action: pause, message: Begin?}\n",
             program=True,
+        ),
+        LoopScenario(
+            "loop",
+            agent={
+                "AGENT_ARTIFACTS": json.dumps(LOOP_ARTIFACTS),
+                "AGENT_FILES": "1/1 1/2 1~2/1 1~3/1",
+                "AGENT_FAILS": "2/0/check/test",
+                "AGENT_WAITS": "0/1 1/2 2/0/check/test 2~2/1 3/1",
+            },
+            programs={"verify": CLAUDE},
+            tracked=True,
         ),
     )
 }
