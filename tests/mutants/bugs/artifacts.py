@@ -227,7 +227,7 @@ BUGS = (
     Bug(
         ACCEPT,
         "a rejected artifact stays where the next attempt writes",
-        "ArtifactRules.accept",
+        "ArtifactRules._rejected",
         "files.move(here.artifact, rejected)",
         "pass",
         RUNS,
@@ -235,7 +235,7 @@ BUGS = (
     Bug(
         ACCEPT,
         "an agent prevents that its rejected artifact is kept",
-        "ArtifactRules.accept",
+        "ArtifactRules._rejected",
         "archive_folder(here.attempt(task.attempt))",
         "files.make_dir(os.path.dirname(rejected))",
         RUNS,

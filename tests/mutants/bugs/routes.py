@@ -52,7 +52,7 @@ BUGS = (
         CHECKS,
         "a waived check runs",
         "run_checks",
-        "check.at == when and (not here.is_waived(check.name))",
+        "check.at == when and here.is_used(check)",
         "check.at == when",
         ROUTES,
     ),
@@ -179,7 +179,7 @@ BUGS = (
     Bug(
         "agentforge.engine.decide.failure",
         "a failed stage has one try more than declared",
-        "decide_after_stage_failure",
+        "stage_retried",
         "number > policy.stage",
         "number > policy.stage + 1",
         (*RETRY, "tests/engine/test_decide_pipeline.py"),
