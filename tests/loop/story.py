@@ -95,7 +95,7 @@ class Story:
         """Of all calls of the agent, in order."""
         return [call.stage for call in self.agent.calls]
 
-    def run(self, pipeline: str = "loop", **options: Any) -> RunResult:
+    def run(self, pipeline: str | None = "loop", **options: Any) -> RunResult:
         async def main() -> RunResult:
             async with engine(self.project, self.agent) as driving:
                 given = {"provider": "scripted", "request": REQUEST, **options}

@@ -21,7 +21,8 @@ def steps_done(project: Path) -> list[str]:
 )
 def test_should_complete_full_pipeline(tmp_path: Path) -> None:
     story = Story(tmp_path)
-    result = story.run()
+    # The request alone: the loop is the default pipeline.
+    result = story.run(pipeline=None)
     assert result.completed
     assert story.stages == ["planner", "executor", "executor", "verifier", "reviewer"]
     assert steps_done(tmp_path) == ["s1", "s2"]

@@ -37,6 +37,7 @@ from agentforge.app.runs.waivers import refuse_skip
 from agentforge.app.runs.work import RunWork
 from agentforge.definition.compiler import Compiled, PipelineSource
 from agentforge.model.event import Event
+from agentforge.model.names import DEFAULT_PIPELINE
 from agentforge.model.plan import Overrides, Plan
 from agentforge.model.run_options import (
     ResumeOptions,
@@ -83,13 +84,15 @@ class Engine(HookDecorators):
         passes: int = 1,
         **how: Unpack[RunOptions],
     ) -> RunResult:
-        """Run a pipeline (a file, a name, YAML text or a mapping) or a single stage until it ends or pauses.
-        `passes`: how often to run the whole pipeline. `how`: what overrides the definition, and all of
-        `start`.
+        """Run a pipeline (a file, a name, YAML text or a mapping) or a single stage until it ends or pauses;
+        with a `request` alone, the default pipeline. `passes`: how often to run the whole pipeline. `how`:
+        what overrides the definition, and all of `start`.
 
         Cancelling the task is a graceful stop: the agent may finish its iteration, then the run is paused.
         """
         how = completed(RunOptions, how)
+        if pipeline is None and stage is None and how["request"] is not None:
+            pipeline = self.definitions.default_pipeline() or DEFAULT_PIPELINE
         compiled = self.compile(
             pipeline, stage=stage, session=session, overrides=overrides_of(how), passes=passes
         )
