@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from agentforge.model.agent_schema import referred
 from agentforge.model.result import JSONObject
 from agentforge.system.schemas import InvalidSchema, JsonSchema
 
@@ -37,7 +38,7 @@ class _Simplest:
         if given:
             return given[0]
         if "$ref" in schema:
-            return self.of(self._referred(schema["$ref"]), depth + 1)
+            return self.of(referred(schema["$ref"], self._root), depth + 1)
         if "anyOf" in schema:
             return self.of(schema["anyOf"][0], depth + 1)
         kinds = schema.get("type", "string")
@@ -50,10 +51,3 @@ class _Simplest:
             return [one] * min(int(schema.get("minItems", 0)), MAX_ELEMENTS)
         least = schema.get("minimum", 0)
         return {"integer": least, "number": least, "boolean": False, "null": None}.get(kind, TEXT)
-
-    def _referred(self, reference: str) -> Any:
-        """What a reference such as `#/$defs/step` names."""
-        found = self._root
-        for step in reference.removeprefix("#").split("/")[1:]:
-            found = found.get(step) if isinstance(found, dict) else None
-        return found
