@@ -18,12 +18,12 @@ from agentforge.model.event import Event
 from agentforge.model.facts import Fact
 from agentforge.model.place import visits_key
 from agentforge.model.plan import PASS, Items, ParallelNode, Plan, StageNode
-from agentforge.model.request import Request
 from agentforge.model.result import Decision, JSONObject
 from agentforge.model.state import RunState, StageState
 from agentforge.views.lines.events import run_line
 from agentforge.views.lines.row import LineMark, RunLine, message
 from agentforge.views.lines.status import StatusRow, status_rows
+from agentforge.views.orchestration import CYCLES
 from agentforge.views.run_model import RunModel
 from agentforge.views.status import StatusView
 from agentforge.views.structured_work import item_titles
@@ -77,17 +77,13 @@ class Here(Struct, frozen=True):
     state: RunState
 
     @property
-    def node(self) -> StageNode | ParallelNode | None:
-        at = self.event.cursor
-        return (
-            (self.plan.stage(at.node_path, at.provider) or self.plan.by_path.get(at.node_path))
-            if at
-            else None
-        )
+    def place(self) -> tuple[str, str | None]:
+        """The path of the node, empty for the run, and the branch."""
+        return (at.node_path, at.provider) if (at := self.event.cursor) else ("", None)
 
     @property
-    def is_over_items(self) -> bool:
-        return is_over_items(self.node)
+    def node(self) -> StageNode | ParallelNode | None:
+        return self.plan.stage(*self.place) or self.plan.by_path.get(self.place[0])
 
     @property
     def words(self) -> StageWords | None:
@@ -95,23 +91,26 @@ class Here(Struct, frozen=True):
 
     @property
     def stage(self) -> StageState | None:
-        return self.state.stage(self.event.cursor.provider if self.event.cursor else None)
+        return self.state.stage(self.place[1])
+
+    @property
+    def failures(self) -> int:
+        """Of the current iteration."""
+        return len(self.stage.iteration.failures) if self.stage and self.stage.iteration else 0
 
     def item(self, id: str = "") -> ItemAt | None:
         """An item of the stage, or the one that it works on."""
-        at, stage = self.event.cursor, self.stage
-        wanted = id or (stage.item_id if stage else "")
-        return self.state.item_at(visits_key(at.node_path, at.provider), wanted) if at else None
+        return self.state.item_at(visits_key(*self.place), id or (self.stage.item_id if self.stage else ""))
 
     def say(self, text: str, mark: LineMark = "note") -> RunLine:
         """A line of the stage; of the run if the event isn't about a stage."""
-        branch = f" {self.event.cursor.provider}" if self.event.cursor and self.event.cursor.provider else ""
-        return RunLine(text, mark, subject=_name(f"{self.node.id}{branch}") if self.node else ORCHESTRATOR)
+        names = (self.node.id, self.place[1]) if self.node else (ORCHESTRATOR,)
+        return RunLine(text, mark, subject=_name(" ".join(filter(None, names))))
 
-    def step(self, text: str, mark: LineMark = "note", id: str = "") -> RunLine:
+    def step(self, text: str, id: str = "", mark: LineMark = "failed") -> RunLine:
         """A line about the current item; of a stage without items, about the stage."""
         item = self.item(id)
-        return self.say(f"Step {item.number} {text}" if item else f"{text[:1].upper()}{text[1:]}", mark)
+        return self.say(f"Step {item.number} {text}" if item else _capital(text), mark)
 
     @property
     def route(self) -> StageVisit | None:
@@ -122,15 +121,12 @@ class Here(Struct, frozen=True):
     @property
     def titles(self) -> Mapping[str, str]:
         """Of the items of the stage, by id."""
-        node, at = self.node, self.event.cursor
-        if not isinstance(node, StageNode) or at is None:
+        if not isinstance(self.node, StageNode):
             return {}  # In a damaged log.
-        found = dict(item_titles(node, self.run.history, lambda artifact: artifact.value or {}))
-        for item in self.state.items.get(visits_key(at.node_path, at.provider), {}).values():
-            if item.repair:
-                checks = ", ".join(map(one_line, self.route.failing)) if self.route else ""
-                found[item.id] = f"Repair {checks}" if checks else "Repair what was found"
-        return found
+        found = item_titles(self.node, self.run.history, lambda artifact: artifact.value or {})
+        checks = ", ".join(map(one_line, self.route.failing)) if self.route else ""
+        repairs = (one for one in self.state.items.get(visits_key(*self.place), {}).values() if one.repair)
+        return found | {one.id: f"Repair {checks or 'what was found'}" for one in repairs}
 
 
 def acode_lines(event: Event, run: RunModel) -> Sequence[RunLine]:
@@ -138,86 +134,79 @@ def acode_lines(event: Event, run: RunModel) -> Sequence[RunLine]:
     if run.plan is None or run.state is None:
         return ()
     here = Here(event, run, run.plan, run.state)
-    lines = _LINES.get(type(event.fact), _as_elsewhere)
-    return tuple(lines(here, event.fact))
+    return tuple(_LINES.get(type(event.fact), _as_elsewhere)(here, event.fact))
 
 
 _Said = Iterable[RunLine]
 
 
 def _as_elsewhere(here: Here, _: Fact) -> _Said:
-    line = run_line(here.event, here.plan, here.state)
-    if line is None:
-        return ()
-    text = f"{line.text[:1].upper()}{line.text[1:]}"
-    return (replace(line, text=text, subject=here.say("").subject if line.subject else ORCHESTRATOR),)
-
-
-def _silent(_: Here, __: Fact) -> _Said:
-    return ()
+    if line := run_line(here.event, here.plan, here.state):
+        subject = here.say("").subject if line.subject else ORCHESTRATOR
+        yield replace(line, text=_capital(line.text), subject=subject)
 
 
 def _name(id: str) -> str:
     return one_line(id).upper()
 
 
-def _overall(text: str, mark: LineMark = "note") -> RunLine:
-    return RunLine(text, mark, subject=ORCHESTRATOR)
+def _capital(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"
+
+
+def _overall(text: str, mark: LineMark) -> _Said:
+    return BLANK, RunLine(text, mark, subject=ORCHESTRATOR)
+
+
+def _at_most(texts: Sequence[str]) -> list[str]:
+    more = len(texts) - MAX_LISTED
+    return [*texts[:MAX_LISTED], *([f"and {more:,} more"] if more > 0 else [])]
 
 
 # -- stages
 
 
 def _begun(here: Here, fact: f.NodeStarted) -> _Said:
-    node, words = here.node, here.words
     if fact.skipped:
         return (BLANK,)  # The line of the verdict says who skips it.
-    if here.is_over_items:
-        return ()  # Each step has a line.
-    if node is not None and node.id == PLANNER and fact.run > 1:
-        return ()  # The line of the route, or of the restart, has said it.
-    return BLANK, here.say(words.begun if words else "Started...", "begin")
+    # Each step has a line; of the planner, the line of the route, or of the restart, has said it.
+    if is_over_items(here.node) or (fact.name == PLANNER and fact.run > 1):
+        return ()
+    return BLANK, here.say(here.words.begun if here.words else "Started...", "begin")
 
 
 def _over(here: Here, fact: f.NodeCompleted) -> _Said:
     if fact.overridden_by:
         return _as_elsewhere(here, fact)
-    is_told = here.words is not None or here.is_over_items or fact.verdict not in ("", PASS)
+    is_told = here.words is not None or is_over_items(here.node) or fact.verdict not in ("", PASS)
     return () if is_told else (here.say("Complete", "done"),)
 
 
 def _verdict(here: Here, fact: f.StageVerdictReached) -> _Said:
-    words = here.words
+    words = here.words or StageWords("", failed=f"✗ Verdict {one_line(fact.verdict)}")
     if fact.skipped_by:
         yield from _as_elsewhere(here, fact)
-    elif fact.verdict != PASS and here.is_over_items:
-        return  # The steps that failed have their lines.
     elif fact.verdict != PASS:
-        yield from (
-            here.say(f"{words.finding if words else 'Issue'}: {text}", "failed")
-            for text in _found(here, fact)
-        )
-        if words is None or words.failed:
-            yield here.say(words.failed if words else f"✗ Verdict {one_line(fact.verdict)}", "failed")
-    elif words is not None and words.passed:
-        visit = next(
-            (one for one in here.run.summary.visits if here.node and one.stage == here.node.id), None
-        )
+        if is_over_items(here.node):
+            return  # The steps that failed have their lines.
+        yield from (here.say(f"{words.finding}: {text}", "failed") for text in _found(here, fact))
+        if words.failed:
+            yield here.say(words.failed, "failed")
+    elif words.passed:
+        own = (one.checks for one in here.run.summary.visits if here.node and one.stage == here.node.id)
         # The line of the check has said it.
-        if not any(run.check == TEST and run.status == "pass" for run in (visit.checks if visit else ())):
+        if not any(run.check == TEST and run.status == "pass" for run in next(own, ())):
             yield here.say(words.passed, "done")
 
 
-def _found(here: Here, fact: f.StageVerdictReached) -> Iterator[str]:
+def _found(here: Here, fact: f.StageVerdictReached) -> Iterable[str]:
     """What the agent found; failing checks have their own lines."""
     at = here.event.cursor
     if fact.failing or at is None:
-        return
-    artifact = here.run.history.artifacts_of(at.node_path, at.provider).latest if at.iteration else None
-    listed = list(_issues(artifact.value or {})) if artifact else []
-    yield from map(message, listed[:MAX_LISTED] or filter(None, [fact.reason]))
-    if more := len(listed[MAX_LISTED:]):
-        yield f"and {more:,} more"
+        return ()
+    artifact = here.run.history.artifacts_of(*here.place).latest if at.iteration else None
+    found = list(_issues(artifact.value or {})) if artifact else []
+    return map(message, _at_most(found or list(filter(None, [fact.reason]))))
 
 
 def _issues(artifact: JSONObject) -> Iterator[str]:
@@ -242,10 +231,9 @@ def _routed(here: Here, fact: f.StageTransitioned) -> _Said:
         yield here.say("Requesting re-plan", "back")
     if is_over_items(node):
         return  # The steps that are done again have the number of the cycle.
-    words = WORDS.get(fact.to) or StageWords("")
+    again = WORDS.get(fact.to, StageWords("")).again
     yield BLANK
-    text = f"Cycle {fact.cycle}/{fact.of}: {words.again}"
-    yield RunLine(text, "begin", subject=_name(fact.to))
+    yield RunLine(f"Cycle {fact.cycle}/{fact.of}: {again}", "begin", subject=_name(fact.to))
 
 
 # -- steps
@@ -261,24 +249,20 @@ def _planned(here: Here, fact: f.ItemsPlanned) -> _Said:
             yield here.say(f"Retry {visit.cycle - 1}/{visit.of}: {steps}", "back")
         yield here.say("Adjusting based on feedback...")
         return
-    node = here.node
-    source = node.sources.items if isinstance(node, StageNode) and node.sources else None
+    sources = here.node.sources if isinstance(here.node, StageNode) else None
+    source = sources.items if sources else None
     planner = here.plan.by_path.get(source.path) if source else None
     subject = _name(planner.id) if planner else here.say("").subject
     if fact.added and len(fact.added) == len(fact.items):
         yield RunLine(f"Created {len(fact.items):,}-step plan:", subject=subject)
-        listed = fact.items[:MAX_LISTED]
-        yield from (RunLine(f"  {numbers[one.id]}. {titles.get(one.id) or one.id}") for one in listed)
-        if more := len(fact.items) - len(listed):
-            yield RunLine(f"  and {more:,} more")
+        listed = [f"{number}. {titles.get(id) or id}" for id, number in numbers.items()]
+        yield from (RunLine(f"  {text}") for text in _at_most(listed))
         return
     # A plan never has the steps of repairs.
     dropped = tuple(id for id in fact.dropped if not _REPAIR.fullmatch(id))
-    changes = {"Added": fact.added, "Changed": fact.changed, "Dropped": dropped}
-    for what, ids in changes.items():
-        yield from (
-            RunLine(f"{what} step: {titles.get(id) or id}", subject=subject) for id in ids[:MAX_LISTED]
-        )
+    for what, ids in {"Added": fact.added, "Changed": fact.changed, "Dropped": dropped}.items():
+        for id in ids[:MAX_LISTED]:
+            yield RunLine(f"{what} step: {titles.get(id) or id}", subject=subject)
 
 
 def _iteration(here: Here, fact: f.IterationStarted) -> _Said:
@@ -291,49 +275,34 @@ def _iteration(here: Here, fact: f.IterationStarted) -> _Said:
     yield here.say(f"Step {item.number}: {title}...", "begin")
 
 
-def _iteration_over(here: Here, fact: f.IterationCompleted) -> _Said:
-    # What was done has its line at the end of the step or of the stage.
-    return _as_elsewhere(here, fact) if fact.decision is Decision.ASK else ()
-
-
 def _item_over(here: Here, fact: f.ItemEnded) -> _Said:
     if fact.status == "done":
-        return (here.step("complete", "done", fact.item),)
-    return (here.step(f"failed: {message(fact.reason)}" if fact.reason else "failed", "failed", fact.item),)
+        return (here.step("complete", fact.item, "done"),)
+    return (here.step(f"failed: {message(fact.reason)}" if fact.reason else "failed", fact.item),)
 
 
 # -- the ladder: retries of a step, retries of its stage, a person
 
 
 def _failed(here: Here, fact: f.ErrorOccurred) -> _Said:
-    stage = here.stage
-    if stage is not None and stage.stage_retries:
-        return (here.step("failed again", "failed"),)
-    if _failures(stage) > 1:
+    if here.stage is not None and here.stage.stage_retries:
+        return (here.step("failed again"),)
+    if here.failures > 1:
         return ()  # The line of the retry before it says that it is retried.
-    return (here.step(f"failed: {message(fact.message.removeprefix(_AGENT_ERROR))}", "failed"),)
-
-
-def _failures(stage: StageState | None) -> int:
-    return len(stage.iteration.failures) if stage and stage.iteration else 0
-
-
-def _retried(here: Here, fact: f.RetryScheduled) -> _Said:
-    return (here.say(f"Retry {fact.attempt - 1}/{fact.of - 1}...", "wait"),)
+    return (here.step(f"failed: {message(fact.message.removeprefix(_AGENT_ERROR))}"),)
 
 
 def _stage_retried(here: Here, fact: f.StageRetried) -> _Said:
     if fact.number == 1:
         yield from _limit_reached(here)
-    yield BLANK
-    yield _overall(f"Stage retry {fact.number}/{fact.of}...", "wait")
+    yield from _overall(f"Stage retry {fact.number}/{fact.of}...", "wait")
     if fact.number == 1:
         item = here.item()
         yield here.say(f"Retrying from step {item.number}..." if item else "Retrying...")
 
 
 def _limit_reached(here: Here) -> _Said:
-    if _failures(here.stage) > 1:
+    if here.failures > 1:
         yield here.say("Step retry limit reached" if here.item() else "Retry limit reached", "wait")
 
 
@@ -341,11 +310,9 @@ def _asked(here: Here, fact: f.RequestOpened) -> _Said:
     if fact.reason == EXHAUSTED:
         if here.stage is not None and not here.stage.stage_retries:
             yield from _limit_reached(here)
-        yield BLANK
-        yield _overall("Task aborted", "failed")
-    elif fact.reason == "cycle_limit":
-        yield BLANK
-        yield _overall("Cycle limit reached", "wait")
+        yield from _overall("Task aborted", "failed")
+    elif fact.reason == CYCLES:
+        yield from _overall("Cycle limit reached", "wait")
     else:
         yield from _as_elsewhere(here, fact)
 
@@ -354,9 +321,8 @@ def _asked(here: Here, fact: f.RequestOpened) -> _Said:
 
 
 def _checking(here: Here, fact: f.CheckStarted) -> _Said:
-    if fact.baseline:
-        return ()  # Before the first agent: it says nothing about the work.
-    return (here.say(f"Running {'tests' if fact.check == TEST else one_line(fact.check)}...", "begin"),)
+    if not fact.baseline:  # Before the first agent: it says nothing about the work.
+        yield here.say(f"Running {'tests' if fact.check == TEST else one_line(fact.check)}...", "begin")
 
 
 def _checked(here: Here, fact: f.CheckCompleted) -> _Said:
@@ -364,8 +330,7 @@ def _checked(here: Here, fact: f.CheckCompleted) -> _Said:
         return ()
     if fact.baseline or fact.changed or fact.status not in ("pass", "fail"):
         return _as_elsewhere(here, fact)
-    name = one_line(fact.check)
-    name = f"{name[:1].upper()}{name[1:]}"
+    name = _capital(one_line(fact.check))
     if fact.status == "pass":
         return (here.say("All tests passed ✓" if fact.check == TEST else f"{name} passed ✓", "done"),)
     why = _EXIT_STATUS.sub("", fact.signatures[0], count=1) if fact.signatures else fact.reason
@@ -380,28 +345,11 @@ def _paused(here: Here, fact: f.SessionPaused | f.AwaitingApproval) -> _Said:
     why = reason_text(fact.reason) if isinstance(fact, f.SessionPaused) else "approval required"
     if any(request.kind == "escalation" for request in asked):
         why = "Human intervention required"
-    yield _overall(f"Session paused: {why}", "wait")
-    yield from (BLANK, RunLine(f"⚠ Session paused. {_then(asked)}", "wait"))
-
-
-def _then(asked: Sequence[Request]) -> str:
-    if not asked:
-        return "Use 'acode resume' to continue."
-    if all(request.resumes_with is not None for request in asked):
-        return "Use 'acode resume' after fixing the issue."
-    return "It continues when it is answered."
-
-
-def _completed(_: Here, __: f.SessionCompleted) -> _Said:
-    return BLANK, RunLine("✓ Task complete", "done")
-
-
-def _run_failed(_: Here, fact: f.SessionFailed) -> _Said:
-    return BLANK, _overall(f"Task failed: {message(fact.message.removeprefix(_AGENT_ERROR))}", "failed")
-
-
-def _cancelled(_: Here, fact: f.SessionAborted) -> _Said:
-    return BLANK, _overall(f"Task cancelled: {reason_text(fact.reason)}", "failed")
+    then = "Use 'acode resume' after fixing the issue." if asked else "Use 'acode resume' to continue."
+    if any(request.resumes_with is None for request in asked):
+        then = "It continues when it is answered."
+    yield RunLine(f"Session paused: {why}", "wait", subject=ORCHESTRATOR)
+    yield from (BLANK, RunLine(f"⚠ Session paused. {then}", "wait"))
 
 
 _LINES: Mapping[type[Fact], Callable[[Here, Any], _Said]] = {
@@ -412,18 +360,21 @@ _LINES: Mapping[type[Fact], Callable[[Here, Any], _Said]] = {
     f.StageTransitioned: _routed,
     f.ItemsPlanned: _planned,
     f.IterationStarted: _iteration,
-    f.AttemptStarted: _silent,
-    f.IterationCompleted: _iteration_over,
+    f.AttemptStarted: lambda *_: (),
+    # What was done has its line at the end of the step or of the stage.
+    f.IterationCompleted: lambda here, x: _as_elsewhere(here, x) if x.decision is Decision.ASK else (),
     f.ItemEnded: _item_over,
     f.ErrorOccurred: _failed,
-    f.RetryScheduled: _retried,
+    f.RetryScheduled: lambda here, x: [here.say(f"Retry {x.attempt - 1}/{x.of - 1}...", "wait")],
     f.StageRetried: _stage_retried,
     f.RequestOpened: _asked,
     f.CheckStarted: _checking,
     f.CheckCompleted: _checked,
-    f.SessionCompleted: _completed,
-    f.SessionFailed: _run_failed,
-    f.SessionAborted: _cancelled,
+    f.SessionCompleted: lambda *_: (BLANK, RunLine("✓ Task complete", "done")),
+    f.SessionFailed: lambda _, x: _overall(
+        f"Task failed: {message(x.message.removeprefix(_AGENT_ERROR))}", "failed"
+    ),
+    f.SessionAborted: lambda _, x: _overall(f"Task cancelled: {reason_text(x.reason)}", "failed"),
     f.SessionPaused: _paused,
     f.AwaitingApproval: _paused,
 }
