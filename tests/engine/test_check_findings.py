@@ -4,9 +4,10 @@ from time import monotonic
 
 import pytest
 
-from agentforge.engine.checks.findings import MAX_CHANGED, read_file, read_findings, read_scope
+from agentforge.engine.checks.criteria import Criteria
+from agentforge.engine.checks.findings import MAX_CHANGED, read_criteria, read_findings, read_scope
 from agentforge.engine.checks.outcome import UnreadReport
-from agentforge.engine.checks.output import CheckReading, FailureList
+from agentforge.engine.checks.output import CheckReading, FailureList, Hide
 from agentforge.model.check import MAX_KEPT_FAILURES, CheckCounts, CheckOutcome, FileRule
 from agentforge.model.secrets import Redactor
 
@@ -26,6 +27,10 @@ Run it 3 times.\r
 TODO: write, TODO: check
 TODO: more
 """
+
+
+def one_file(rule: FileRule, content: bytes | UnreadReport | None, hide: Hide = str) -> CheckReading:
+    return read_criteria(Criteria((rule,)), [content], hide)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +58,7 @@ TODO: more
     ],
 )
 def test_what_a_file_lacks_or_must_not_have_is_a_failure(rule: dict, failures: list) -> None:
-    read = read_file(FileRule("guide.md", **rule), GUIDE)
+    read = one_file(FileRule("guide.md", **rule), GUIDE)
     assert [(each.rule, each.line, each.signature) for each in read.failures] == failures
     assert {each.file for each in read.failures} <= {"guide.md"}
 
@@ -68,20 +73,20 @@ def test_what_a_file_lacks_or_must_not_have_is_a_failure(rule: dict, failures: l
     ],
 )
 def test_file_that_cannot_be_read_fails_its_rule(content: bytes | UnreadReport | None, failure: str) -> None:
-    (found,) = read_file(FileRule("guide.md", contains=("x",)), content).failures
+    (found,) = one_file(FileRule("guide.md", contains=("x",)), content).failures
     assert found.signature == failure
 
 
 def test_outcome_names_the_first_failure_and_their_number() -> None:
     rule = FileRule("guide.md", contains=("x y z",), absent=("TODO",))
-    assert read_findings(read_file(FileRule("guide.md"), GUIDE), "pass").outcome == CheckOutcome("pass")
-    read = read_findings(read_file(rule, GUIDE), "pass")
+    assert read_findings(one_file(FileRule("guide.md"), GUIDE), "pass").outcome == CheckOutcome("pass")
+    read = read_findings(one_file(rule, GUIDE), "pass")
     assert (read.outcome.status, read.outcome.failure_count) == ("fail", 4)
     assert read.outcome.reason == "guide.md: it doesn't contain 'x y z', and 3 more"
-    only = read_findings(read_file(FileRule("guide.md", absent=("more",)), GUIDE), "pass").outcome
+    only = read_findings(one_file(FileRule("guide.md", absent=("more",)), GUIDE), "pass").outcome
     assert only.reason == "guide.md: it contains 'more' (line 14)"
-    assert read_findings(read_file(rule, GUIDE), "fail").outcome.status == "pass"
-    assert read_findings(read_file(FileRule("a"), b""), "fail").outcome.status == "fail"
+    assert read_findings(one_file(rule, GUIDE), "fail").outcome.status == "pass"
+    assert read_findings(one_file(FileRule("a"), b""), "fail").outcome.status == "fail"
 
 
 def test_failures_of_an_outcome_are_limited_and_hide_secrets() -> None:
@@ -90,7 +95,7 @@ def test_failures_of_an_outcome_are_limited_and_hide_secrets() -> None:
         many.add("", file=f"{number}.py", place=f"{number}.py")
     read = read_findings(many.reading(CheckCounts()), "pass")
     assert (len(read.outcome.failures), len(read.failures)) == (MAX_KEPT_FAILURES, MAX_KEPT_FAILURES + 9)
-    secret = read_file(FileRule("a", contains=("s3cr3t-value",)), b"", Redactor(("s3cr3t-value",)).text)
+    secret = one_file(FileRule("a", contains=("s3cr3t-value",)), b"", Redactor(("s3cr3t-value",)).text)
     assert "s3cr3t" not in secret.failures[0].signature
 
 
@@ -98,7 +103,7 @@ def test_large_file_takes_time_in_proportion_to_its_size() -> None:
     """Also if the text is on every line, or the file is one line."""
     began = monotonic()
     for content in (b"a" * (4 << 20), b"a\n" * (2 << 20)):
-        read = read_file(FileRule("f", contains=("a" * 4_000,), absent=("a",), heading=("a",)), content)
+        read = one_file(FileRule("f", contains=("a" * 4_000,), absent=("a",), heading=("a",)), content)
         assert len(read.failures) <= MAX_KEPT_FAILURES + 2
     assert monotonic() - began < 30
 

@@ -13,6 +13,7 @@ from agentforge.model import facts as f
 from agentforge.model.check import Check
 from agentforge.model.cursor import Cursor
 from agentforge.model.errors import IllegalMove
+from agentforge.model.plan import StageNode
 from agentforge.model.state import Start, Waiver
 from agentforge.model.task import CheckTask, Task
 
@@ -181,6 +182,26 @@ def test_baseline_that_is_lost_runs_again_and_one_that_is_waived_does_not_run() 
     (entered,) = decide(GUARDED, waived).facts
     state = evolve(waived, event(20, entered.fact, entered.cursor))
     assert [work.about for work in decide(GUARDED, state).work if isinstance(work, Task)] == [""]
+
+
+@pytest.mark.parametrize(
+    ("others", "expected"),
+    [
+        ((), []),
+        ((stage("last", 1, checks=(LINT,)),), ["lint"]),
+        ((block("claude", stage("build", 1, checks=(TEST,))),), ["test"]),
+    ],
+)
+def test_check_that_only_skipped_stages_have_is_not_run(
+    others: tuple[StageNode, ...], expected: list[str]
+) -> None:
+    plan = plan_of(stage("plan", 1), stage("build", 1, checks=(TEST, LINT)), *others)
+    begun = play(plan, "> start\n< node_start plan\n< check_start test 1 baseline\n? check test 1 baseline")
+    assert begun.state is not None
+    skips = replace(begun.state, waivers=(Waiver("", "", "me", "build"),), at=Start())
+    (entered,) = decide(plan, skips).facts
+    facts = decide(plan, evolve(skips, event(20, entered.fact, entered.cursor))).facts
+    assert [one.fact.check for one in facts if isinstance(one.fact, f.CheckStarted)] == expected
 
 
 def test_check_that_a_later_plan_adds_has_no_baseline() -> None:

@@ -96,6 +96,22 @@ def test_rules_and_problems_are_one_outcome() -> None:
     ]
 
 
+def test_files_of_criteria_are_in_memory_one_at_a_time() -> None:
+    """Each may have the largest size that is read."""
+    held = [0]
+
+    class Content(bytes):
+        def __init__(self, _: bytes) -> None:
+            held[0] += 1
+            assert held[0] <= 2, "that before may still be referred to"
+
+        def __del__(self) -> None:
+            held[0] -= 1
+
+    found = of(*({"file": {"path": f"f{number}"}} for number in range(9)))
+    assert not read_criteria(found, (Content(b"x") for _ in found.rules)).failures
+
+
 def test_baseline_is_that_of_the_check_of_the_pipeline() -> None:
     assert TEST.baseline == Check("test", "make test", at="start", timeout=9).baseline
     assert TEST.baseline != Check("test", "make test", parse="lines").baseline

@@ -32,9 +32,9 @@ from agentforge.app.starter import examine_project
 from agentforge.definition.compiler import compile_pipeline
 from agentforge.definition.report import Report
 from agentforge.definition.settings import read_settings
-from agentforge.engine.checks.criteria import MAX_CRITERIA, criteria_of
+from agentforge.engine.checks.criteria import MAX_CRITERIA, Criteria, criteria_of
 from agentforge.engine.checks.feedback import MAX_FEEDBACK_BYTES, failing_text
-from agentforge.engine.checks.findings import read_file, read_findings
+from agentforge.engine.checks.findings import read_criteria, read_findings
 from agentforge.engine.checks.outcome import read_check
 from agentforge.engine.checks.signature import MAX_SIGNATURE_CHARS
 from agentforge.engine.items import Element, elements_of
@@ -321,7 +321,7 @@ def checked(parser: CheckParser, pattern: str) -> Target:
 def file_of_a_check(content: bytes) -> None:
     words = tuple(content.decode("utf-8", "replace").split()[:3])
     for rule in (FileRule("f", words, words, words), FileRule("f", ("x",), ("\n",), ("# x",))):
-        read = read_findings(read_file(rule, content), "pass")
+        read = read_findings(read_criteria(Criteria((rule,)), [content]), "pass")
         assert len(read.failures) <= 3 * (MAX_KEPT_FAILURES + 2)
         assert len(read.outcome.reason) <= 2 * MAX_SIGNATURE_CHARS
 

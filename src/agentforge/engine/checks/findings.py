@@ -4,7 +4,7 @@ The files come from agents. Reading them takes time in proportion to their size,
 failures is kept.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from itertools import islice
 
@@ -30,10 +30,15 @@ _MAX_LEVEL = 6
 # that is a failure, not an error. A command that can't be run says nothing about the work.
 
 
-def read_file(rule: FileRule, content: bytes | UnreadReport | None, hide: Hide = str) -> CheckReading:
-    """`content`: None if there is no such file."""
+def read_criteria(
+    criteria: Criteria, contents: Iterable[bytes | UnreadReport | None], hide: Hide = str
+) -> CheckReading:
+    """`contents`: of the files of its rules, one at a time; None if there is no such file."""
     found = FailureList(hide)
-    _apply(rule, content, found, hide)
+    for problem in criteria.problems:
+        found.add("", rule="criteria", place=hide(problem))
+    for rule, content in zip(criteria.rules, contents, strict=True):
+        _apply(rule, content, found, hide)
     return found.reading(CheckCounts())
 
 
@@ -44,18 +49,6 @@ def _apply(rule: FileRule, content: bytes | UnreadReport | None, found: FailureL
         _add(found, rule, "exists", f"it can't be read: {content.reason}")
     else:
         _compare(rule, content.decode("utf-8", "replace").replace("\r\n", "\n"), found, hide)
-
-
-def read_criteria(
-    criteria: Criteria, contents: Sequence[bytes | UnreadReport | None], hide: Hide = str
-) -> CheckReading:
-    """`contents`: of the files of its rules."""
-    found = FailureList(hide)
-    for problem in criteria.problems:
-        found.add("", rule="criteria", place=hide(problem))
-    for rule, content in zip(criteria.rules, contents, strict=True):
-        _apply(rule, content, found, hide)
-    return found.reading(CheckCounts())
 
 
 def _compare(rule: FileRule, text: str, found: FailureList, hide: Hide) -> None:

@@ -56,8 +56,8 @@ def baselines(here: StageAt) -> Ruling | None:
     the run before its first agent, and the files before the first iteration of a visit."""
     if not here.state.has_worked:
         for key, (_, check) in here.plan.baselines.items():
-            is_known = key in here.state.baselines or here.is_waived(check.name)
-            if check.regressions and not is_known:
+            is_over = key in here.state.baselines or here.is_waived(check.name)
+            if check.regressions and not is_over and here.is_compared(key):
                 return Ruling() if _waits_for_another(here) else _run(here, check, key)
     scoped = here.node.scoped
     if here.at.completed or scoped is None or here.is_waived(scoped.name):

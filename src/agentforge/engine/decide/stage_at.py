@@ -84,6 +84,12 @@ class StageAt(Struct, frozen=True):
         """What it found before the first agent, if only its new failures count."""
         return self.state.baselines.get(check.baseline) if check.regressions else None
 
+    def is_compared(self, baseline: str) -> bool:
+        """Whether a stage that isn't skipped compares its check with the baseline."""
+        stages = self.plan.placed.items()
+        used = (one for (_, branch), one in stages if branch or self.state.waiver_of(one.id) is None)
+        return any(check.baseline == baseline for one in used for check in one.checks)
+
     def is_used(self, check: Check) -> bool:
         """Whether its outcome counts: no person has waived it, and it can be compared with its baseline."""
         found = self.baseline(check)

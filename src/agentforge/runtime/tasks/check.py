@@ -13,8 +13,8 @@ from time import monotonic
 import msgspec
 from msgspec.structs import replace
 
-from agentforge.engine.checks.criteria import criteria_in
-from agentforge.engine.checks.findings import MAX_CHANGED, read_criteria, read_file, read_findings, read_scope
+from agentforge.engine.checks.criteria import Criteria, criteria_in
+from agentforge.engine.checks.findings import MAX_CHANGED, read_criteria, read_findings, read_scope
 from agentforge.engine.checks.junit import MAX_REPORT_BYTES, TOO_LARGE
 from agentforge.engine.checks.outcome import ReadCheck, UnreadReport, read_check
 from agentforge.engine.checks.output import CheckReading, Hide
@@ -68,23 +68,24 @@ class CheckPerformer(ScriptPerformer[CheckTask]):
 
     def _findings(self, task: CheckTask) -> ReadCheck:
         check, hide = task.check, self._context.redactor.text
-        if check.file is not None:
-            reading = read_file(check.file, self._files.read(check.file.path, None), hide)
-        elif check.scope:
-            reading = self._compared(task, hide)
+        if check.scope:
+            return read_findings(self._compared(task, hide), check.expect)
+        try:
+            rules = self._rules(task)
+        except UnusableFile as error:
+            reading = CheckReading(problem="unreadable", reason=hide(error.message))
         else:
-            reading = self._criteria(task, hide)
+            # One file at a time: all of them may not fit into memory.
+            reading = read_criteria(rules, (self._files.read(rule.path, None) for rule in rules.rules), hide)
         return read_findings(reading, check.expect)
 
-    def _criteria(self, task: CheckTask, hide: Hide) -> CheckReading:
-        """What the criteria of the item say of files."""
-        try:
-            _, elements = self._stored.items(task.node)
-        except UnusableFile as error:
-            return CheckReading(problem="unreadable", reason=hide(error.message))
+    def _rules(self, task: CheckTask) -> Criteria:
+        """What the check, or the item that it verifies, says of files."""
+        if task.check.file is not None:
+            return Criteria((task.check.file,))
+        _, elements = self._stored.items(task.node)
         element = elements.get(task.item)
-        found = criteria_in(task.node, element.value if element else None)
-        return read_criteria(found, [self._files.read(rule.path, None) for rule in found.rules], hide)
+        return criteria_in(task.node, element.value if element else None)
 
     def _compared(self, task: CheckTask, hide: Hide) -> CheckReading:
         """What changed since the visit began, with the scope."""
