@@ -5,12 +5,11 @@ import os
 import re
 import sys
 from copy import copy
-from importlib import import_module
 
 import click
 
 from agentforge.cli.invocation import ACODE, HintedUsageError, Invocation, engine_options, invocation
-from agentforge.cli.main import EPILOG, call_program
+from agentforge.cli.main import COMMANDS, EPILOG, Verbs, call_program
 from agentforge.version import __version__
 
 VERBS: dict[str, str] = {
@@ -27,8 +26,6 @@ VERBS: dict[str, str] = {
 """The commands in the order of --help, each with the place in `cli/commands` that defines it."""
 SHARED = frozenset({"status", "resume", "pause", "cancel", "config"})
 """Those that stand for the command of `agentforge` with that name."""
-
-
 _NAMED = re.compile(rf"\bagentforge(?= (?:{'|'.join(sorted(SHARED))})\b)")
 
 
@@ -41,27 +38,15 @@ def _described(command: click.Command) -> click.Command:
     return command
 
 
-class Verbs(click.Group):
-    """Loads a command only when it is used or described."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - Click's
-        return list(VERBS)
+class AcodeVerbs(Verbs):
+    places = VERBS
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if (place := VERBS.get(cmd_name)) is None:
-            return None
-        module, _, name = place.partition(":")
-        command = _described(getattr(import_module(f"agentforge.cli.commands.{module}"), name))
-        if ctx.resilient_parsing:
-            from agentforge.cli.completion import complete_names
-
-            complete_names(command)
-        return command
+        command = super().get_command(ctx, cmd_name)
+        return _described(command) if command else None
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.obj = ctx.obj or _invocation()
-        # Errors in the arguments are printed as JSON, too; they come before Click has read this option.
-        ctx.obj.as_json = "--json" in args
         return super().parse_args(ctx, args)
 
     def resolve_command(
@@ -70,7 +55,6 @@ class Verbs(click.Group):
         word = invocation(ctx).word = args[0]
         if ctx.resilient_parsing or word in VERBS:
             return super().resolve_command(ctx, args)
-        from agentforge.cli.main import COMMANDS
         from agentforge.model.diagnostic import did_you_mean
         from agentforge.views.text import one_line
 
@@ -81,7 +65,7 @@ class Verbs(click.Group):
 
 
 @click.group(
-    cls=Verbs,
+    cls=AcodeVerbs,
     epilog=EPILOG,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )

@@ -6,7 +6,7 @@ the line.
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -124,14 +124,18 @@ def _options_of_stages() -> dict[str, click.Option]:
     }
 
 
-class Commands(click.Group):
-    """Commands take precedence over stage names; any other word that names a stage runs that stage."""
+class Verbs(click.Group):
+    """Loads a command only when it is used or described."""
+
+    places: Mapping[str, str] = {}
+    """Of the commands, in `cli/commands`."""
+    aliases: Mapping[str, str] = {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - Click's
-        return list(COMMANDS)
+        return list(self.places)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        where = COMMANDS.get(ALIASES.get(cmd_name, cmd_name))
+        where = self.places.get(self.aliases.get(cmd_name, cmd_name))
         if where is None:
             return None
         module, _, name = where.partition(":")
@@ -141,6 +145,18 @@ class Commands(click.Group):
 
             complete_names(command)
         return command
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        # Errors in the arguments are printed as JSON, too; they come before Click has read this option.
+        invocation(ctx).as_json = "--json" in args
+        return super().parse_args(ctx, args)
+
+
+class Commands(Verbs):
+    """Commands take precedence over stage names; any other word that names a stage runs that stage."""
+
+    places = COMMANDS
+    aliases = ALIASES
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
         from click.shell_completion import CompletionItem
@@ -171,8 +187,6 @@ class Commands(click.Group):
             args = move_flags_behind_command(
                 args, lambda word: word in COMMANDS or word in _stages(ctx, args)
             )
-        # Errors in the arguments are printed as JSON, too; they come before Click has read this option.
-        ctx.obj.as_json = "--json" in args
         return super().parse_args(ctx, args)
 
     def resolve_command(

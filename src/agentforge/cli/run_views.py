@@ -157,9 +157,9 @@ def show_view(
     call: Invocation,
     work: "RunWork",
     name: str,
-    place: tuple[str | None, int | None, int | None],
+    place: tuple[str | None, int | None, int | None] = (None, None, None),
     *,
-    details: bool,
+    details: bool = False,
     target: str | None = None,
 ) -> None:
     """`place`: the stage, the iteration and the visit, as far as they are given. `target`: a file to which

@@ -1,24 +1,20 @@
 """The commands that only `acode` has: it starts the loop, and shows a run by its stages."""
 
-from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec.structs import replace
 
 from agentforge import Definitions
-from agentforge.cli.background import in_background
-from agentforge.cli.commands.resume import restart_running
+from agentforge.cli.commands.resume import resume
 from agentforge.cli.commands.run import refuse_name
 from agentforge.cli.commands.show import show
 from agentforge.cli.commands.status import list_runs, status_of
 from agentforge.cli.controls import trust_option
 from agentforge.cli.invocation import (
     ACODE,
-    Decorated,
     Invocation,
     choose_session_to_show,
     engine_options,
@@ -29,12 +25,11 @@ from agentforge.cli.invocation import (
 from agentforge.cli.output import PROGRAM, echo, local_zone, print_json, styled
 from agentforge.cli.run_options import Definition, definition_of, from_stdin, options_for, taken
 from agentforge.cli.run_views import show_view
-from agentforge.cli.start import Resumption, start_attached
-from agentforge.cli.start import resume as resume_run
+from agentforge.cli.start import start_attached
 from agentforge.model.artifact import is_of_engine
 from agentforge.model.errors import DefinitionError, InvalidRequest
 from agentforge.model.names import DEFAULT_PIPELINE, session_argument
-from agentforge.model.run_options import OverrideOptions, ResumeOptions, StartOptions
+from agentforge.model.run_options import OverrideOptions, StartOptions
 from agentforge.views.lines.acode import acode_status_rows
 from agentforge.views.lines.metrics import metrics_lines
 from agentforge.views.stage_progress import current_step
@@ -42,31 +37,28 @@ from agentforge.views.stage_progress import current_step
 if TYPE_CHECKING:
     from agentforge import RunInfo, RunWork
 
-ORCHESTRATION = "orchestration"
-VERIFIER, REVIEWER = "verifier", "reviewer"
+STAGES = ("planner", "executor", "verifier", "reviewer")
+*_, VERIFIER, REVIEWER = STAGES
 MAX_REVIEWS = 1000
 MAX_FILES = 50
 
 
-def _limit(flag: str, key: str, metavar: str, help: str) -> Callable[[Decorated], Decorated]:
-    """An option for a setting below `orchestration`."""
-
-    def keep(context: click.Context, _: click.Parameter, value: float | None) -> None:
-        if value is not None:
-            context.meta.setdefault(ORCHESTRATION, {})[key] = value
-
-    kind = click.INT if metavar == "N" else click.FLOAT
-    return click.option(flag, type=kind, metavar=metavar, callback=keep, expose_value=False, help=help)
-
-
-def _timeout(id: str) -> Callable[[Decorated], Decorated]:
-    what = f"Maximum seconds of an attempt in stage {id}."
-    return _limit(f"--{id}-timeout", f"stages.{id}.timeout", "SECONDS", what)
-
-
 _limits = options_of(
-    *map(_timeout, ("planner", "executor", "verifier", "reviewer")),
-    _limit("--cycle-limit", "cycle_limit", "N", "Maximum number of cycles before a person is asked."),
+    *(
+        click.option(
+            f"--{id}-timeout",
+            type=click.FLOAT,
+            metavar="SECONDS",
+            help=f"Maximum seconds of an attempt in stage {id}.",
+        )
+        for id in STAGES
+    ),
+    click.option(
+        "--cycle-limit",
+        type=click.INT,
+        metavar="N",
+        help="Maximum number of cycles before a person is asked.",
+    ),
 )
 
 
@@ -88,7 +80,10 @@ def run(*, wanted: str, session: str | None, skip_verify: bool, trust: bool, **o
     Ctrl-C lets the agent finish its iteration and pauses the run; `acode resume` resumes it.
     """
     refuse_name(wanted)
-    options |= {"request": wanted, "orchestration": click.get_current_context().meta.get(ORCHESTRATION, {})}
+    limits = {f"stages.{id}.timeout": options.pop(f"{id}_timeout") for id in STAGES}
+    limits["cycle_limit"] = options.pop("cycle_limit")
+    options["orchestration"] = {key: value for key, value in limits.items() if value is not None}
+    options["request"] = wanted
     pipeline = Definitions(invocation().root).default_pipeline() or DEFAULT_PIPELINE
     what = definition_of(options, session, pipeline=pipeline)
     how = taken(StartOptions, options)
@@ -142,12 +137,10 @@ def review(session: str, force: bool, trust: bool) -> int:  # noqa: ARG001 - onl
         where = "was cancelled" if info.status == "aborted" else f"is in stage {here.node.id}" if here else ""
         hint = f"`agentforge status {session_argument(session)}` shows it"
         raise InvalidRequest(f"session {session!r} {where}, not in stage {REVIEWER}", hint=hint)
-    how: ResumeOptions = {"restart_stage": True}
-    if info.status == "running":
-        return restart_running(call, session, how)
-    again = partial(in_background, "resume", call)  # Not used: it stays attached.
-    what = Resumption(session, how, None, lambda _: False, lambda name, _: again(name), trust=trust)
-    return resume_run(call, what, is_detached=False)
+    again = [session, "--restart-stage", *(["--trust"] if trust else [])]
+    with resume.make_context("resume", again, parent=click.get_current_context()) as context:
+        restarted: int = resume.invoke(context)
+    return restarted
 
 
 def _review_again(call: Invocation, info: "RunInfo", before: list[str], *, trust: bool) -> int:
@@ -159,8 +152,8 @@ def _review_again(call: Invocation, info: "RunInfo", before: list[str], *, trust
     session = next(name for name in names if name not in taken_names)
     request = f"{asked.text if asked else ''}\n\nThe work to review was done in session {info.session}."
     with suppress(InvalidRequest):  # Its files were not recorded.
-        files = [change.path for change in work.total().changes.files[:MAX_FILES]]
-        request += f" It changed: {', '.join(files)}" if files else ""
+        if files := [change.path for change in work.total().changes.files[:MAX_FILES]]:
+            request += f" It changed: {', '.join(files)}"
     how: StartOptions = {
         "request": request.strip(),
         "artifact": _left(work, before),
@@ -205,7 +198,7 @@ def metrics_of_session(session: str | None) -> None:
     call = invocation()
     work = RunWork(call.runs, choose_session_to_show(call, session))
     if call.as_json:
-        show_view(call, work, "metrics", (None, None, None), details=False)
+        show_view(call, work, "metrics")
     else:
         echo(*metrics_lines(work.metrics()))
 
@@ -225,7 +218,7 @@ def history(session: str | None, cycles: bool) -> None:
 
     call = invocation()
     work = RunWork(call.runs, choose_session_to_show(call, session))
-    show_view(call, work, "history", (None, None, None), details=cycles)
+    show_view(call, work, "history", details=cycles)
 
 
 session.add_command(list_runs)
