@@ -140,6 +140,13 @@ notify: [{command: 'say ${WHAT}'}, '${HOOK}']
     assert [one.value.command or one.value.url for one in level.notify] == ["say ${WHAT}", hook]
 
 
+def test_values_of_variables_are_limited_together() -> None:
+    report = Report()
+    text = "pipeline: ${A}\nmodel: ${A}${A}\n"
+    read_settings(TextWorld({OWN: text}, A="a" * 400_000), report)
+    assert [where(one) for one in report.diagnostics] == ["too-large 2:8"]
+
+
 def test_the_users_file_is_found_by_the_environment() -> None:
     files = {USERS: "pipeline: mine\n", "/x/agentforge/settings.yaml": "pipeline: theirs\n"}
     for environment, expected in (
@@ -263,6 +270,11 @@ def test_a_stage_alone_gets_them_but_not_one_of_the_shell_engine() -> None:
         ("{type: bwrap, network: off}", "bwrap", "", "bwrap", [f"{OWN} 1:10"]),
         ("{type: bwrap, network: off}", "{type: bwrap, network: off}", "", "bwrap", []),
         ("{type: bwrap, network: on}", "bwrap", "", "bwrap", []),
+        ("{type: bwrap, hidden: [a, b]}", "{type: bwrap, hidden: [a]}", "", "bwrap", [f"{OWN} 1:10"]),
+        ("{type: bwrap, hidden: [a]}", "{type: bwrap, hidden: [b, a]}", "", "bwrap", []),
+        ("{type: bwrap, writable: [a]}", "{type: bwrap, writable: [b]}", "", "bwrap", [f"{OWN} 1:10"]),
+        ("{type: bwrap, writable: [a, b]}", "{type: bwrap, writable: [b]}", "", "bwrap", []),
+        ("auto", "{type: bwrap, writable: [b]}", "", "bwrap", []),
     ],
 )
 def test_a_repository_does_not_loosen_the_users_sandbox(

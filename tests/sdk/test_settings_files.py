@@ -176,6 +176,22 @@ def test_values_and_their_origins(project: Path) -> None:
     assert in_force(project, CLAUDE_PIPELINE_PROVIDER="api")["provider"][1] == "CLAUDE_PIPELINE_PROVIDER"
 
 
+def test_what_the_project_may_not_say_is_not_in_force(project: Path) -> None:
+    mine = "network: local\nsandbox: {type: bwrap, hidden: [a]}\nnotify: {command: say}\n"
+    users = put(project.parent / "home/.config", "agentforge/settings.yaml", mine)
+    own = put(project, OWN, "network: any\nsandbox: {type: bwrap, writable: [/]}\nnotify: desktop\n")
+    found = in_force(project, AGENTFORGE_NETWORK="any")
+    assert found["network"] == ("local", f"{users}:1")
+    assert found["sandbox.type"] == ("bwrap", f"{users}:2")
+    assert found["sandbox.hidden"][0] == ["a"]
+    assert "sandbox.writable" not in found
+    assert found["notify.command"] == ("say", f"{users}:3")
+    assert "notify" not in found
+    assert in_force(project, AGENTFORGE_TRUST_PROJECT="1")["notify"] == ("desktop", f"{OWN}:3")
+    own.write_text("network: any\nsandbox: {type: bwrap, hidden: [a, b]}\n")
+    assert files(project).get("sandbox").value == {"type": "bwrap", "hidden": ["a", "b"]}
+
+
 def test_get(project: Path) -> None:
     made = files(project)
     assert made.get("orchestration.cycle_limit").value == 3

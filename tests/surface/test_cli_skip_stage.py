@@ -16,9 +16,11 @@ NODES = [
 WHY = ("--reason", "verified by hand")
 
 
-def pipeline(project: Project) -> str:
+def pipeline(project: Project, **changed: str) -> str:
+    """`changed`: what stages run."""
     nodes = []
     for node in map(dict, NODES):
+        node["run"] = changed.get(str(node["id"]), node["run"])
         work = {"type": "command", "run": node.pop("run")}
         nodes.append({**node, "prompt": "do it", "delay": 0, "provider": work})
     text = json.dumps({"name": "p", "require": ["plan", "verify"], "nodes": nodes})
@@ -51,6 +53,14 @@ def test_a_run_that_failed_is_resumed_without_the_stage(project: Project) -> Non
     assert done.code == 0, done.err
     assert project.types("auth").count("waived") == 1
     assert project.types("auth")[-1] == "session_complete"
+
+
+def test_a_stage_is_not_needed_by_one_that_was_skipped_before(project: Project) -> None:
+    file = pipeline(project, plan="exit 9")
+    first = ("--skip", "build", "--skip", "verify", *WHY)
+    assert project.call("run", "-p", file, "-s", "auth", *first).code == 1
+    done = project.call("resume", "auth", "--skip", "plan", *WHY)
+    assert done.code == 0, done.err
 
 
 def test_what_cannot_be_skipped_says_what_to_do(project: Project) -> None:

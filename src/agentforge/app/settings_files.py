@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from agentforge.app.providers.logins import usable_agent
+from agentforge.app.providers.offers import is_trusted
 from agentforge.app.runs.caller import refuse_agent
 from agentforge.app.runs.lookup import existing_project
 from agentforge.app.settings_text import changed_settings
@@ -18,10 +19,12 @@ from agentforge.definition.read.settings_keys import SETTINGS
 from agentforge.definition.read.values import as_data
 from agentforge.definition.report import Report, SourceText, relative
 from agentforge.definition.settings import (
+    BY_NAME,
     Settings,
     is_blank,
     plain_key,
     read_settings,
+    top_of,
     user_settings,
 )
 from agentforge.definition.yaml_tree import parse_mapping, parse_value
@@ -122,20 +125,22 @@ class SettingsFiles:
     def show(self) -> Sequence[SettingInForce]:
         """All settings in force. Raises DefinitionError for mistakes in the files."""
         settings = self._read()
-        found = {value.key: value for value in self._defaults(settings)}
-        for level in settings.levels:
-            for key, value in level.written.items():
-                top = key.partition(".")[0]
-                if top not in ("commands", "orchestration"):
-                    found = {name: one for name, one in found.items() if name.partition(".")[0] != top}
-                place = f"{value.at.file}:{value.at.line}"
-                found[key] = SettingInForce(key, value.value, place)
+        trusted = is_trusted(self._project, self._environ)
+        said = {
+            key: SettingInForce(key, value.value, f"{value.at.file}:{value.at.line}")
+            for level in settings.levels
+            for key, value in level.written.items()
+            if top_of(key) in BY_NAME or settings.level_of(top_of(key), trusts_project=trusted) is level
+        }
         for key, names in VARIABLES.items():
-            if name := next((name for name in names if self._environ.get(name)), None):
-                found = {one: value for one, value in found.items() if one.partition(".")[0] != key}
-                found[key] = SettingInForce(key, self._environ[name], name)
+            name = next((name for name in names if self._environ.get(name)), None)
+            if name and not (key == "network" and settings.is_local):
+                said = {one: value for one, value in said.items() if top_of(one) != key}
+                said[key] = SettingInForce(key, self._environ[name], name)
+        written = {*map(top_of, said)}.difference(BY_NAME)
+        found = {one.key: one for one in self._defaults(settings) if one.key not in written} | said
         order = [row.name for row in SETTINGS.keys]
-        return sorted(found.values(), key=lambda one: (order.index(one.key.partition(".")[0]), one.key))
+        return sorted(found.values(), key=lambda one: (order.index(top_of(one.key)), one.key))
 
     def _defaults(self, settings: Settings) -> Iterator[SettingInForce]:
         pipeline = settings.pipeline.value if settings.pipeline else DEFAULT_PIPELINE

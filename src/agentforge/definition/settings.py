@@ -31,16 +31,18 @@ from agentforge.model.errors import StorageFailed
 from agentforge.model.hook import Notification
 from agentforge.model.layout import PROJECT_SETTINGS, USER_SETTINGS, config_folder
 from agentforge.model.secrets import is_secret_name
-from agentforge.ports.sources import Sources
+from agentforge.ports.sources import MAX_SOURCE_BYTES, Sources
 
 ALIASES = {"llm.provider": "provider", "llm.model": "model", "pipeline.default_type": "pipeline"}
 """Longer ways to write a key."""
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _NOTHING = re.compile(r"(?:\s|#.*+|---)*+")
-_BY_NAME = ("commands", "orchestration")
+BY_NAME = ("commands", "orchestration")
 """Keys whose values are merged; of the others, each has one value."""
 _AS_WRITTEN = ("commands", "provider", "llm")
 """A shell expands the variables of a command, and a provider those of its settings."""
+_CONFINING = {"none": 0, "auto": 1}
+"""How strict kinds of sandboxes are; others always confine."""
 
 
 class SettingsLevel(Struct, frozen=True):
@@ -59,6 +61,10 @@ class SettingsLevel(Struct, frozen=True):
     @property
     def commands(self) -> dict[str, str]:
         return dict(self.work.get("commands") or {})
+
+    @property
+    def is_local(self) -> bool:
+        return self.network is not None and self.network.value == "local"
 
 
 class Settings(Struct, frozen=True):
@@ -89,17 +95,38 @@ class Settings(Struct, frozen=True):
     @property
     def is_local(self) -> bool:
         """Whether any of the files refuses what isn't on this machine: none can allow it again."""
-        return any(level.network and level.network.value == "local" for level in self.levels)
-
-    def notify(self, *, with_project: bool) -> tuple[Written[Notification], ...]:
-        """Of the strongest level that says it, of those that may."""
-        levels = [level for level in self.levels if level.notify and (level.is_users or with_project)]
-        return levels[-1].notify if levels else ()
+        level = self.level_of("network")
+        return level is not None and level.is_local
 
     @property
     def users_sandbox(self) -> MappingSpec | None:
         found = (level.work.get("sandbox") for level in self.levels if level.is_users)
         return next(found, None)
+
+    def level_of(self, key: str, *, trusts_project: bool = True) -> SettingsLevel | None:
+        """The level whose value of a key counts: the project's, if it may say that to this user."""
+        levels = [level for level in self.levels if key in map(top_of, level.written)]
+        if key == "notify":
+            levels = [level for level in levels if level.notify and (level.is_users or trusts_project)]
+        users, last = next(iter(levels), None), next(reversed(levels), None)
+        if users is None or last is None or not users.is_users:
+            return last
+        own, least = last.work.get("sandbox"), users.work.get("sandbox")
+        is_looser = key == "sandbox" and own and least and not is_as_strict(own, least)
+        return users if is_looser or (key == "network" and users.is_local) else last
+
+
+def is_as_strict(sandbox: MappingSpec, users: MappingSpec) -> bool:
+    """Whether a sandbox allows agents nothing that the user's own doesn't."""
+    kind, least = (
+        _CONFINING.get(spec.get("type").value if spec.get("type") else "", 2) for spec in (sandbox, users)
+    )
+    if kind < least or least < 2:  # These hide nothing that another could show.
+        return kind >= least
+    off, wanted = (spec.get("network") and not spec.get("network").value for spec in (sandbox, users))
+    hidden, must = ({one.value for one in spec.get("hidden") or ()} for spec in (sandbox, users))
+    writable, may = ({one.value for one in spec.get("writable") or ()} for spec in (sandbox, users))
+    return bool(off or not wanted) and hidden >= must and writable <= may
 
 
 def user_settings(environment: Mapping[str, str]) -> str | None:
@@ -147,6 +174,7 @@ class _Reader:
         self._sources = sources
         self._report = report
         self._replaced = replaced
+        self._added = 0
 
     def level(self, paths: list[str], *, is_users: bool) -> SettingsLevel:
         written: dict[str, Written[Any]] = {}
@@ -237,6 +265,11 @@ class _Reader:
                 hint = "set it, or write the value itself"
                 self._report.error("unset-variable", scalar.at, message, hint)
                 return scalar
+        self._added += sum(len(values[name] or "") for name in names)
+        if self._added > MAX_SOURCE_BYTES:
+            message = f"the values of variables have more than {MAX_SOURCE_BYTES:,} characters together"
+            self._report.error("too-large", scalar.at, message, "use fewer variables, or shorter values")
+            return scalar
         text = _VARIABLE.sub(lambda found: values[found[1]] or "", scalar.text)
         return replace(scalar, text=text, value=text)
 
@@ -275,14 +308,18 @@ def plain_key(name: str) -> str:
     return name
 
 
+def top_of(key: str) -> str:
+    """The key at the top of the file: `commands` of `commands.test`."""
+    return key.partition(".")[0]
+
+
 def _identity(key: str) -> str:
     """What may be written only once in a project."""
-    top = key.partition(".")[0]
-    return key if top in _BY_NAME else top
+    return key if top_of(key) in BY_NAME else top_of(key)
 
 
 def _united(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
-    both = {name: before[name] | now[name] for name in _BY_NAME if name in before and name in now}
+    both = {name: before[name] | now[name] for name in BY_NAME if name in before and name in now}
     return {**before, **now, **both}
 
 

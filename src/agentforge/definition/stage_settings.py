@@ -17,7 +17,7 @@ from agentforge.definition.project_commands import ProjectCommand, parser_of, pr
 from agentforge.definition.read.check_keys import RULES
 from agentforge.definition.read.table import MappingSpec
 from agentforge.definition.report import Report
-from agentforge.definition.settings import Settings
+from agentforge.definition.settings import Settings, is_as_strict
 from agentforge.definition.specs import (
     PipelineSpec,
     ProviderSpec,
@@ -37,8 +37,6 @@ from agentforge.ports.sources import Sources
 
 SETTINGS_KEY = "settings"
 """Of a pipeline."""
-_STRICT = {"none": 0, "auto": 1}
-"""Other sandboxes always confine."""
 
 
 class Machine(Struct, frozen=True):
@@ -114,11 +112,11 @@ class StageSettings:
             message = "`notify` is ignored: you don't trust this project"
             hint = f"check it, then pass --trust-project, or add its folder to ~/.config/{TRUST_FILE}"
             self._report.warning("untrusted", wanted[0].notify[0].at, message, hint)
-        found = self._settings.notify(with_project=trusted)
-        if found:
-            level = next(level for level in self._settings.levels if level.notify is found)
-            self._used |= {value.at for key, value in level.written.items() if key.startswith("notify")}
-        return found
+        level = self._settings.level_of("notify", trusts_project=trusted)
+        if level is None:
+            return ()
+        self._used |= {value.at for key, value in level.written.items() if key.startswith("notify")}
+        return level.notify
 
     @property
     def used(self) -> tuple[AppliedSetting, ...]:
@@ -149,7 +147,7 @@ class StageSettings:
     def _confined(self, stage: ResolvedStage) -> ResolvedStage:
         """With the sandbox of the user's own settings, if what the project says is less strict."""
         users, found = self._settings.users_sandbox, merged(stage, "sandbox")
-        if users is None or _is_as_strict(found, users):
+        if users is None or is_as_strict(found, users):
             return stage
         message = f"this sandbox is less strict than that of your settings ({users.at.text}), which counts"
         self._report.warning("less-strict", found.at, message, "change your settings to allow it")
@@ -203,10 +201,3 @@ def _parsed(check: MappingSpec, parsers: Mapping[str, CheckParser]) -> MappingSp
     if check.get("parse") or parsers.get(name.value, "exit") == "exit":
         return check
     return replace(check, values={**check.values, "parse": Written(parsers[name.value], name.at)})
-
-
-def _is_as_strict(sandbox: MappingSpec, users: MappingSpec) -> bool:
-    kind, least = (spec.get("type").value if spec.get("type") else "" for spec in (sandbox, users))
-    network, wanted = (spec.get("network") for spec in (sandbox, users))
-    keeps_off = wanted is None or wanted.value or (network is not None and not network.value)
-    return _STRICT.get(kind, 2) >= _STRICT.get(least, 2) and keeps_off

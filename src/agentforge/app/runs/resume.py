@@ -133,7 +133,8 @@ def _waivers(context: RunContext, plan: Plan, state: RunState, how: ResumeOption
     done = {record.name for record in state.stages if record.iterations}
     if state.node is not None and state.node.completed and (here := plan.stage(state.node.path)):
         done.add(here.id)
-    return waivers(context, plan, how, first, done)
+    skipped = {*how["skip"], *(waiver.stage for waiver in state.waivers)}
+    return waivers(context, plan, how, first, skipped.difference(done))
 
 
 def _refuse_unanswered(plan: Plan, state: RunState, how: ResumeOptions) -> None:

@@ -22,10 +22,10 @@ def waivers(
     plan: Plan,
     how: DriveOptions,
     first: JSONObject | None = None,
-    done: Collection[str] = (),
+    absent: Collection[str] | None = None,
 ) -> tuple[Waiver, ...]:
     """Raises why checks or stages can't be skipped. `first`: the artifact that the run was started with;
-    `done`: the ids of stages that have left what they leave."""
+    `absent`: the ids of all stages that leave nothing, by default those that are skipped now."""
     checks, stages = how["skip_checks"], how["skip"]
     context.caller.refuse_agent(skip_checks=checks, skip=stages)
     known = {check.name for step in plan.steps for stage in step.stages for check in stage.checks}
@@ -33,7 +33,7 @@ def waivers(
         if name not in known:
             hint = choice(name, "checks", sorted(known)) if known else "remove --skip-check: it has no checks"
             raise InvalidRequest(f"the pipeline has no check {name!r}", hint=hint)
-    refuse_skip(plan, stages, first, done)
+    refuse_skip(plan, stages, first, absent)
     by = _user()
     return (
         *(Waiver(name, _said(context, f"check {name!r}", why), by) for name, why in checks.items()),
@@ -42,7 +42,10 @@ def waivers(
 
 
 def refuse_skip(
-    plan: Plan, stages: Collection[str], first: JSONObject | None, done: Collection[str] = ()
+    plan: Plan,
+    stages: Collection[str],
+    first: JSONObject | None,
+    absent: Collection[str] | None = None,
 ) -> None:
     """Raise why these stages can't be skipped."""
     known = skippable(plan)
@@ -52,7 +55,7 @@ def refuse_skip(
             what = f"stage {name!r} of a parallel block can't be skipped"
             message = what if is_inner else f"the pipeline has no stage {name!r}"
             raise InvalidRequest(message, hint=choice(name, "stages", known))
-    for name, why in lacking(plan, [name for name in stages if name not in done], first or {}):
+    for name, why in lacking(plan, stages if absent is None else absent, first or {}) if stages else ():
         raise InvalidRequest(
             f"stage {name!r} can't be skipped: {why}",
             hint="start a run with it in --artifact FILE (in Python: artifact=…), or skip that stage, too",
