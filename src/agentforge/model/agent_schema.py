@@ -9,9 +9,6 @@ from agentforge.model.result import JSONObject
 
 MAX_PARTS: Final = 100
 """Of parts within each other. No schema is accepted that is deeper."""
-_LISTS: Final = ("allOf", "anyOf", "oneOf")
-_BY_FIELD: Final = ("dependentSchemas", "dependentRequired", "dependencies")
-_CONDITION: Final = ("if", "then", "else")
 
 
 def without_fields(schema: JSONObject, fields: Collection[str]) -> JSONObject:
@@ -54,27 +51,29 @@ class _Stripped:
         """A schema that is applied to the artifact."""
         if not isinstance(one, dict) or depth > MAX_PARTS:
             return one
-        found = dict(one)
-        if isinstance(properties := one.get("properties"), dict):
-            found["properties"] = {name: of for name, of in properties.items() if name not in self._fields}
-        if isinstance(required := one.get("required"), list):
-            found["required"] = self._names(required)
-            if not found["required"]:  # Draft 4 allows no empty list.
-                del found["required"]
-        for key in _LISTS:
-            if isinstance(parts := one.get(key), list):
-                found[key] = [self.part(each, depth + 1) for each in parts]
-        for key in _BY_FIELD:
-            if isinstance(parts := one.get(key), dict):
-                found[key] = {
-                    name: self._names(each) if isinstance(each, list) else self.part(each, depth + 1)
-                    for name, each in parts.items()
+        kept = {key: self._kept(key, value, depth + 1) for key, value in one.items()}
+        if kept.get("required") == []:  # Draft 4 allows no empty list.
+            del kept["required"]
+        return kept
+
+    def _kept(self, key: str, value: Any, depth: int) -> Any:
+        match key, value:
+            case "properties", dict():
+                return {name: of for name, of in value.items() if name not in self._fields}
+            case "required", list():
+                return self._names(value)
+            case "allOf" | "anyOf" | "oneOf", list():
+                return [self.part(each, depth) for each in value]
+            case "dependentSchemas" | "dependentRequired" | "dependencies", dict():
+                return {
+                    name: self._names(each) if isinstance(each, list) else self.part(each, depth)
+                    for name, each in value.items()
                 }
-        found |= {key: self.part(one[key], depth + 1) for key in _CONDITION if key in one}
-        reference: Any = one.get("$ref")
-        if reference != "#" and isinstance(referred(reference, self._schema), dict):
-            found["$ref"] = f"#/$defs/{self._copy(reference)}"
-        return found
+            case "if" | "then" | "else", _:
+                return self.part(value, depth)
+            case "$ref", _ if value != "#" and isinstance(referred(value, self._schema), dict):
+                return f"#/$defs/{self._copy(value)}"
+        return value
 
     def _copy(self, reference: str) -> str:
         if reference not in self.names:

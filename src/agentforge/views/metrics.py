@@ -1,6 +1,6 @@
 """What the stages of a run took, visit by visit: a selection of the record."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -59,56 +59,55 @@ class StageMetrics(Amounts, frozen=True, kw_only=True):
 
 
 _Entry = tuple[StageVisit, VisitTotals, list[IterationWork]]
+_VisitKey = tuple[str, str | None, int]
+_Answers = dict[_VisitKey, bool]
 
 
 def metrics_of(record: RunRecord) -> list[StageMetrics]:
     """Of each stage that was visited, in the order of the first visits."""
     stages: dict[tuple[str, str | None], list[_Entry]] = {}
-    works: dict[tuple[str, str | None, int], list[IterationWork]] = {}
+    works: dict[_VisitKey, list[IterationWork]] = {}
     for work in record.iterations:
         works.setdefault((work.path, work.branch, work.visit), []).append(work)
     for visit, totals in zip(record.visits, record.totals, strict=True):
         done = works.get((visit.path, visit.branch, visit.visit), [])
         stages.setdefault((visit.path, visit.branch), []).append((visit, totals, done))
-    state, answers = record.model.state, dict(_answers(record))
-    items = state.items if state else {}
+    answers = {
+        (at.node_path, at.provider, at.node_run): request.answer == APPROVE
+        for request in record.requests.values()
+        if request.kind == "approval" and (at := request.at) and request.answer is not None
+    }
+    items = record.model.state.items if record.model.state else {}
     return [_stage(entries, items.get(visits_key(*key)), answers) for key, entries in stages.items()]
-
-
-_Answers = dict[tuple[str, str | None, int], bool]
-
-
-def _answers(record: RunRecord) -> Iterator[tuple[tuple[str, str | None, int], bool]]:
-    for request in record.requests.values():
-        if request.kind == "approval" and request.at and request.answer is not None:
-            at = request.at
-            yield (at.node_path, at.provider, at.node_run), request.answer == APPROVE
 
 
 def _stage(
     entries: Sequence[_Entry], items: dict[str, PlannedItem] | None, answers: _Answers
 ) -> StageMetrics:
     visits = tuple(_visit(entry, items is not None, answers) for entry in entries)
-    known = [one.tokens_used for one in visits if one.tokens_used is not None]
-    last, latest = entries[-1][0], visits[-1]
-    judged = [one for one in visits if one.approved is not None]
+    used, budgets, given = (
+        [known for one in visits if (known := getattr(one, name)) is not None]
+        for name in ("tokens_used", "tokens_budget", "tokens_given")
+    )
+    last = entries[-1][0]
+    judged = next((one for one in reversed(visits) if one.approved is not None), None)
     return StageMetrics(
         stage=last.stage,
         path=last.path,
         branch=last.branch,
-        is_over=latest.is_over,
+        is_over=visits[-1].is_over,
         duration_seconds=round(sum(one.duration_seconds for one in visits), 3),
-        tokens_used=sum(known) if known else None,
+        tokens_used=sum(used) if used else None,
         tokens_unreported=sum(one.tokens_unreported for one in visits),
-        tokens_budget=_latest(one.tokens_budget for one in visits),
-        tokens_given=max((one.tokens_given for one in visits if one.tokens_given is not None), default=None),
+        tokens_budget=budgets[-1] if budgets else None,
+        tokens_given=max(given, default=None),
         iterations=sum(one.iterations for one in visits),
         retries=sum(one.retries for one in visits),
         steps=None if items is None else len(items),
         steps_done=None if items is None else sum(one.status == "done" for one in items.values()),
         cycles=len(visits),
-        verdict=judged[-1].verdict if judged else "",
-        approved=judged[-1].approved if judged else None,
+        verdict=judged.verdict if judged else "",
+        approved=judged.approved if judged else None,
         visits=visits,
     )
 
@@ -125,7 +124,7 @@ def _visit(entry: _Entry, has_items: bool, answers: _Answers) -> VisitMetrics:
         duration_seconds=round(totals.seconds, 3),
         tokens_used=totals.tokens_used,
         tokens_unreported=totals.unreported,
-        tokens_budget=_latest(use.budget for use in uses),
+        tokens_budget=next((use.budget for use in reversed(uses) if use.budget is not None), None),
         tokens_given=max((use.tokens for use in uses), default=None),
         iterations=visit.iterations,
         retries=totals.retries,
@@ -133,8 +132,3 @@ def _visit(entry: _Entry, has_items: bool, answers: _Answers) -> VisitMetrics:
         verdict=visit.verdict,
         approved=approved,
     )
-
-
-def _latest(found: Iterator[int | None]) -> int | None:
-    known = [one for one in found if one is not None]
-    return known[-1] if known else None

@@ -82,32 +82,26 @@ class Transitions:
     def apply(self, event: Event) -> StageTransition | None:
         self.run.apply(event)
         fact, status, state = event.fact, event.fact.run_status, self.run.state
+        here = self._under.get(None)
         if isinstance(fact, f.PlanChanged):
             self._move(fact)
         elif isinstance(fact, f.ProviderCompleted):
             return self._leave(event, fact)
         elif status is not None and status in STOPS:
             return self._stopped(event, STOPS[status])
-        elif self._stop and state and state.status is RunStatus.RUNNING and self._is_under_way:
-            here, stop, self._stop = self._under[None], self._stop, None
-            return _from_stop(event, stop, here.name, here.at)
+        elif self._stop and state and state.status is RunStatus.RUNNING and here and not here.is_over:
+            return self._from_stop(event, here.name, here.at)
         elif event.cursor is not None:
             return self._worked(event, event.cursor)
         return None
 
-    @property
-    def _is_under_way(self) -> bool:
-        here = self._under.get(None)
-        return here is not None and not here.is_over
-
     def _worked(self, event: Event, at: Cursor) -> StageTransition | None:
         entered = self._entered(event, replace(at, iteration=0))
         if (here := self._under.get(at.provider)) and not here.is_over:
-            visit, fact = here.visit, event.fact
-            if visit is not None and isinstance(fact, _Concluded):
-                visit = visited(visit, event.at, at, fact)
-            totals = here.totals.after(event, self.run.summary)
-            is_over = isinstance(fact, _EndOfVisit)
+            visit, totals = here.visit, here.totals.after(event, self.run.summary)
+            if visit is not None and isinstance(event.fact, _Concluded):
+                visit = visited(visit, event.at, at, event.fact)
+            is_over = isinstance(event.fact, _EndOfVisit)
             self._under[at.provider] = replace(here, totals=totals, visit=visit, is_over=is_over)
         return entered
 
@@ -123,8 +117,7 @@ class Transitions:
         self._under[branch] = _Under(name, at, begun_totals(event, self.run.summary), visit)
         left = before or (self._under.get(None) if branch else None)
         if left is None or (self._stop and not branch):
-            stop, self._stop = self._stop, None
-            return _from_stop(event, stop, name, at)
+            return self._from_stop(event, name, at)
         return _from_visit(event, left, name, branch)
 
     def _leave(self, event: Event, fact: f.ProviderCompleted) -> StageTransition | None:
@@ -135,16 +128,23 @@ class Transitions:
         return _from_visit(event, here, to, fact.provider, fact.error or "")
 
     def _stopped(self, event: Event, to: str) -> StageTransition | None:
-        fact, here, before = event.fact, self._under.get(None), self._stop
+        fact, here = event.fact, self._under.get(None)
         why = fact.message if isinstance(fact, f.SessionFailed) else getattr(fact, "reason", "")
-        self._stop = to
-        if before == to:
+        if self._stop == to:
             return None  # It continued, and stopped before it came to a stage.
-        if before or here is None:
-            return _from_stop(event, before, to, here.at if here else None, why)
+        if self._stop or here is None:
+            return self._from_stop(event, to, here.at if here else None, why, stop=to)
+        self._stop = to
         if not here.is_over:
             here = replace(here, totals=here.totals.at(event.at, self.run.summary))
         return _from_visit(event, here, to, None, why)
+
+    def _from_stop(
+        self, event: Event, to: str, at: Cursor | None, reason: str = "", stop: str | None = None
+    ) -> StageTransition:
+        """From where the run stopped, or from its start. `at`: the stage; `stop`: where it stops now."""
+        left, self._stop, cycle = self._stop, stop, at.node_run if at else 1
+        return StageTransition(event.session, left, to, 0, 0, cycle, 0, reason_text(reason))
 
     def _move(self, fact: f.PlanChanged) -> None:
         """A stage that continues under a new plan may have another path."""
@@ -161,13 +161,6 @@ def transitions_before(event: Event, past: Iterable[Event]) -> Transitions:
             break
         transitions.apply(one)
     return transitions
-
-
-def _from_stop(
-    event: Event, left: str | None, to: str, at: Cursor | None, reason: str = ""
-) -> StageTransition:
-    """From where the run stopped, or from its start. `at`: the stage."""
-    return StageTransition(event.session, left, to, 0, 0, at.node_run if at else 1, 0, reason_text(reason))
 
 
 def _from_visit(

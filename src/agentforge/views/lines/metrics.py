@@ -29,10 +29,12 @@ def metrics_lines(stages: Iterable[StageMetrics]) -> Iterator[str]:
 
 def metric_rows(one: StageMetrics) -> Iterator[EntryRow]:
     yield EntryRow("Duration", _seconds(one.duration_seconds))
-    yield EntryRow("Tokens", _tokens(one))
+    budget = "" if one.tokens_budget is None else f" / {one.tokens_budget:,}"
+    yield EntryRow("Tokens", f"{_used(one)}{budget}")
     yield EntryRow("Retries", f"{one.retries:,}")
     if one.steps is not None:
-        yield EntryRow("Steps", f"{one.steps:,}" if one.steps == one.steps_done else _steps(one))
+        done = "" if one.steps == one.steps_done else f"{one.steps_done:,} / "
+        yield EntryRow("Steps", f"{done}{one.steps:,}")
     if one.cycles > 1 or one.approved is not None:
         yield EntryRow("Cycles", f"{one.cycles:,}")
     if one.approved is not None:
@@ -43,10 +45,6 @@ def _name(one: StageMetrics) -> str:
     return one_line(f"{one.stage} ({one.branch})" if one.branch else one.stage)
 
 
-def _steps(one: StageMetrics) -> str:
-    return f"{one.steps_done:,} / {one.steps:,}"
-
-
 def _visit(one: VisitMetrics) -> str:
     """`12.3s, 2,450 tokens, 1 retry, fail`"""
     steps = [counted(one.steps, "step")] if one.steps is not None else []
@@ -54,11 +52,6 @@ def _visit(one: VisitMetrics) -> str:
     open = [] if one.is_over else ["not finished"]
     retries = counted(one.retries, "retry", "retries")
     return ", ".join([_seconds(one.duration_seconds), f"{_used(one)} tokens", retries, *steps, *said, *open])
-
-
-def _tokens(one: Amounts) -> str:
-    """`2,450 / 4,000`: as reported, of the budget of an iteration."""
-    return _used(one) if one.tokens_budget is None else f"{_used(one)} / {one.tokens_budget:,}"
 
 
 def _used(one: Amounts) -> str:
