@@ -3,6 +3,7 @@
 import pytest
 
 from agentforge.definition.compiler import compile_pipeline, compile_stage
+from agentforge.definition.machine import Machine
 from agentforge.model.errors import DefinitionError
 from agentforge.model.plan import Guardrails, Overrides, RetryPolicy, StageNode
 
@@ -273,6 +274,6 @@ def test_judge_is_chosen_by_the_environment(environment: dict[str, str], expecte
 def test_unknown_judge_is_refused() -> None:
     world = TextWorld(stage("s", ""), JUDGE_PROVIDER="nosuch")
     with pytest.raises(DefinitionError) as caught:
-        compile_stage(world, "s", "x", known_providers=["claude"])
+        compile_stage(world, "s", "x", machine=Machine(known_providers=["claude"]))
     (found,) = caught.value.diagnostics
     assert (found.code, found.message) == ("unknown-provider", "no provider named `nosuch`")

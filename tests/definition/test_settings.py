@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from jsonschema import Draft7Validator
 
 from agentforge.definition.compiler import compile_pipeline, compile_stage, compile_text
+from agentforge.definition.machine import Machine
 from agentforge.definition.read.file_keys import settings_schema
 from agentforge.definition.report import Report
 from agentforge.definition.settings import Settings, read_settings
-from agentforge.definition.stage_settings import Machine
 from agentforge.model.diagnostic import ARGUMENTS
 from agentforge.model.errors import DefinitionError, StorageFailed
 from agentforge.model.plan import Overrides, ProviderChoice, Route, StageNode
@@ -252,9 +252,10 @@ def test_a_nested_pipeline_gets_them_too() -> None:
 
 def test_a_stage_alone_gets_them_but_not_one_of_the_shell_engine() -> None:
     world = TextWorld({**stage(), OWN: "provider: codex\n"})
+    unset = Machine(has_settings=False)
     assert compile_stage(world, "s").plan.only_stage.provider.type == "codex"
-    assert compile_stage(world, "s", with_settings=False).plan.only_stage.provider.type == "claude"
-    assert compile_text(world, "p.yaml", NODE, "x").plan.only_stage.provider.type == "claude"
+    assert compile_stage(world, "s", machine=unset).plan.only_stage.provider.type == "claude"
+    assert compile_text(world, "p.yaml", NODE, "x", unset).plan.only_stage.provider.type == "claude"
 
 
 @pytest.mark.parametrize(
@@ -313,7 +314,7 @@ def test_the_default_provider_is_asked_only_if_none_is_named() -> None:
 def test_the_default_provider_must_be_known() -> None:
     world = TextWorld({"p.yaml": NODE, **stage()})
     with pytest.raises(DefinitionError, match="no provider named `codex`"):
-        compile_pipeline(world, "p.yaml", "x", known_providers=["claude"], machine=Machine(lambda: "codex"))
+        compile_pipeline(world, "p.yaml", "x", machine=Machine(lambda: "codex", known_providers=["claude"]))
 
 
 # -- orchestration

@@ -6,7 +6,8 @@ import pytest
 from tests.definition.world import TextWorld, where
 
 from agentforge.definition.compiler import compile_pipeline
-from agentforge.definition.validate import SettingProblem, is_of_definition
+from agentforge.definition.machine import Machine, SettingProblem
+from agentforge.definition.validate import is_of_definition
 from agentforge.model.diagnostic import Diagnostic
 from agentforge.model.errors import DefinitionError
 from agentforge.model.plan import Overrides, ProviderChoice
@@ -29,7 +30,7 @@ def found(*problems: SettingProblem, **config: int) -> list[Diagnostic]:
 
     world, overrides = TextWorld({"p.yaml": TEXT}), Overrides(config=config)
     try:
-        compiled = compile_pipeline(world, "p.yaml", "s", overrides, check_settings=check)
+        compiled = compile_pipeline(world, "p.yaml", "s", overrides, Machine(check_settings=check))
     except DefinitionError as error:
         return list(error.diagnostics)
     return list(compiled.warnings)

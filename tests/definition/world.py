@@ -8,6 +8,7 @@ from posixpath import join, normpath, splitext
 from typing import Any, Literal
 
 from agentforge.definition.compiler import Compiled, compile_pipeline, lint
+from agentforge.definition.machine import Machine
 from agentforge.definition.resolve import find_pipeline, is_stage_name
 from agentforge.model.diagnostic import Diagnostic
 from agentforge.model.errors import DefinitionError
@@ -122,7 +123,7 @@ def found(
             "p.yaml",
             "session",
             overrides or Overrides(),
-            known_providers=known_providers,
+            Machine(known_providers=known_providers),
             passes=passes,
         )
     except DefinitionError as error:
@@ -146,9 +147,8 @@ def linted(
 ) -> list[Diagnostic]:
     """All diagnostics; without a kind, of the pipeline of that name, else of the stage."""
     is_stage = find_pipeline(sources, target) is None and is_stage_name(target)
-    return lint(
-        sources, target, kind or ("stage" if is_stage else "pipeline"), known_providers=known_providers
-    )[0]
+    machine = Machine(known_providers=known_providers)
+    return lint(sources, target, kind or ("stage" if is_stage else "pipeline"), machine)[0]
 
 
 def where(diagnostic: Diagnostic) -> str:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from agentforge.app.runs.lookup import Runs, existing_project
 from agentforge.app.wiring import known_providers, sources_of
 from agentforge.definition.compiler import ProviderPlaces, lint
+from agentforge.definition.machine import Machine, SettingsCheck
 from agentforge.definition.read.file_keys import pipeline_schema, settings_schema, stage_schema
 from agentforge.definition.read.provider_settings import settings_from_pairs
 from agentforge.definition.report import Report, relative
@@ -24,8 +25,6 @@ from agentforge.definition.resolve import (
 )
 from agentforge.definition.root_files import RootFiles, root_files
 from agentforge.definition.settings import read_settings
-from agentforge.definition.stage_settings import Machine
-from agentforge.definition.validate import SettingsCheck
 from agentforge.model.diagnostic import Diagnostic, Severity, SourcePlace
 from agentforge.model.errors import InvalidRequest, StorageFailed
 from agentforge.model.layout import PROJECT_SETTINGS
@@ -85,20 +84,11 @@ class Definitions:
     ) -> LintResult:
         """What is wrong with the files of a stage or pipeline, and with the descriptions of its providers.
         Starts nothing; `Engine.lint` also checks what the run needs on this machine."""
-        return self._lint(name, kind, known_providers, self._check_settings, Machine())
-
-    def _lint(
-        self,
-        name: str,
-        kind: DefinitionKind,
-        known_providers: Collection[str] | None,
-        check: SettingsCheck | None,
-        machine: Machine,
-    ) -> LintResult:
         known = known_providers or self._known_providers
-        found, compiled = lint(
-            self._sources, name, kind, known_providers=known, check_settings=check, machine=machine
-        )
+        return self._lint(name, kind, Machine(known_providers=known, check_settings=self._check_settings))
+
+    def _lint(self, name: str, kind: DefinitionKind, machine: Machine) -> LintResult:
+        found, compiled = lint(self._sources, name, kind, machine)
         if compiled is None:
             return LintResult(name, kind, tuple(found))
         plan, used = compiled.plan, compiled.plan.descriptions

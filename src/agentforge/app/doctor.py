@@ -20,6 +20,7 @@ from agentforge.app.providers.logins import agent_login
 from agentforge.app.providers.offers import BUILTIN, Offer, find_offers
 from agentforge.app.wiring import known_providers, sandboxes, sources_of
 from agentforge.definition.compiler import compile_pipeline
+from agentforge.definition.machine import Machine
 from agentforge.definition.resolve import available_pipelines
 from agentforge.model.errors import AgentForgeError
 from agentforge.model.plan import SandboxChoice
@@ -214,13 +215,16 @@ def _offer(offer: Offer) -> Probe:
 
 def hook_probes(project: str, environ: Mapping[str, str]) -> list[Probe]:
     """For the hooks and notifications of each pipeline in the project folder that compiles."""
-    sources, known = sources_of(project, environ), known_providers(project, environ)
+    sources, machine = (
+        sources_of(project, environ),
+        Machine(known_providers=known_providers(project, environ)),
+    )
     found = []
     for pipeline in available_pipelines(sources):
         if pipeline.path.startswith(("/", "../")):
             continue
         try:
-            plan = compile_pipeline(sources, pipeline.name, "doctor", known_providers=known).plan
+            plan = compile_pipeline(sources, pipeline.name, "doctor", machine=machine).plan
         except AgentForgeError:
             continue  # `lint` reports why.
         for need in hook_needs(plan, environ, project):

@@ -22,7 +22,7 @@ in order, with one report over all files."""
 # reported once (`Report` drops equal ones).
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from posixpath import basename, dirname, join
 from typing import Any, Literal
@@ -35,10 +35,8 @@ from agentforge.definition.artifacts import supply
 from agentforge.definition.link import link
 from agentforge.definition.local_network import as_local
 from agentforge.definition.lower import DEFAULT_RUNS, CompilationContext, lower, pin
-from agentforge.definition.precedence import (
-    OverrideLevels,
-    gather,
-)
+from agentforge.definition.machine import Machine
+from agentforge.definition.precedence import OverrideLevels, gather
 from agentforge.definition.read.file_keys import read_pipeline
 from agentforge.definition.read.table import MappingSpec
 from agentforge.definition.read.values import COUNT, refuse_control_characters
@@ -61,8 +59,8 @@ from agentforge.definition.specs import (
     ResolvedPipeline,
     WorkSpec,
 )
-from agentforge.definition.stage_settings import Machine, StageSettings
-from agentforge.definition.validate import SettingsCheck, Validation
+from agentforge.definition.stage_settings import StageSettings
+from agentforge.definition.validate import Validation
 from agentforge.definition.yaml_tree import Written, parse_mapping
 from agentforge.model.diagnostic import Diagnostic, SourcePlace
 from agentforge.model.errors import DefinitionError, StorageFailed
@@ -97,23 +95,17 @@ class Compilation:
         sources: Sources,
         session: str | None,
         overrides: Overrides,
-        known_providers: Collection[str] | None,
+        machine: Machine,
         report: Report,
-        *,
-        check_settings: SettingsCheck | None = None,
-        machine: Machine = _MACHINE,
-        with_settings: bool = True,
     ) -> None:
         """Without a session, the run is named after its pipeline."""
         self._sources = sources
         self._session = session if session is None else session_name(session)
-        self._known_providers = known_providers
         self._report = report
-        self._check = check_settings
         self._machine = machine
-        self._settings = (
-            read_settings(sources, report, given=overrides.orchestration) if with_settings else Settings()
-        )
+        self._settings = Settings()
+        if machine.has_settings:
+            self._settings = read_settings(sources, report, given=overrides.orchestration)
         self._override_levels: OverrideLevels = gather(sources.environment, overrides, report)
 
     def pipeline(self, source: SourceText, beside: str, path: str, passes: int) -> Compiled:
@@ -156,8 +148,7 @@ class Compilation:
         validation = Validation(
             self._sources,
             self._override_levels,
-            self._known_providers,
-            self._check,
+            self._machine,
             self._report,
             given=supplied.places if mode == "pipeline" else None,
         )
@@ -236,10 +227,8 @@ def compile_pipeline(
     pipeline: PipelineSource,
     session: str | None = None,
     overrides: Overrides = _NO_OVERRIDES,
-    *,
-    known_providers: Collection[str] | None = None,
-    check_settings: SettingsCheck | None = None,
     machine: Machine = _MACHINE,
+    *,
     passes: int = 1,
 ) -> Compiled:
     """Compile a pipeline to the plan of a run. `passes` is how often the whole pipeline runs.
@@ -247,15 +236,7 @@ def compile_pipeline(
     Raises DefinitionError with all diagnostics, including warnings.
     """
     report = Report()
-    compilation = Compilation(
-        sources,
-        session,
-        overrides,
-        known_providers,
-        report,
-        check_settings=check_settings,
-        machine=machine,
-    )
+    compilation = Compilation(sources, session, overrides, machine, report)
     if not isinstance(pipeline, str) or "\n" in pipeline:
         text = pipeline if isinstance(pipeline, str) else _to_yaml(pipeline, report)
         return compilation.pipeline(SourceText(INLINE, text), sources.project, INLINE, passes)
@@ -268,12 +249,11 @@ def compile_pipeline(
 
 
 def compile_text(
-    sources: Sources, name: str, text: str, session: str, *, known_providers: Collection[str] | None = None
+    sources: Sources, name: str, text: str, session: str, machine: Machine = _MACHINE
 ) -> Compiled:
-    """Compile a text as if it were stored at `name` (relative to the project), without settings."""
+    """Compile a text as if it were stored at `name` (relative to the project)."""
     path = join(sources.project, name)
-    report = Report()
-    work = Compilation(sources, session, _NO_OVERRIDES, known_providers, report, with_settings=False)
+    work = Compilation(sources, session, _NO_OVERRIDES, machine, Report())
     return work.pipeline(SourceText(name, text), dirname(path), path, 1)
 
 
@@ -282,47 +262,22 @@ def compile_stage(
     stage: str,
     session: str | None = None,
     overrides: Overrides = _NO_OVERRIDES,
-    *,
-    known_providers: Collection[str] | None = None,
-    check_settings: SettingsCheck | None = None,
     machine: Machine = _MACHINE,
-    with_settings: bool = True,
 ) -> Compiled:
     """Compile a single stage as a run, named after the stage by default."""
     name = stage if session is None else session
-    work = Compilation(
-        sources,
-        name,
-        overrides,
-        known_providers,
-        Report(),
-        check_settings=check_settings,
-        machine=machine,
-        with_settings=with_settings,
-    )
-    return work.stage(stage)
+    return Compilation(sources, name, overrides, machine, Report()).stage(stage)
 
 
 def lint(
-    sources: Sources,
-    target: str,
-    kind: Literal["pipeline", "stage"],
-    *,
-    known_providers: Collection[str] | None = None,
-    check_settings: SettingsCheck | None = None,
-    machine: Machine = _MACHINE,
+    sources: Sources, target: str, kind: Literal["pipeline", "stage"], machine: Machine = _MACHINE
 ) -> tuple[list[Diagnostic], Compiled | None]:
     """All diagnostics of a pipeline or stage, and its plan unless one of them is an error."""
-    known: dict[str, Any] = {
-        "known_providers": known_providers,
-        "check_settings": check_settings,
-        "machine": machine,
-    }
     try:
         if kind == "pipeline":
-            compiled = compile_pipeline(sources, target, "lint", **known)
+            compiled = compile_pipeline(sources, target, "lint", machine=machine)
         else:
-            compiled = compile_stage(sources, target, "lint", **known)
+            compiled = compile_stage(sources, target, "lint", machine=machine)
     except DefinitionError as error:
         return list(error.diagnostics), None
     except StorageFailed as error:

@@ -1,11 +1,11 @@
 """Applies settings to the stages of a pipeline, and what is detected where neither says anything."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
-from msgspec import Struct
 from msgspec.structs import replace
 
+from agentforge.definition.machine import Machine
 from agentforge.definition.orchestration import (
     orchestrated,
     stage_of,
@@ -37,15 +37,6 @@ from agentforge.ports.sources import Sources
 
 SETTINGS_KEY = "settings"
 """Of a pipeline."""
-
-
-class Machine(Struct, frozen=True):
-    """What the compiler asks about the user and this machine, only if it needs the answer."""
-
-    default_provider: Callable[[], str] = lambda: DEFAULT_PROVIDER
-    """That of stages for which neither a file nor the caller names one."""
-    trusts_project: Callable[[], bool] = lambda: False
-    """Whether the project may say who is notified."""
 
 
 class StageSettings:

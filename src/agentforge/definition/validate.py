@@ -2,13 +2,12 @@
 their providers, their size. Those of one stage are in `stage_rules`, those of hooks in `hook_rules`."""
 
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
-
-from msgspec import Struct
+from collections.abc import Collection, Iterable, Sequence
 
 from agentforge.definition.artifact_rules import validate_fill, validate_tokens
 from agentforge.definition.hook_rules import validate_hooks
 from agentforge.definition.lower import pinned_choice
+from agentforge.definition.machine import Machine
 from agentforge.definition.precedence import (
     DEFAULT_PROVIDER,
     JUDGE_PROVIDER,
@@ -49,17 +48,6 @@ from agentforge.ports.sources import Sources
 _QUOTED = re.compile(r"`([a-z]\w*)")
 
 
-class SettingProblem(Struct, frozen=True):
-    message: str
-    """Quotes the setting that it is about."""
-    hint: str = ""
-    is_error: bool = True
-
-
-SettingsCheck = Callable[[ProviderChoice], Iterable[SettingProblem]]
-"""What a provider says about a model and settings; nothing about a provider that isn't known."""
-
-
 def named_setting(message: str, choice: ProviderChoice) -> str:
     """The setting that the message is about, or `model`; empty: it is about none that is written."""
     written = {"model", *choice.config}
@@ -79,8 +67,7 @@ class Validation:
         self,
         sources: Sources,
         overrides: OverrideLevels,
-        known_providers: Collection[str] | None,
-        check_settings: SettingsCheck | None,
+        machine: Machine,
         report: Report,
         *,
         given: frozenset[SourcePlace] | None,
@@ -89,8 +76,7 @@ class Validation:
         self._sources = sources
         self._given = given
         self._overrides = overrides
-        self._known_providers = known_providers
-        self._check = check_settings
+        self._machine = machine
         self._report = report
         self.places: dict[str, SourcePlace] = {}
         """Where each provider is first named."""
@@ -189,17 +175,18 @@ class Validation:
     def _settings(self, levels: Sequence[ProviderSpec | None], default: SourcePlace) -> None:
         chosen, places = choose_provider(levels)
         self.places.setdefault(chosen.type, places.get("", default))
-        if self._check is None:
+        check = self._machine.check_settings
+        if check is None:
             return
         chosen = pinned_choice(chosen, self._sources)
-        for problem in self._check(chosen):
+        for problem in check(chosen):
             at = places.get(named_setting(problem.message, chosen), places.get("", default))
             add = self._report.error if problem.is_error else self._report.warning
             add("provider-settings", at, problem.message, problem.hint)
 
     def _provider(self, named: Written[str]) -> None:
         """Check that the provider is registered; without a list every name passes."""
-        known = self._known_providers
+        known = self._machine.known_providers
         if not named.value.strip():
             message, hint = "the provider's name is empty", "for example `claude`"
             self._report.error("bad-value", named.at, message, hint)

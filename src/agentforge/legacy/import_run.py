@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from agentforge.adapters.log.jsonl_log import JsonlLog
 from agentforge.definition.compiler import compile_stage, compile_text
+from agentforge.definition.machine import Machine
 from agentforge.engine.nodes import first_node
 from agentforge.legacy.shell_run import is_shell_run, loop_maximum, read_json, reconstructed_plan
 from agentforge.model import facts as f
@@ -97,14 +98,13 @@ def _compiled(
     layout: RunLayout, sources: Sources, plan: Plan, state: RunState, known: Collection[str] | None
 ) -> Plan:
     """The run's own definition, with the providers, models, iterations and inputs that it started with."""
+    machine = Machine(known_providers=known, has_settings=False)
     before = reconstructed_plan(layout, JsonlLog(layout.log), plan, state)
     written = read_json(layout.plan)
     if plan.mode == "loop":
         overrides = Overrides(max_iterations=loop_maximum(layout, plan.pipeline.name, state))
         stage = plan.pipeline.name
-        fresh = compile_stage(
-            sources, stage, state.session, overrides, known_providers=known, with_settings=False
-        ).plan
+        fresh = compile_stage(sources, stage, state.session, overrides, machine).plan
     else:
         source = written.get("source")
         path = source.get("path") if isinstance(source, dict) else None
@@ -112,7 +112,7 @@ def _compiled(
         text = (
             files.read_text(f"{layout.root}/pipeline.yaml") or sources.read(join(sources.project, name)) or ""
         )
-        fresh = compile_text(sources, name, text, state.session, known_providers=known).plan
+        fresh = compile_text(sources, name, text, state.session, machine).plan
     session = written.get("session")
     inputs = session.get("inputs") if isinstance(session, dict) else None
     given = tuple(path for path in inputs if isinstance(path, str)) if isinstance(inputs, list) else ()

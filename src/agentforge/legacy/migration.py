@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 from msgspec import Struct
 
 from agentforge.definition.compiler import lint
+from agentforge.definition.machine import Machine
 from agentforge.definition.precedence import canonical, merged
 from agentforge.definition.read.file_keys import read_pipeline
 from agentforge.definition.report import Report, SourceText, relative
@@ -85,13 +86,13 @@ class PastRuns(Protocol):
 def examine_migration(sources: Sources, runs: PastRuns, known: Collection[str] | None) -> Migration:
     """Check everything in the project, without changing it. Findings are ordered by file."""
     found: set[Finding] = set()
-    pipelines, stages = _pipelines(sources), _stages(sources)
+    pipelines, stages, machine = _pipelines(sources), _stages(sources), Machine(known_providers=known)
     for path in pipelines:
         found.update(pipeline_findings(sources, path))
-        found.update(_refused(lint(sources, path, "pipeline", known_providers=known)[0], path))
+        found.update(_refused(lint(sources, path, "pipeline", machine)[0], path))
     for name in stages:
         found.update(stage_findings(sources, name))
-        found.update(_refused(lint(sources, name, "stage", known_providers=known)[0], name))
+        found.update(_refused(lint(sources, name, "stage", machine)[0], name))
     sessions = sorted(runs.sessions())
     for session in sessions:
         found.update(_of_run(runs, session, sources.project))

@@ -328,8 +328,7 @@ class Engine(HookDecorators):
     async def lint(self, name: str, kind: DefinitionKind) -> LintResult:
         """All that a run of a stage or pipeline would be refused for here, and more: what is wrong with its
         files (`definitions.lint`), and what it lacks on this machine."""
-        known, check = self._context.known_providers, self._context.check_settings
-        found = self.definitions._lint(name, kind, known, check, self._context.machine)
+        found = self.definitions._lint(name, kind, self._context.machine)
         if found.plan is None or not found.passed:
             return found
         ready = await self._readiness(pinned_here(self._context, found.plan))

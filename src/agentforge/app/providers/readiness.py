@@ -11,8 +11,9 @@ from msgspec.structs import replace
 
 from agentforge.app.providers.offers import Origin
 from agentforge.app.providers.registry import Registry, RunProviders
+from agentforge.definition.machine import SettingProblem, SettingsCheck
 from agentforge.definition.precedence import JUDGE_PROVIDER
-from agentforge.definition.validate import SettingProblem, SettingsCheck, is_of_definition, named_setting
+from agentforge.definition.validate import is_of_definition, named_setting
 from agentforge.model.diagnostic import Diagnostic, Severity, SourcePlace
 from agentforge.model.errors import AgentForgeError, InvalidSettings, ProviderUnusable
 from agentforge.model.failure import Failure

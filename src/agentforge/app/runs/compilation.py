@@ -2,7 +2,7 @@
 or to compare its course, or as it was recorded, to replay it."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -44,16 +44,12 @@ def compile_definition(
     if (pipeline is None) == (stage is None):
         raise InvalidRequest("give either a pipeline or a stage", hint="pass one of `pipeline`, `stage`")
     sources, overrides = context.sources, overrides or Overrides()
-    known: Any = {
-        "known_providers": context.known_providers,
-        "check_settings": context.check_settings,
-        "machine": context.machine,
-    }
+    machine = context.machine
     if stage is not None:
-        found = compile_stage(sources, stage, session, overrides, **known)
+        found = compile_stage(sources, stage, session, overrides, machine)
     else:
         assert pipeline is not None
-        found = compile_pipeline(sources, pipeline, session, overrides, passes=passes, **known)
+        found = compile_pipeline(sources, pipeline, session, overrides, machine, passes=passes)
     # What the program has registered is its own choice, which no file of the project replaces.
     described = [name for name in found.plan.descriptions if not context.registry.is_registered(name)]
     if not context.is_mock:

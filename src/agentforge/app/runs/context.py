@@ -21,9 +21,8 @@ from agentforge.app.runs.lookup import Runs
 from agentforge.app.runs.trust import Trust
 from agentforge.app.runs.updates import Tail
 from agentforge.app.wiring import local_processes, sandboxes, sources_of
+from agentforge.definition.machine import Machine
 from agentforge.definition.precedence import DEFAULT_PROVIDER
-from agentforge.definition.stage_settings import Machine
-from agentforge.definition.validate import SettingsCheck
 from agentforge.model.event import Event
 from agentforge.model.hook import OnFailure
 from agentforge.model.run_options import Argument
@@ -149,18 +148,15 @@ class RunContext:
         return None if self.is_mock else self.registry.names
 
     @property
-    def check_settings(self) -> SettingsCheck | None:
-        """For the compiler; None in mock mode, where settings are of no account."""
-        return None if self.is_mock else settings_check(self.registry.known)
-
-    @property
     def machine(self) -> Machine:
         def default() -> str:
             if self.is_mock or self.registry.offer(DEFAULT_PROVIDER).origin != "built in":
                 return DEFAULT_PROVIDER
             return usable_agent(self.project, self.environ)
 
-        return Machine(default, lambda: is_trusted(self.project, self.environ))
+        # Settings of providers are of no account in mock mode.
+        check = None if self.is_mock else settings_check(self.registry.known)
+        return Machine(default, lambda: is_trusted(self.project, self.environ), self.known_providers, check)
 
     @property
     def sources(self) -> Sources:
