@@ -86,20 +86,16 @@ class RunLogger:
 
 
 def _log_transition(event: Event, run: RunModel, transition: StageTransition) -> None:
-    why = f": {transition.reason}" if transition.reason else ""
     fields = {"event": "stage_transition", **asdict(transition)}
     # As attributes of the record, so that a filter sees them; with keys whose value is null.
     extra = {**_place(event, run), **fields, "keys": tuple(fields)}
-    log.info(f"{transition.words}{why}", extra=extra)
+    log.info(": ".join(filter(None, (transition.words, transition.reason))), extra=extra)
 
 
 def _place(event: Event, run: RunModel) -> dict[str, Any]:
     """Which run and which of its spans a record is about."""
-    return {
-        "session": event.session,
-        "trace_id": event.trace_id,
-        "span_id": event_span_id(event, run.plan),
-    }
+    span = event_span_id(event, run.plan)
+    return {"session": event.session, "trace_id": event.trace_id, "span_id": span}
 
 
 def _log_event(event: Event, run: RunModel, plan: Plan) -> None:

@@ -232,7 +232,7 @@ def host_problem(address: str, environ: Mapping[str, str]) -> str:
     if found is None:
         return f"{address!r} is not a plain http(s) address"
     scheme, host = found
-    if _is_loopback(host):
+    if host == "localhost" or is_loopback(host):
         return ""
     if scheme == "http":
         return f"{host} would get the key unencrypted; use https"
@@ -241,13 +241,14 @@ def host_problem(address: str, environ: Mapping[str, str]) -> str:
     return f"refusing to send a key to {host}, which only a file names; to allow it, set {KEY_HOSTS}={host}"
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(address: str) -> bool:
     from ipaddress import ip_address  # Only where a definition names an address.
 
     try:
-        return host == "localhost" or ip_address(host).is_loopback
+        found = ip_address(address)
     except ValueError:
         return False
+    return (getattr(found, "ipv4_mapped", None) or found).is_loopback
 
 
 def _allowed(environ: Mapping[str, str]) -> set[str]:

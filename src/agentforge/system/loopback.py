@@ -2,10 +2,9 @@
 
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from ipaddress import IPv6Address, ip_address
 from urllib.parse import urlsplit
 
-from agentforge.model.secrets import plain_address
+from agentforge.model.secrets import is_loopback, plain_address
 
 Resolve = Callable[[str], Sequence[str]]
 """The addresses of a host. Raises OSError."""
@@ -33,7 +32,7 @@ def local_addresses(host: str, resolve: Resolve = resolved) -> Sequence[str]:
         found = resolve(host)
     except OSError as error:
         raise NotLocal(f"{host} has no address here: {error.strerror or error}") from error
-    outside = [one for one in found if not _is_loopback(one)]
+    outside = [one for one in found if not is_loopback(one)]
     if outside or not found:
         meant = f" is {outside[0]}, which" if outside and outside[0] != host else ""
         raise NotLocal(f"{host}{meant} is not on this machine")
@@ -47,25 +46,13 @@ def remote_problem(address: str, environment: Mapping[str, str], resolve: Resolv
     if found is None:
         return f"{address!r} is not a plain http(s) address"
     host = found[1]
-    try:
-        local_addresses(host, resolve)
-    except NotLocal as error:
-        return str(error)
-    for variable, proxy in _proxies(host, environment):
+    for variable, called in (("", host), *_proxies(host, environment)):
         try:
-            local_addresses(proxy, resolve)
+            local_addresses(called, resolve)
         except NotLocal as error:
-            return f"{variable} sends requests to {host} through a proxy: {error}; add {host} to NO_PROXY"
+            why = f"{variable} sends requests to {host} through a proxy: {error}; add {host} to NO_PROXY"
+            return why if variable else str(error)
     return ""
-
-
-def _is_loopback(address: str) -> bool:
-    try:
-        found = ip_address(address)
-    except ValueError:
-        return False
-    mapped = found.ipv4_mapped if isinstance(found, IPv6Address) else None
-    return (mapped or found).is_loopback
 
 
 # Programs differ in which of these they read, and in what order. So each one that is set counts.

@@ -35,7 +35,7 @@ def endpoints_of(cli: AgentCli, model: str, config: CliConfig, inherited: Mappin
             raise ProviderUnusable(f"{name} makes it call a service elsewhere", hint=f"unset {name}")
     arguments = (*permissions_of(cli, config), *texts(config.arguments))
     read = _SETTINGS.get(cli.output) if not cli.addresses else None
-    in_settings = read(model, config, arguments, environment) if read else ""
+    in_settings = read(config, environment, arguments, model) if read else ""
     main = in_settings or next(filter(None, map(environment.get, cli.addresses)), "")
     if not main:
         hint = f"set {cli.addresses[0]} to" if cli.addresses else "name in its settings"
@@ -47,12 +47,7 @@ def endpoints_of(cli: AgentCli, model: str, config: CliConfig, inherited: Mappin
     return Endpoints(tuple(dict.fromkeys((main, *others))), environment)
 
 
-def _codex(
-    model: str,  # noqa: ARG001 - its models are those of one provider.
-    config: CliConfig,
-    arguments: Sequence[str],
-    environment: Mapping[str, str],
-) -> str:
+def _codex(config: CliConfig, environment: Mapping[str, str], arguments: Sequence[str], _model: str) -> str:
     home = environment.get("CODEX_HOME") or join(environment.get("HOME", ""), ".codex")
     settings = _read(join(home, "config.toml"), lambda text: tomllib.loads(text.decode()))
     given = dict(_overrides(arguments))
@@ -80,12 +75,7 @@ def _overrides(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
                 yield key.strip(), value.strip()
 
 
-def _opencode(
-    model: str,
-    config: CliConfig,  # noqa: ARG001
-    arguments: Sequence[str],  # noqa: ARG001
-    environment: Mapping[str, str],
-) -> str:
+def _opencode(_: CliConfig, environment: Mapping[str, str], __: Sequence[str], model: str) -> str:
     folder = environment.get("XDG_CONFIG_HOME") or join(environment.get("HOME", ""), ".config")
     named = environment.get("OPENCODE_CONFIG", "")
     places = (join(folder, "opencode", "opencode.json"), *([named] if named else []))

@@ -62,12 +62,8 @@ def local_notes(plan: Plan) -> Iterator[str]:
 
 def _addresses(plan: Plan, environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     values = {name: environ.get(name, "") for name in plan.pipeline.secrets}
-    for hook in plan.all_hooks:
-        if hook.url:
-            yield f"hook {hook.id!r}", with_secrets(hook.url, values)
-    for one in plan.pipeline.notify:
-        if one.url:
-            yield "notification", with_secrets(one.url, values)
-    for own in user_notifications(environ.get(NOTIFY_VARIABLE, "").strip()):
-        if own.url:
-            yield NOTIFY_VARIABLE, own.url
+    named = [(f"hook {hook.id!r}", hook.url) for hook in plan.all_hooks]
+    named += [("notification", one.url) for one in plan.pipeline.notify]
+    yield from ((owner, with_secrets(url, values)) for owner, url in named if url)
+    own = user_notifications(environ.get(NOTIFY_VARIABLE, "").strip())
+    yield from ((NOTIFY_VARIABLE, one.url) for one in own if one.url)

@@ -135,10 +135,6 @@ def _attempt_started(state: RunState, event: Event, fact: f.AttemptStarted) -> R
     return _iteration(state if state.has_worked else replace(state, has_worked=True), event, fact)
 
 
-def _tree_taken(state: RunState, _: Event, _fact: f.TreeTaken) -> RunState:
-    return state
-
-
 def _git_left(state: RunState, event: Event, fact: f.GitLeft) -> RunState:
     # Programs of hooks also run before and after the visit of a stage, which must not begin with this.
     at, stage = event.cursor, state.stage(event.cursor.provider) if event.cursor else None
@@ -179,4 +175,9 @@ _APPLY: Mapping[type[f.AnyFact], Callable[[RunState, Event, Any], RunState]] = {
         (f.AnyLogFact, _of_log),
     )
     for kind in get_args(subject)
-} | {f.TimerFired: _fired, f.AttemptStarted: _attempt_started, f.TreeTaken: _tree_taken, f.GitLeft: _git_left}
+} | {
+    f.TimerFired: _fired,
+    f.AttemptStarted: _attempt_started,
+    f.TreeTaken: lambda state, *_: state,
+    f.GitLeft: _git_left,
+}
