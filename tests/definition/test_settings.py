@@ -147,6 +147,22 @@ def test_values_of_variables_are_limited_together() -> None:
     assert [where(one) for one in report.diagnostics] == ["too-large 2:8"]
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("provider: '${WHO}'", {"provider": "codex"}),
+        ("llm: {provider: '${WHO}', model: 'm-${SIZE}'}", {"provider": "codex", "model": "m-9"}),
+        (
+            "llm: {provider: {type: api, base_url: '${WHO}'}}",
+            {"provider.type": "api", "provider.base_url": "${WHO}"},
+        ),
+    ],
+)
+def test_the_name_of_a_provider_is_expanded_its_settings_are_not(text: str, expected: dict[str, str]) -> None:
+    (level,) = settings(text, WHO="codex", SIZE="9").levels
+    assert {key: one.value for key, one in level.written.items()} == expected
+
+
 def test_the_users_file_is_found_by_the_environment() -> None:
     files = {USERS: "pipeline: mine\n", "/x/agentforge/settings.yaml": "pipeline: theirs\n"}
     for environment, expected in (
@@ -173,7 +189,10 @@ def test_local_is_said_by_any_file() -> None:
         ("any", "any", False),
     ):
         world = TextWorld({USERS: f"network: {users}\n", OWN: f"network: {own}\n"}, HOME="/home/me")
-        assert read_settings(world, Report()).is_local is expected
+        report = Report()
+        assert read_settings(world, report).is_local is expected
+        warned = [f"{OWN}:1:10"] if (users, own) == ("local", "any") else []
+        assert [one.place.text for one in report.diagnostics] == warned
 
 
 def test_the_schema_agrees_with_the_reader() -> None:
@@ -290,6 +309,15 @@ def test_a_repository_does_not_loosen_the_users_sandbox(
     assert sandbox
     assert sandbox.type == expected
     assert sandbox.network is not ("off" in users)
+
+
+def test_a_built_in_pipeline_takes_the_users_sandbox_in_silence() -> None:
+    text = "{name: b, sandbox: auto, nodes: [{id: n, prompt: x}]}"
+    world = TextWorld({"/builtin/pipelines/b.yaml": text, USERS: "sandbox: bwrap\n"}, HOME="/home/me")
+    compiled = compile_pipeline(world, "b", "x")
+    assert compiled.plan.only_stage.sandbox
+    assert compiled.plan.only_stage.sandbox.type == "bwrap"
+    assert compiled.warnings == ()
 
 
 def test_the_default_provider_is_asked_only_if_none_is_named() -> None:

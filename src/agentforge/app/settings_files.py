@@ -24,13 +24,14 @@ from agentforge.definition.settings import (
     is_blank,
     plain_key,
     read_settings,
+    settings_tree,
     top_of,
     user_settings,
 )
-from agentforge.definition.yaml_tree import parse_mapping, parse_value
+from agentforge.definition.yaml_tree import parse_value
 from agentforge.engine.decide.checks import DEFAULT_CYCLES, cycle_limits
 from agentforge.model.diagnostic import Diagnostic, choice
-from agentforge.model.errors import AgentForgeError, DefinitionError, InvalidRequest
+from agentforge.model.errors import AgentForgeError, DefinitionError, InvalidRequest, StorageFailed
 from agentforge.model.hook import NOTIFY_VARIABLE
 from agentforge.model.layout import PROJECT_SETTINGS
 from agentforge.model.names import DEFAULT_PIPELINE
@@ -167,8 +168,10 @@ class SettingsFiles:
         users = user_settings(self._environ)
         own = (os.path.join(self._project, one) for one in PROJECT_SETTINGS)
         places = (path for path in (users, *own) if path and os.path.lexists(path))
-        existing = (relative(self._project, path) for path in places)
-        return SettingsCheckup(tuple(existing), report.diagnostics)
+        existing = [relative(self._project, path) for path in places]
+        # One that can't be reached, because of a link, is not among those that exist.
+        existing += [found.place.file for found in report.diagnostics if found.code == "unreadable"]
+        return SettingsCheckup(tuple(dict.fromkeys(existing)), report.diagnostics)
 
     def _read(self) -> Settings:
         report = Report()
@@ -185,6 +188,7 @@ class SettingsFiles:
         path = self._path(user=user)
         if os.path.lexists(path) and not force:
             return None
+        self._content(path)
         self._write(path, TEMPLATE)
         return path
 
@@ -213,12 +217,19 @@ class SettingsFiles:
 
     def _text(self, path: str) -> str:
         """What the file says, if it can be kept: only a mapping can."""
-        text, report = self._sources.read(path) or "", Report()
+        text, report = self._content(path), Report()
         if not is_blank(text):
-            parse_mapping(SourceText(relative(self._project, path), text), report)
+            settings_tree(SourceText(relative(self._project, path), text), report)
         if report.has_errors:
             raise DefinitionError(report.diagnostics)
         return text
+
+    def _content(self, path: str) -> str:
+        """Raises InvalidRequest for a link that leads out of the project."""
+        try:
+            return self._sources.read(path) or ""
+        except StorageFailed as error:
+            raise InvalidRequest(error.message, hint=error.hint) from error
 
     def _path(self, *, user: bool) -> str:
         if not user:

@@ -39,8 +39,6 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _NOTHING = re.compile(r"(?:\s|#.*+|---)*+")
 BY_NAME = ("commands", "orchestration")
 """Keys whose values are merged; of the others, each has one value."""
-_AS_WRITTEN = ("commands", "provider", "llm")
-"""A shell expands the variables of a command, and a provider those of its settings."""
 _CONFINING = {"none": 0, "auto": 1}
 """How strict kinds of sandboxes are; others always confine."""
 
@@ -149,12 +147,25 @@ def read_settings(
     callers = (_callers(given, report),) if given else ()
     settings = Settings((*(level for level in found if level.written), *callers))
     _validate_shares(settings, report)
+    for level in settings.levels:
+        if level.network and settings.is_local and not (level.is_users or level.is_local):
+            message = "your settings have `network: local`, which counts"
+            report.warning("less-strict", level.network.at, message, "change your settings to allow it")
     return settings
 
 
 def is_blank(text: str) -> bool:
     """Whether a file has nothing but comments."""
     return _NOTHING.fullmatch(text) is not None
+
+
+def settings_tree(source: SourceText, report: Report) -> Keyed | None:
+    """What a file says that isn't blank; None if that can't be used."""
+    tree = parse_value(source, report)
+    if tree is None or isinstance(tree, Keyed):
+        return tree
+    report.error("not-a-mapping", tree.at, "settings must be a mapping", "start with `provider: …`")
+    return None
 
 
 def _callers(given: Mapping[str, Any], report: Report) -> SettingsLevel:
@@ -204,11 +215,7 @@ class _Reader:
             return None
         if text is None or is_blank(text):
             return None
-        tree = parse_value(SourceText(name, text), self._report)
-        if tree is None or isinstance(tree, Keyed):
-            return tree
-        self._report.error("not-a-mapping", tree.at, "settings must be a mapping", "start with `provider: …`")
-        return None
+        return settings_tree(SourceText(name, text), self._report)
 
     def _refuse_twice(self, own: Mapping[str, Written[Any]], before: Mapping[str, Written[Any]]) -> None:
         """A key that stands in both files of the project."""
@@ -230,12 +237,18 @@ class _Reader:
 
     def _expanded(self, tree: Keyed) -> Keyed:
         """With the values of variables in the place of `${NAME}`, in the settings that are used."""
-        known = {key.name for key in SETTINGS.keys if key.name not in _AS_WRITTEN}
-        entries = (
-            replace(one, value=self._with_variables(one.value)) if one.key.text in known else one
-            for one in tree.entries
-        )
-        return replace(tree, entries=tuple(entries))
+        return replace(tree, entries=tuple(map(self._expanded_entry, tree.entries)))
+
+    def _expanded_entry(self, entry: Entry) -> Entry:
+        """A shell expands the variables of a command, and a provider those of its settings."""
+        match entry.key.text, entry.value:
+            case "llm", Keyed() as longer:
+                return replace(entry, value=self._expanded(longer))
+            case ("provider", Keyed() | Listed()) | ("commands" | "llm", _):
+                return entry
+            case name, value:  # exhaustive
+                is_used = any(name == key.name for key in SETTINGS.keys)
+                return replace(entry, value=self._with_variables(value)) if is_used else entry
 
     def _with_variables(self, tree: Tree) -> Tree:
         match tree:

@@ -16,7 +16,7 @@ from agentforge.definition.precedence import DEFAULT_PROVIDER, merged, naming_le
 from agentforge.definition.project_commands import ProjectCommand, parser_of, project_commands
 from agentforge.definition.read.check_keys import RULES
 from agentforge.definition.read.table import MappingSpec
-from agentforge.definition.report import Report
+from agentforge.definition.report import Report, absolute
 from agentforge.definition.settings import Settings, is_as_strict
 from agentforge.definition.specs import (
     PipelineSpec,
@@ -140,8 +140,12 @@ class StageSettings:
         users, found = self._settings.users_sandbox, merged(stage, "sandbox")
         if users is None or is_as_strict(found, users):
             return stage
-        message = f"this sandbox is less strict than that of your settings ({users.at.text}), which counts"
-        self._report.warning("less-strict", found.at, message, "change your settings to allow it")
+        # No one has to correct a built-in pipeline.
+        if not absolute(self._sources.project, found.at.file).startswith(f"{self._sources.builtin}/"):
+            message = (
+                f"this sandbox is less strict than that of your settings ({users.at.text}), which counts"
+            )
+            self._report.warning("less-strict", found.at, message, "change your settings to allow it")
         return replace(stage, overrides=(*stage.overrides, WorkSpec({"sandbox": users})))
 
     def _with_commands(self, stage: ResolvedStage) -> ResolvedStage:
