@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from agentforge.definition.project_commands import Language, find_language, parser_of, project_commands
+from agentforge.definition.project_commands import Language, find_language, parser_of
 from agentforge.model.check import Check
 from agentforge.model.errors import StorageFailed
 
@@ -87,7 +87,7 @@ def test_folders_and_files_that_cannot_be_read_are_passed_over() -> None:
         def read(self, path: str) -> str | None:
             raise StorageFailed("closed")
 
-    assert project_commands(Closed({})) == {}
+    assert find_language(Closed({})).commands == {}
     assert find_language(Closed({"package.json": NPM})) == Language("JavaScript")
 
 

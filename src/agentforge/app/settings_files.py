@@ -14,7 +14,7 @@ from agentforge.app.settings_text import changed_settings
 from agentforge.app.wiring import sources_of
 from agentforge.definition.compiler import compile_pipeline
 from agentforge.definition.precedence import DEFAULT_MODELS
-from agentforge.definition.project_commands import project_commands
+from agentforge.definition.project_commands import find_language
 from agentforge.definition.read.settings_keys import SETTINGS
 from agentforge.definition.read.values import as_data
 from agentforge.definition.report import Report, SourceText, relative
@@ -153,8 +153,8 @@ class SettingsFiles:
         if isinstance(named, str) and named in DEFAULT_MODELS:
             yield SettingInForce("model", DEFAULT_MODELS[named], _DEFAULT)
         yield SettingInForce("network", "any", _DEFAULT)
-        for name, command in project_commands(self._sources).items():
-            yield SettingInForce(f"commands.{name}", command.run, _DETECTED)
+        for name, run in find_language(self._sources).commands.items():
+            yield SettingInForce(f"commands.{name}", run, _DETECTED)
         try:
             plan = compile_pipeline(self._sources, pipeline, "settings").plan
         except AgentForgeError:

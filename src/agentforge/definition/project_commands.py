@@ -23,11 +23,6 @@ _NO_TESTS = "no test specified"
 TEST, LINT = "test", "lint"
 
 
-class ProjectCommand(Struct, frozen=True):
-    run: str
-    parse: CheckParser
-
-
 class Language(Struct, frozen=True):
     name: str = ""
     """Empty if unknown."""
@@ -35,6 +30,11 @@ class Language(Struct, frozen=True):
     """The command that runs the tests; empty if none was found."""
     lint: str = ""
     """The command that runs the linter; empty if none was found."""
+
+    @property
+    def commands(self) -> dict[str, str]:
+        """Those that were found, by the names of their checks."""
+        return {name: run for name, run in ((TEST, self.test), (LINT, self.lint)) if run}
 
 
 class TopFolder:
@@ -72,13 +72,6 @@ def find_language(sources: Sources) -> Language:
             name = "TypeScript" if is_typed else language
             return Language(name, test or find_test(top), lint or find_lint(top))
     return Language("", test, lint)
-
-
-def project_commands(sources: Sources) -> dict[str, ProjectCommand]:
-    """The commands that were found, by the names of their checks."""
-    found = find_language(sources)
-    commands = {TEST: found.test, LINT: found.lint}
-    return {name: ProjectCommand(run, parser_of(run)) for name, run in commands.items() if run}
 
 
 _RUNNERS = re.compile(r"^(?:(?:uv|poetry|pdm) run|bundle exec|npx|python3? -m)\s+")

@@ -13,7 +13,7 @@ from agentforge.definition.orchestration import (
     warn_of_unknown_stages,
 )
 from agentforge.definition.precedence import DEFAULT_PROVIDER, merged, naming_level
-from agentforge.definition.project_commands import ProjectCommand, parser_of, project_commands
+from agentforge.definition.project_commands import find_language, parser_of
 from agentforge.definition.read.check_keys import RULES
 from agentforge.definition.read.table import MappingSpec
 from agentforge.definition.report import Report, absolute
@@ -153,24 +153,19 @@ class StageSettings:
         checks = merged(stage, "checks") or ()
         named = [check for check in checks if not any(map(check.get, ("run", *RULES)))]
         given = merged(stage, "commands") or {}
-        found = {
-            name: self._detected[name]
-            for name in (check.get("name").value for check in named)
-            if name not in given and name in self._detected
-        }
-        settings = self._settings.commands
-        parsers = {name: parser_of(run) for name, run in given.items() if settings.get(name) == run}
-        parsers |= {name: command.parse for name, command in found.items()}
-        read = tuple(_parsed(check, parsers) if check in named else check for check in checks)
+        names = {check.get("name").value for check in named}.difference(given)
+        found = {name: run for name, run in self._detected.items() if name in names} if names else {}
+        settings = self._settings.commands.items() & given.items()
+        known = {name: Written(parser_of(run), stage.spec.at) for name, run in (*settings, *found.items())}
+        read = tuple(_parsed(check, known) if check in named else check for check in checks)
         if not found and read == checks:
             return stage
-        commands = WorkSpec({"commands": {name: command.run for name, command in found.items()}})
         above = (*stage.overrides, WorkSpec({"checks": read}))
-        return replace(stage, around=(commands, *stage.around), overrides=above)
+        return replace(stage, around=(WorkSpec({"commands": found}), *stage.around), overrides=above)
 
     @cached_property
-    def _detected(self) -> dict[str, ProjectCommand]:
-        return project_commands(self._sources)
+    def _detected(self) -> dict[str, str]:
+        return find_language(self._sources).commands
 
 
 def _is_in_force(key: str, name: str, level: WorkSpec, stage: ResolvedStage) -> bool:
@@ -191,8 +186,8 @@ def _is_in_force(key: str, name: str, level: WorkSpec, stage: ResolvedStage) -> 
             return False
 
 
-def _parsed(check: MappingSpec, parsers: Mapping[str, CheckParser]) -> MappingSpec:
-    name = check.get("name")
-    if check.get("parse") or parsers.get(name.value, "exit") == "exit":
+def _parsed(check: MappingSpec, parsers: Mapping[str, Written[CheckParser]]) -> MappingSpec:
+    parse = parsers.get(check.get("name").value)
+    if check.get("parse") or parse is None or parse.value == "exit":
         return check
-    return replace(check, values={**check.values, "parse": Written(parsers[name.value], name.at)})
+    return replace(check, values={**check.values, "parse": parse})
