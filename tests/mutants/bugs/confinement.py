@@ -291,7 +291,7 @@ BUGS = (
     Bug(
         HOSTS,
         "any name counts as this machine",
-        "_is_loopback",
+        "host_problem",
         "host == 'localhost'",
         "host.startswith('localhost')",
         OF_HOSTS,
