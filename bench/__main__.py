@@ -2,13 +2,14 @@
 
 import argparse
 import asyncio
+import logging
 import tempfile
 from pathlib import Path
 from time import perf_counter
 
 from msgspec import Struct
 
-from bench import hooks, iteration, log, long_runs, sessions, startup, structured, trees
+from bench import hooks, iteration, log, long_runs, loop, sessions, startup, structured, trees
 from bench.machine import machine
 from bench.report import Report, text, write_json
 
@@ -26,6 +27,9 @@ class Sizes(Struct, frozen=True):
     item_rounds: int = 4
     items: int = 300
     context_rounds: int = 20
+    loop_rounds: int = 3
+    loop_runs: int = 10
+    loop_steps: int = 300
     lengths: tuple[int, ...] = (10_000, 100_000)
     append_rounds: int = 300
     replay_rounds: int = 7
@@ -49,6 +53,9 @@ QUICK = Sizes(
     item_rounds=1,
     items=30,
     context_rounds=2,
+    loop_rounds=1,
+    loop_runs=1,
+    loop_steps=20,
     lengths=(300, 3000),
     append_rounds=20,
     replay_rounds=2,
@@ -64,6 +71,8 @@ QUICK = Sizes(
 
 def main() -> None:
     options = _options()
+    # That the measured pipelines have no checks is no news.
+    logging.getLogger("agentforge").addHandler(logging.NullHandler())
     parent = options.dir.absolute()
     parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=parent) as folder:
@@ -85,6 +94,9 @@ def measure_all(root: Path, sizes: Sizes, *, quick: bool) -> Report:
     measures += asyncio.run(structured.artifacts(root, sizes.artifact_rounds, sizes.artifact_iterations))
     measures += asyncio.run(structured.items(root, sizes.item_rounds, sizes.items))
     measures += asyncio.run(structured.preparations(root, sizes.context_rounds, sizes.items))
+    measures += asyncio.run(loop.transitions(root, sizes.loop_rounds))
+    measures += asyncio.run(loop.stages(root, sizes.loop_runs))
+    measures += loop.memory(root, sizes.loop_steps)
     measures += asyncio.run(iteration.command(root, sizes.command_rounds, sizes.command_iterations))
     measures += log.replays(root, sizes.lengths, sizes.replay_rounds)
     measures += startup.status(root, sizes.lengths[-1], sizes.status_rounds)

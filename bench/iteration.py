@@ -24,6 +24,8 @@ from bench.measure import Measure, beside, timed
 # What the engine writes for every iteration; the agent's own status.json isn't among them.
 FILES = ("context.json", "prompt.md", "output.md", "result.json")
 AGENTS_OWN = {"status.json": STATUS}
+LEFT = {"STATUS": "status.json", "RESULT": "result.json", "ARTIFACT": "artifact.json"}
+"""What agents are told to write."""
 MAX_RATIO = 1.5
 WARM_UP = 5
 ROUND = 20
@@ -130,19 +132,22 @@ def _bare_iterations(run: RunLayout, plain: floors.PlainIterations, bare: Path) 
     events = Path(run.log).read_bytes()
     for folder in folders:
         files = {name: (folder / name).read_bytes() for name in FILES}
-        spawned = _spawn_bare(bare / folder.name, folder / "prompt.md", run.log)
+        spawned = spawn_bare(bare / folder.name, folder / "prompt.md", run.log, COMMAND)
         seconds.append(spawned + plain.write(events[: len(events) // (len(folders) + 1)], files, {}))
     return seconds
 
 
-def _spawn_bare(folder: Path, prompt: Path, lease: str) -> float:
+def spawn_bare(folder: Path, prompt: Path, lease: str, command: list[str]) -> float:
     """The engine's request to its supervisor for an attempt, without the engine."""
     folder.mkdir(parents=True)
     limits, found = SupervisorLimits(), folder.stat()
     spec = {
         "place": {"path": str(folder), "device": found.st_dev, "inode": found.st_ino},
-        "argv": COMMAND,
-        "env": {"PATH": os.defpath, "AGENTFORGE_STATUS": str(folder / "status.json")},
+        "argv": command,
+        "env": {
+            "PATH": os.defpath,
+            **{f"AGENTFORGE_{name}": str(folder / file) for name, file in LEFT.items()},
+        },
         "cwd": str(folder),
         "stdin": prompt.read_text(),
         "descriptors": {},

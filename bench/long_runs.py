@@ -52,7 +52,7 @@ class Watch:
         log_bytes = os.stat(self._layout.log).st_size
         written = log_bytes - self._log_bytes + self._take_files(done)
         self._log_bytes = log_bytes
-        self.stretches.append(Stretch(done, written / self._every, alive, _rss()))
+        self.stretches.append(Stretch(done, written / self._every, alive, rss()))
 
     def _take_files(self, to: int) -> int:
         """Return their size and delete them: they are not read again, and together they are a gigabyte."""
@@ -122,7 +122,7 @@ def _traced() -> Iterator[None]:
         tracemalloc.stop()
 
 
-def _rss() -> int:
+def rss() -> int:
     if sys.platform == "linux":
         pages = int(Path("/proc/self/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")

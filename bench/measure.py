@@ -35,8 +35,10 @@ def beside(
     *,
     maximum: float | None = None,
     ceiling: float | None = None,
+    more: float | None = None,
 ) -> Measure:
-    """A cost beside its floor; the aim, if any, is a multiple of that floor, and a number of units."""
+    """A cost beside its floor; the aim, if any, is a multiple of that floor, and a number of units, of all or
+    of what is more than the floor."""
     value, least = median(seconds) * UNITS[unit], median(floor_seconds) * UNITS[unit]
     # Of neighbours in time, not of the medians: the noise of a shared machine then meets both.
     ratio = median(one / floor for one, floor in zip(seconds, floor_seconds, strict=True))
@@ -44,4 +46,6 @@ def beside(
     met = None if maximum is None else ratio <= maximum
     if ceiling is not None:
         aim, met = f"{aim}, ≤ {ceiling:g} {unit}", met and value <= ceiling
+    if more is not None:
+        aim, met = f"{f'{aim}, ' if aim else ''}+ {more:g} {unit}", met is not False and value - least <= more
     return Measure(name, unit, value, floor, least, ratio, aim, met)
