@@ -71,7 +71,7 @@ QUICK = Sizes(
 
 def main() -> None:
     options = _options()
-    # That the measured pipelines have no checks is no news.
+    # The measured pipelines have no checks; that needs no warning.
     logging.getLogger("agentforge").addHandler(logging.NullHandler())
     parent = options.dir.absolute()
     parent.mkdir(parents=True, exist_ok=True)

@@ -38,7 +38,7 @@ REVIEW: dict[str, Any] = {
 
 
 class Author:
-    """Leaves the artifacts of a run with so many steps, whose review rejects the work until the last pass.
+    """Leaves the artifacts of a run with these steps, whose review rejects the work until the last pass.
     The last step of each plan is a new one."""
 
     def __init__(self, steps: int, passes: int) -> None:
@@ -121,7 +121,7 @@ def _plainly(place: Path, run: RunLayout, folders: list[Path]) -> list[float]:
 
 
 def _command(seconds: float) -> list[str]:
-    """Takes so long, and leaves the artifact of its stage."""
+    """Takes this time, and leaves the artifact of its stage."""
     author = Author(1, 0)
     branches = (f"*{stage}*) a='{json.dumps(author.artifact(stage))}';;" for stage in STAGES)
     script = (
@@ -175,7 +175,7 @@ def memory(root: Path, steps: int) -> list[Measure]:
     young, old = json.loads(subprocess.run(argv, stdout=subprocess.PIPE, check=True).stdout)
     aim = f"≤ {MAX_GROWTH:g} × that, ≤ {MAX_BYTES / 1e6:g} MB"
     ratio = old / young
-    name = f"resident memory of the loop, {steps} steps and {CYCLES} cycles"
+    name = f"memory of the loop, {steps} steps and {CYCLES} cycles"
     floor = f"the same after {YOUNG_STEPS} steps"
     return [
         Measure(name, "bytes", old, floor, young, ratio, aim, ratio <= MAX_GROWTH and old <= MAX_BYTES),

@@ -19,7 +19,7 @@ MEASURED = {
     "context after 30 items",
     "transition between stages",
     "loop of four programs",
-    "resident memory of the loop",
+    "memory of the loop",
     "append + sync",
     "tree of",
     "replay of",

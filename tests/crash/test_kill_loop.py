@@ -15,7 +15,6 @@ from .points import baseline
 
 pytestmark = [
     pytest.mark.crash,
-    pytest.mark.requirement("FR-016", "FR-055", "FR-056", "NFR-005", "NFR-006", "NFR-018", "NFR-019"),
     pytest.mark.skipif(sys.platform != "linux", reason="platform: needs /proc"),
 ]
 
@@ -37,6 +36,7 @@ FILES = {f"made/{step}.txt": f"done {step.replace('-', '/')}\n" for step in ("1-
 KILLED = (*product(STAGES, ("engine",)), *one_in(3, product(STAGES, (ALL, f"{ALL}+power"))))
 
 
+@pytest.mark.requirement("FR-016", "FR-055", "FR-056", "NFR-005", "NFR-006", "NFR-018", "NFR-019")
 @pytest.mark.parametrize("killed", KILLED, ids=" ".join)
 def test_run_takes_the_same_course_when_all_die_in_a_stage(killed: tuple[str, str], tmp_path: Path) -> None:
     stage, victims = killed

@@ -68,7 +68,7 @@ def project() -> Iterator[Project]:
         made.end_agents()
 
 
-@pytest.mark.requirement("FR-001", "FR-011", "NFR-011", "NFR-013")
+@pytest.mark.requirement("FR-001", "FR-011", "NFR-013")
 @pytest.mark.parametrize("kind", KINDS)
 def test_loop_completes(project: Project, kind: str) -> None:
     program, checks, files = KINDS[kind]
