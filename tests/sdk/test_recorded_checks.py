@@ -23,7 +23,15 @@ CHECKED = pipeline(
 )
 
 
-def recorded(project: Path) -> Path:
+FAILS = "echo 'a.py:1: E5 bad'; exit 1"
+COMPARED = pipeline(
+    node(
+        "build", checks=[{"name": "lint", "run": FAILS, "parse": "lines", "regressions": True, "at": "start"}]
+    )
+)
+
+
+def recorded(project: Path, definition: dict[str, Any] = CHECKED) -> Path:
     """The work is done at the second visit. The cassette of the run."""
     project.mkdir()
     visits = iter(range(100))
@@ -35,7 +43,7 @@ def recorded(project: Path) -> Path:
 
     async def main() -> RunResult:
         async with engine(project, ScriptedProvider([act])) as sdk:
-            return await sdk.run(CHECKED, session="s", record=True)
+            return await sdk.run(definition, session="s", record=True)
 
     assert run(main()).completed
     return run_dir(project) / "cassette.jsonl"
@@ -94,3 +102,11 @@ def test_comparison_of_the_course_uses_the_recorded_outcomes(is_cassette: bool, 
     assert other.rehearsal.difference is not None
     assert other.rehearsal.difference.past.what == "check"
     assert not (tmp_path / "ran").exists()
+
+
+def test_a_baseline_is_recorded_beside_the_outcome_that_is_compared_with_it(tmp_path: Path) -> None:
+    project = tmp_path / "first"
+    same = compared(project, str(recorded(project, COMPARED)), COMPARED)
+    steps = [step.detail for step in same.rehearsal.past if step.what == "check_outcome"]
+    assert steps == ["baseline of lint: fail", "lint: pass"]
+    assert same.is_same

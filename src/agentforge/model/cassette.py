@@ -178,7 +178,7 @@ class Exchange(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     answer: RecordedAnswer | None = None
     hook: RecordedHook | None = None
     check: str = ""
-    """The name of the check. A replay runs it again."""
+    """The name of the check, or what identifies its baseline. A replay runs it again."""
     provider: str = ""
     model: str = ""
     prompt_sha256: str = ""

@@ -219,7 +219,8 @@ class Recorder:
             return
         by = task.by if isinstance(task, JudgeTask) else ProviderChoice("", "")
         hook = RecordedHook(task.hook.id, task.delivery) if isinstance(task, HookTask) else None
-        check = task.check.name if isinstance(task, CheckTask) else ""
+        # Not the name: a baseline may be recorded in the same place as the check itself.
+        check = task.about if isinstance(task, CheckTask) else ""
         key = self._key(task.KIND, task, f"{hook.id}:{hook.delivery}" if hook else check)
         # An outcome that is stored, and is heard again, didn't reach the log: the later one counts, if any.
         self._rewrite(without=key)
