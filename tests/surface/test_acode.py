@@ -290,6 +290,14 @@ def test_settings_are_in_the_file_of_acode(loop: Loop) -> None:
     assert loop("config", "get", "orchestration.cycle_limit").out == "5\n"
 
 
+def test_a_resumed_run_names_its_steps_and_claims_no_verification(loop: Loop) -> None:
+    loop.plays(executor=["no"])
+    paused = loop("run", "Add email validation", "-s", "auth")
+    assert (paused.code, "Only an agent verified" in paused.out) == (22, False)
+    done = loop.plays()("resume", "auth")
+    assert f"[EXECUTOR] Step 2: {TITLES[1]}...\n" in done.out, done.err
+
+
 def test_json_has_no_lines_of_the_display(loop: Loop) -> None:
     done = loop.plays()("run", "Add email validation", "-s", "auth", "--json")
     assert (done.code, done.json["status"]) == (0, "completed")

@@ -11,9 +11,9 @@ from agentforge.model import facts as f
 from agentforge.model.check import Baseline, Check
 from agentforge.model.failure import FailureKind
 from agentforge.model.request import Request
-from agentforge.model.state import RunSettings
+from agentforge.model.state import RunSettings, StageRecord
 from agentforge.model.status import RunStatus
-from agentforge.views.results import RunInfo, RunResult, unverified_stages
+from agentforge.views.results import RunInfo, RunResult, result_of, unverified_stages
 from agentforge.views.run_model import fold_events
 
 ASKED = Request("r-1", "question", "k", "question", "Which\none?", (), datetime(2026, 1, 1, tzinfo=UTC))
@@ -72,3 +72,19 @@ def test_stages_whose_checks_are_not_used_are_not_verified() -> None:
     assert unverified_stages(plan, {test.baseline: Baseline(("a",))}) == ("reader",)
     unusable = {test.baseline: Baseline(unusable="it fails")}
     assert unverified_stages(plan, unusable) == ("verifier", "reader")
+
+
+def test_a_result_names_a_stage_as_unverified_when_it_has_run() -> None:
+    reader = plan_of(stage("reader", left_out={"test": "there is none"}))
+    started = f.SessionStarted("pipeline", "run-1", reader, "1.0", format=f.LOG_FORMAT)
+    model = fold_events(history((started, None)))
+    assert model.state is not None
+    for iterations, expected in ((None, ()), (0, ()), (1, ("reader",))):
+        records = (
+            ()
+            if iterations is None
+            else (StageRecord("reader", "0", iterations, datetime(2026, 1, 1, tzinfo=UTC), "done"),)
+        )
+        state = replace(model.state, stages=records)
+        found = result_of("auth", reader, state, model.summary, "/runs/auth", artifact=None)
+        assert found.unverified == expected

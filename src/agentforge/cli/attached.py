@@ -16,6 +16,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from copy import copy
+from itertools import islice
 from typing import Any, TypeVar
 
 from msgspec import Struct
@@ -81,7 +82,7 @@ async def _drive(call: Invocation, work: Callable[[Engine], Awaitable[T]], *, se
     outcome: T | None = None
     engine = Engine(call.root)
     display = display_for(call, several=several)
-    watching = asyncio.create_task(_watch(engine, display, RunLogger(call.runs.events)))
+    watching = asyncio.create_task(_watch(call, engine, display))
     try:
         with stop_on_signals(engine, display.stopping) as stopped:
             try:
@@ -98,7 +99,8 @@ async def _drive(call: Invocation, work: Callable[[Engine], Awaitable[T]], *, se
     return DriveResult(outcome, stopped.signal)
 
 
-async def _watch(engine: Engine, display: Display, logged: RunLogger) -> None:
+async def _watch(call: Invocation, engine: Engine, display: Display) -> None:
+    logged = RunLogger(call.runs.events)
     # Several runs if `recover` continues all that were interrupted.
     runs: dict[str, RunModel] = {}
     try:
@@ -110,6 +112,9 @@ async def _watch(engine: Engine, display: Display, logged: RunLogger) -> None:
                     # Another process started it: its past is read from its files.
                     info = engine.status(event.session)
                     run.plan, run.state, run.summary = info.plan, info.state, info.summary
+                    if call.is_acode:  # Its lines have the titles of steps, which an earlier artifact has.
+                        for past in islice(call.runs.events(event.session), info.state.seq):
+                            run.history.apply(past)
             run.catch_up(event)
             display.show(event, run)
             logged.log(event)

@@ -43,7 +43,7 @@ class RunResult(Struct, frozen=True):
     visits: tuple[StageVisit, ...] = ()
     """Of each stage with checks or a verdict, the latest visit."""
     unverified: tuple[str, ...] = ()
-    """The stages that name checks of which none could be used: only their agents verified the work."""
+    """The completed stages that name checks of which none could be used: only agents verified the work."""
     waivers: tuple[Waiver, ...] = ()
     """Checks and stages that people skipped: of the whole run, with who and why."""
     duration_seconds: float = 0.0
@@ -121,6 +121,7 @@ def result_of(
     session: str, plan: Plan, state: RunState, summary: Summary, run_dir: str, *, artifact: Artifact | None
 ) -> RunResult:
     failure = state.failure
+    ran = {record.name for record in state.stages if record.iterations}
     return RunResult(
         session=session,
         status=state.status,
@@ -135,7 +136,7 @@ def result_of(
         cassette=f"{run_dir}/cassette.jsonl" if state.settings.record else None,
         spending=state.spending,
         visits=summary.visits,
-        unverified=unverified_stages(plan, state.baselines),
+        unverified=tuple(id for id in unverified_stages(plan, state.baselines) if id in ran),
         waivers=state.waivers,
         duration_seconds=round(duration(state, state.status, state.updated_at), 3),
         waited_seconds=round(summary.waited_seconds, 3),
