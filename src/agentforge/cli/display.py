@@ -5,6 +5,7 @@ import logging
 import queue
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from copy import copy
 from typing import Protocol
@@ -49,20 +50,18 @@ class Display:
     def __init__(self, painter: Painter | None) -> None:
         self._painter = painter
         # Without a bound: a full queue would make the run wait for a terminal that was stopped with Ctrl-S.
-        self._items: queue.SimpleQueue[tuple[Event, RunModel] | list[str] | str | None] = queue.SimpleQueue()
+        self._items: queue.SimpleQueue[Callable[[Painter], None] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._draw, name="display", daemon=True)
         self._thread.start()
 
     def show(self, event: Event, run: RunModel) -> None:
         """`run`: the run after the event."""
         # A copy, because the model keeps changing while the display thread draws.
-        self._put((event, copy(run)))
+        after = copy(run)
+        self._items.put(lambda painter: painter.event(event, after))
 
     def say(self, text: str) -> None:
-        self._put(text)
-
-    def _put(self, item: tuple[Event, RunModel] | list[str] | str) -> None:
-        self._items.put(item)
+        self._items.put(lambda painter: painter.say(text))
 
     def stopping(self, at_once: bool) -> None:
         self.say(ENDING if at_once else STOPPING)
@@ -80,7 +79,7 @@ class Display:
                 if item is None:
                     break
                 if painter is not None:
-                    _paint(painter, item)
+                    item(painter)
                 # Drawn once for all events that are waiting, not once for each of them.
                 if painter is not None and self._items.empty():
                     painter.tick()
@@ -97,16 +96,6 @@ class Display:
         if painter is not None:
             with suppress(Exception):
                 painter.end()
-
-
-def _paint(painter: Painter, item: tuple[Event, RunModel] | list[str] | str) -> None:
-    match item:
-        case str():
-            painter.say(item)
-        case list():
-            echo(*item)
-        case event, run:
-            painter.event(event, run)
 
 
 class PlainLines:
@@ -149,7 +138,7 @@ class AcodeDisplay(Display):
         # Made here, not while they are drawn: by then, the history of the run may be a later one, with other
         # titles of steps.
         if lines := [part for line in acode_lines(event, run) for part in wrapped(_acode_line(line))]:
-            self._put(lines)
+            self._items.put(lambda _: echo(*lines))
 
 
 def _acode_line(line: RunLine) -> str:

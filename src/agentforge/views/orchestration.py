@@ -3,6 +3,7 @@ docs/runs.md lists them."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from agentforge.engine.decide.failure import EXHAUSTED
 from agentforge.model.failure import TIMEOUTS, FailureKind
 from agentforge.model.request import Request
 from agentforge.model.status import RunStatus
@@ -39,8 +40,6 @@ AS_ASKED = frozenset({"approval", "checkpoint", "pause"})
 """Kinds of requests that the pipeline or the user asked for: they have no code."""
 CYCLES = "cycle_limit"
 """The reason of a request at the limit of cycles."""
-RETRIES = "retries_exhausted"
-"""The reason of a request after a failure; its subject is the kind of the failure."""
 _FIRST = (STAGE_TIMEOUT, CYCLE_LIMIT, OVER_BUDGET, ESCALATED)
 
 
@@ -62,7 +61,7 @@ def _asked(requests: Iterable[Request]) -> Iterator[str]:
     for request in requests:
         if request.reason == CYCLES:
             yield CYCLE_LIMIT
-        elif request.reason == RETRIES:
+        elif request.reason == EXHAUSTED:  # Its subject is the kind of the failure.
             yield BY_FAILURE.get(request.subject, ESCALATED)
         elif request.kind not in AS_ASKED:
             yield ESCALATED

@@ -81,7 +81,7 @@ def _place_of(fact: f.Fact, at: Cursor | None, plan: Plan | None) -> _SpanPlace:
     return ("visit", *visit) if isinstance(fact, VisitFact) else _RUN
 
 
-class _Part(Struct, frozen=True):
+class _SpanPart(Struct, frozen=True):
     place: _SpanPlace
     """Its first element is the type of the span."""
     below: _SpanPlace
@@ -119,33 +119,33 @@ def spans_of(record: RunRecord) -> list[Span]:
     return [run.span(trace, None), *sorted(found, key=lambda span: span.start_time)]
 
 
-def _run(plan: Plan | None, state: RunState) -> _Part:
+def _run(plan: Plan | None, state: RunState) -> _SpanPart:
     has_failed = state.status in (RunStatus.FAILED, RunStatus.ABORTED)
     status: SpanStatus = "error" if has_failed else "ok" if state.status in FINAL else "unset"
     about = {"session": state.session, "pipeline": plan and plan.pipeline.name, "status": state.status}
     ends = None if status == "unset" else state.updated_at
     why = state.failure.message if state.failure else ""
-    return _Part(_RUN, _RUN, state.session, state.started_at, ends, status, why, about)
+    return _SpanPart(_RUN, _RUN, state.session, state.started_at, ends, status, why, about)
 
 
-def _visit(visit: StageVisit) -> Iterator[_Part]:
+def _visit(visit: StageVisit) -> Iterator[_SpanPart]:
     place, about = _about(visit)
     failed = verdict_mark(visit.verdict, visit.accepted_by) == "failed"
     status: SpanStatus = "error" if failed else "ok" if visit.ended_at else "unset"
     also = {"verdict": visit.verdict or None, "cycle": visit.cycle or None, "to": visit.to}
     times = (visit.started_at, visit.ended_at)
     why = visit.reason if failed else ""
-    yield _Part(("visit", *place), _RUN, visit.stage, *times, status, why, about | also)
+    yield _SpanPart(("visit", *place), _RUN, visit.stage, *times, status, why, about | also)
     for run in visit.checks:
         took, at = run.duration_seconds, ("check", *place, run.iteration, run.check, run.number)
         ends = None if took is None else run.started_at + timedelta(seconds=took)
         status = _CHECKED.get(run.status, "error")
         also = {"check": run.check, "outcome": run.status, "exit_code": run.exit_code}
         why = run.reason if status == "error" else ""
-        yield _Part(at, ("visit", *place), run.check, run.started_at, ends, status, why, about | also)
+        yield _SpanPart(at, ("visit", *place), run.check, run.started_at, ends, status, why, about | also)
 
 
-def _iterations(record: RunRecord) -> Iterator[_Part]:
+def _iterations(record: RunRecord) -> Iterator[_SpanPart]:
     for work in record.iterations:
         visit, about = _about(work)
         place, used, status = (*visit, work.iteration), work.spending, _status(work.status)
@@ -157,16 +157,16 @@ def _iterations(record: RunRecord) -> Iterator[_Part]:
         times = (work.started_at, None if work.status == "running" else work.ended_at)
         why = work.attempts[-1].error if work.attempts and status == "error" else ""
         at = ("iteration", *place)
-        yield _Part(at, ("visit", *visit), work.stage, *times, status, why, about | tokens)
+        yield _SpanPart(at, ("visit", *visit), work.stage, *times, status, why, about | tokens)
         for one in work.attempts:
             also = about | {"attempt": one.number, "provider": one.provider, "outcome": one.status}
             also["gen_ai.request.model"] = one.model or None
             times, how = (one.started_at, one.ended_at), _status(one.status)
             attempt = ("attempt", *place, one.number)
-            yield _Part(attempt, at, one.provider, *times, how, one.error, also)
+            yield _SpanPart(attempt, at, one.provider, *times, how, one.error, also)
 
 
-def _hook(one: Delivery) -> _Part:
+def _hook(one: Delivery) -> _SpanPart:
     below = _RUN
     if one.path is not None and one.visit is not None:
         visit = (one.path, one.branch, one.visit)
@@ -174,7 +174,7 @@ def _hook(one: Delivery) -> _Part:
     tries, last = {"tries": len(one.tries), "outcome": one.outcome}, one.tries[-1]
     about = {"hook": one.hook, "point": one.point, "stage": one.stage or None, **tries}
     times = (one.tries[0].started_at, None if one.status == "waiting" else last.ended_at)
-    return _Part(("hook", one.key), below, one.hook, *times, _status(one.status), last.message, about)
+    return _SpanPart(("hook", one.key), below, one.hook, *times, _status(one.status), last.message, about)
 
 
 def _about(one: StageVisit | IterationWork) -> tuple[_SpanPlace, dict[str, Any]]:

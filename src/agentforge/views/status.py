@@ -176,12 +176,6 @@ class StatusView(Struct, frozen=True):
     """Ids of the requests that a person still has to answer although it was answered."""
 
 
-def _unused(state: RunState) -> Iterator[tuple[str, str]]:
-    for key, found in state.baselines.items():
-        if found.unusable:
-            yield key.partition(BASELINE)[0], found.unusable
-
-
 def running_check(state: RunState) -> RunningCheck | None:
     """The check that runs now; those of a block don't exist."""
     call = state.node.calls.get("check") if state.node else None
@@ -268,7 +262,9 @@ def status_view(info: RunInfo, now: datetime, program: str = "agentforge") -> St
         visits=summary.visits,
         cycles=tuple(_cycles(plan, state)),
         waivers=state.waivers,
-        unused=dict(_unused(state)),
+        unused={
+            key.partition(BASELINE)[0]: one.unusable for key, one in state.baselines.items() if one.unusable
+        },
         answered=info.answered,
         unanswered=info.unanswered,
     )

@@ -75,17 +75,16 @@ def recompiled(
     """Compile the current definition of a run, or another pipeline, with the overrides that the run started
     with; `overrides` and `passes` replace these."""
     session, effective = plan.session.name, merged(plan.pipeline.overrides, overrides or Overrides())
-    if pipeline is None and plan.mode == "loop":
-        found = compile_definition(context, stage=plan.only_stage.stage, session=session, overrides=effective)
-        return replace(found, plan=keep_confined(found.plan, plan))
-    if pipeline is None and plan.source.path == INLINE:
-        raise InvalidRequest(
-            f"the pipeline of session {session!r} was given as text: no file to recompile",
-            hint="give a file, resume without recompiling, or start over",
-        )
-    source = plan.source.path if pipeline is None else pipeline
+    stage = plan.only_stage.stage if pipeline is None and plan.mode == "loop" else None
+    if pipeline is None and stage is None:
+        pipeline = plan.source.path
+        if pipeline == INLINE:
+            raise InvalidRequest(
+                f"the pipeline of session {session!r} was given as text: no file to recompile",
+                hint="give a file, resume without recompiling, or start over",
+            )
     found = compile_definition(
-        context, source, session=session, overrides=effective, passes=passes or plan.passes
+        context, pipeline, stage=stage, session=session, overrides=effective, passes=passes or plan.passes
     )
     return replace(found, plan=keep_confined(found.plan, plan))
 

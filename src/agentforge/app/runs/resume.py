@@ -107,9 +107,9 @@ async def resume_run(
 def _localised(context: RunContext, session: str, compiled: Compiled | None) -> Compiled | None:
     """The new plan, or that of the run, with `network: local`. None: the run has it."""
     info = context.runs.info(session)
-    if compiled is None and info.plan.is_local:
-        return None
     if compiled is None:
+        if info.plan.is_local:
+            return None
         text = files.read_text(os.path.join(context.runs.layout(session).root, "pipeline.yaml")) or ""
         compiled = Compiled(info.plan, (), SourceText(info.plan.source.path, text))
     return replace(compiled, plan=as_local(compiled.plan))

@@ -193,10 +193,7 @@ def metrics() -> None:
 @project_options
 def metrics_of_session(session: str | None) -> None:
     """Show the duration, tokens, retries and steps of each stage."""
-    from agentforge import RunWork
-
-    call = invocation()
-    work = RunWork(call.runs, choose_session_to_show(call, session))
+    call, work = _work(session)
     if call.as_json:
         show_view(call, work, "metrics")
     else:
@@ -214,11 +211,15 @@ def session() -> None:
 @project_options
 def history(session: str | None, cycles: bool) -> None:
     """List the visits to stages, with verdicts."""
+    call, work = _work(session)
+    show_view(call, work, "history", details=cycles)
+
+
+def _work(session: str | None) -> "tuple[Invocation, RunWork]":
     from agentforge import RunWork
 
     call = invocation()
-    work = RunWork(call.runs, choose_session_to_show(call, session))
-    show_view(call, work, "history", details=cycles)
+    return call, RunWork(call.runs, choose_session_to_show(call, session))
 
 
 session.add_command(list_runs)
