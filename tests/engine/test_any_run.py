@@ -391,26 +391,38 @@ def test_items_of_any_run_are_worked_on_in_order_and_never_again_once_they_are_d
     left: dict[object, dict[str, tuple[str, ...]]] = {}
     """What the items are after that the visit has to do."""
     failed: dict[object, set[str]] = defaultdict(set)
+    hashes: dict[object, dict[str, str]] = {}
+    round_of: dict[object, tuple[int, ...]] = {}
     for event in run.events:
         fact, at = event.fact, event.cursor
         here = (at.node_path, at.provider) if at else None
         match fact:
             case f.PlanChanged():
                 done.clear()
+                left.clear()
+            case f.NodeStarted(rounds=rounds) if rounds != round_of.get(here, rounds):
+                done.pop(here, None)  # A new round of the pipeline begins with nothing.
+                round_of[here] = rounds
+            case f.NodeStarted(rounds=rounds):
+                round_of[here] = rounds
             case f.NodeRestarted(feedback=None):
                 done.pop(here, None)
+            case f.StageVerdictReached(skipped_by=person, failing=checks) if person or checks:
+                left.pop(here, None)  # It is over before its items are.
             case f.ItemsPlanned(items=items, reopened=reopened):
                 finished = {item.id: item.hash for item in items if item.status == "done"}
                 kept = {id: hash for id, hash in done[here].items() if id not in reopened}
                 assert {item.id for item in items if kept.get(item.id) == item.hash} <= set(finished)
                 left[here] = {item.id: item.after for item in items if item.id not in finished}
-                done[here] = {item.id: item.hash for item in items}
+                hashes[here] = {item.id: item.hash for item in items}
+                done[here] = finished
                 failed[here] = set()
-            case f.IterationStarted(item=item) if item:
+            case f.IterationStarted(item=item) if item and here in left:
                 assert item in left[here]
                 assert not set(left[here][item]) & set(left[here])
             case f.ItemEnded(item=item, status="done"):
-                del left[here][item]
+                left.get(here, {}).pop(item, None)
+                done[here][item] = hashes[here][item]
             case f.ItemEnded(item=item):
                 failed[here].add(item)
             case f.NodeCompleted() | f.StageCompleted() if here in left:
