@@ -14,6 +14,7 @@ from agentforge.model.cursor import Cursor
 from agentforge.model.errors import IllegalMove
 from agentforge.model.failure import FailureKind
 from agentforge.model.plan import Mode
+from agentforge.model.request import UserRequest
 from agentforge.model.result import Decision, Result
 from agentforge.model.state import (
     MACHINE_SHUTDOWN,
@@ -180,6 +181,10 @@ def test_resume_of_a_run_that_is_over_suggests_how_to_start_over(
     with pytest.raises(IllegalMove, match=f"^Session '{session}' already completed\\.$") as caught:
         refuse_resume(state, plan)
     assert caught.value.hint == f"`agentforge {command}` archives it and starts over"
+    if mode == "pipeline":
+        with pytest.raises(IllegalMove) as caught:
+            refuse_resume(replace(state, user_request=UserRequest("add a function")), plan)
+        assert caught.value.hint == f'`agentforge {command} "REQUEST"` archives it and starts over'
 
 
 def test_resume_on_aborted_is_refused() -> None:

@@ -62,7 +62,7 @@ def test_a_module_is_named_as_it_was_called(line: list[str], typed: str) -> None
 
 def test_hints_name_the_module(project: Project) -> None:
     done = project.call_program(sys.executable, "-m", "agentforge", "status", "nosuch")
-    assert f"start one with `{sys.executable} -m agentforge run -p FILE`" in done.err
+    assert f'start one with `{sys.executable} -m agentforge run "REQUEST"`' in done.err
 
 
 def test_another_project_is_part_of_the_command(script: Path, tmp_path: Path) -> None:

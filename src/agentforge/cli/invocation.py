@@ -286,5 +286,5 @@ def _named(rows: "Sequence[RunRow]") -> str:
 
 def _known(rows: "Sequence[RunRow]") -> str:
     if not rows:
-        return "start one with `agentforge run -p FILE`"
+        return 'start one with `agentforge run "REQUEST"`'
     return f"latest sessions: {_named(rows[:5])}"

@@ -136,16 +136,17 @@ def refuse_resume(state: RunState, plan: Plan) -> None:
     ended = "already completed" if is_completed else "was cancelled and can't be resumed"
     raise IllegalMove(
         f"Session {state.session!r} {ended}.",
-        hint=f"`agentforge {_start_over(plan, state.session)}` archives it and starts over",
+        hint=f"`agentforge {_start_over(plan, state)}` archives it and starts over",
     )
 
 
-def _start_over(plan: Plan, session: str) -> str:
+def _start_over(plan: Plan, state: RunState) -> str:
     if plan.mode == "loop":
-        return f"loop --force {shlex.quote(plan.only_stage.stage)} {session_argument(session)}"
+        return f"loop --force {shlex.quote(plan.only_stage.stage)} {session_argument(state.session)}"
     # A pipeline that was given as text has no file.
     file = "FILE" if plan.source.path.startswith("<") else shlex.quote(plan.source.path)
-    return f"run --force -p {file} -s {session}"
+    request = ' "REQUEST"' if state.user_request is not None else ""
+    return f"run --force -p {file} -s {state.session}{request}"
 
 
 def refuse_pause(state: RunState) -> None:

@@ -96,7 +96,7 @@ class Runs:
         if not log.exists():
             self._refuse_without_log(session)
             known = ", ".join(self.sessions()[:5])
-            hint = "start one with `agentforge run -p FILE`, or give another project with -C DIR"
+            hint = 'start one with `agentforge run "REQUEST"`, or give another project with -C DIR'
             raise UnknownRun(
                 f"no session {session!r} in {runs_dir(self.project)}",
                 hint=f"known sessions: {known} (see `agentforge list`)" if known else hint,

@@ -29,6 +29,7 @@ from agentforge.cli.start import start_attached
 from agentforge.model.artifact import is_of_engine
 from agentforge.model.errors import DefinitionError, InvalidRequest
 from agentforge.model.names import DEFAULT_PIPELINE, session_argument
+from agentforge.model.plan_limits import MAX_CYCLES, MAX_SECONDS
 from agentforge.model.run_options import OverrideOptions, StartOptions
 from agentforge.views.lines.acode import acode_status_rows
 from agentforge.views.lines.metrics import metrics_lines
@@ -47,7 +48,7 @@ _limits = options_of(
     *(
         click.option(
             f"--{id}-timeout",
-            type=click.FLOAT,
+            type=click.FloatRange(0, MAX_SECONDS, min_open=True),
             metavar="SECONDS",
             help=f"Maximum seconds of an attempt in stage {id}.",
         )
@@ -55,7 +56,7 @@ _limits = options_of(
     ),
     click.option(
         "--cycle-limit",
-        type=click.INT,
+        type=click.IntRange(1, MAX_CYCLES),
         metavar="N",
         help="Maximum number of cycles before a person is asked.",
     ),

@@ -116,7 +116,7 @@ def list_runs(count: int) -> None:
         return
     if not rows:
         echo(f"No runs yet in {call.root}")
-        echo(f"  Start one: {call.program} run -p FILE")
+        echo(f'  Start one: {call.named("agentforge run")} "REQUEST"')
         return
     now = datetime.now(UTC)
     for line in table(rows, now, call.program):
