@@ -68,6 +68,13 @@ USES = 'model_provider = "mine"\n'
         (USES, {}, None),
         ('profile = "other"\n' + USES + OWN, {}, None),
         (USES + OWN, {"arguments": ["--profile", "other"]}, None),
+        (USES + OWN, {"arguments": ["--profile=other"]}, None),
+        (USES + OWN, {"arguments": ["-pother"]}, None),
+        (USES + OWN, {"arguments": ["-c", "profile=other"]}, None),
+        (USES + OWN, {"arguments": ["--config=model_provider=openai"]}, None),
+        (USES + OWN, {"arguments": [f"-cmodel_providers.mine.base_url={THERE}"]}, THERE),
+        (USES + OWN, {"arguments": ["-c", f'model_providers.mine={{base_url="{THERE}"}}']}, None),
+        (USES + OWN, {"permissions": [f"-c=model_providers.mine.base_url={THERE}"]}, THERE),
         ("not = toml = at all", {}, None),
     ],
 )
@@ -80,6 +87,19 @@ def test_codex_as_its_settings_say(
             cli("codex", config, CODEX_HOME=str(tmp_path))
     else:
         assert cli("codex", config, CODEX_HOME=str(tmp_path)) == (expected,)
+
+
+@pytest.mark.parametrize(
+    ("name", "argument"),
+    [("claude", "--settings={}"), ("claude", "--settings"), ("opencode", "-m=x/y"), ("opencode", "--attach")],
+)
+def test_options_that_may_name_another_server_are_refused(tmp_path: Path, name: str, argument: str) -> None:
+    (tmp_path / "opencode.json").write_text(opencode_settings(HERE))
+    environ = {"ANTHROPIC_BASE_URL": HERE, "OPENCODE_CONFIG": str(tmp_path / "opencode.json")}
+    assert cli(name, {"arguments": ["--verbose"]}, "mine/model", **environ) == (HERE,)
+    with pytest.raises(ProviderUnusable) as refused:
+        cli(name, {"arguments": [argument]}, "mine/model", **environ)
+    assert "from `arguments`" in refused.value.hint
 
 
 def opencode_settings(address: str, **more: Any) -> str:

@@ -2,6 +2,7 @@
 
 Only the user's settings are read. What the project says, agents can write; docs/network.md names that."""
 
+import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -22,6 +23,7 @@ MAX_BYTES = 1024 * 1024
 OLLAMA = "http://localhost:11434/v1"
 OPEN_SOURCE = {"oss": OLLAMA, "ollama": OLLAMA, "lmstudio": "http://localhost:1234/v1"}
 """The providers of codex that are on this machine unless its settings say otherwise."""
+_CONFIG = re.compile(r"(?:--config=|-c=?)(.+)", re.DOTALL)
 NOT_TOML = (tomllib.TOMLDecodeError, UnicodeError, RecursionError)
 
 
@@ -30,10 +32,15 @@ def endpoints_of(cli: AgentCli, model: str, config: CliConfig, inherited: Mappin
     ours = {name: as_text(value) for name, value in cli.environment.items()}
     own = {name: as_text(value) for name, value in config.env.items()}
     environment = {**ours, **passed_variables(inherited, (*cli.passes, *config.pass_env)), **own}
-    for name in cli.remote_with:
-        if environment.get(name):
-            raise ProviderUnusable(f"{name} makes it call a service elsewhere", hint=f"unset {name}")
     arguments = (*permissions_of(cli, config), *texts(config.arguments))
+    for name in cli.remote_with:
+        if (
+            any(_has_option(one, name) for one in arguments)
+            if name.startswith("-")
+            else environment.get(name)
+        ):
+            hint = f"remove {name} from `arguments`" if name.startswith("-") else f"unset {name}"
+            raise ProviderUnusable(f"{name} makes it call a service elsewhere", hint=hint)
     read = _SETTINGS.get(cli.output) if not cli.addresses else None
     in_settings = read(config, environment, arguments, model) if read else ""
     main = in_settings or next(filter(None, map(environment.get, cli.addresses)), "")
@@ -47,15 +54,22 @@ def endpoints_of(cli: AgentCli, model: str, config: CliConfig, inherited: Mappin
     return Endpoints(tuple(dict.fromkeys((main, *others))), environment)
 
 
+def _has_option(argument: str, option: str) -> bool:
+    """Also with its value in the same argument."""
+    if option.startswith("--"):
+        return argument.partition("=")[0] == option
+    return argument.startswith(option)
+
+
 def _codex(config: CliConfig, environment: Mapping[str, str], arguments: Sequence[str], _model: str) -> str:
     home = environment.get("CODEX_HOME") or join(environment.get("HOME", ""), ".codex")
     settings = _read(join(home, "config.toml"), lambda text: tomllib.loads(text.decode()))
     given = dict(_overrides(arguments))
-    if "profile" in settings or {"-p", "--profile"}.intersection(arguments):
-        return ""  # A profile may name another provider.
+    if "profile" in {**settings, **given} or any(isinstance(one, dict) for one in given.values()):
+        return ""  # A profile or a table may name another provider or its address.
 
     def value(*path: str) -> str:
-        return given.get(".".join(path)) or _text(settings, *path)
+        return str(given.get(".".join(path)) or _text(settings, *path))
 
     name = config.model_provider or value("model_provider")
     if name in ("", "openai"):
@@ -64,13 +78,15 @@ def _codex(config: CliConfig, environment: Mapping[str, str], arguments: Sequenc
     return value("model_providers", name, "base_url") or own or OPEN_SOURCE.get(name, "")
 
 
-def _overrides(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _overrides(arguments: Sequence[str]) -> Iterator[tuple[str, Any]]:
     """`-c key=value`, as codex reads it: the value is TOML, or else a text."""
-    for option, setting in pairwise(arguments):
+    for option, following in pairwise((*arguments, "")):
+        joined = _CONFIG.fullmatch(option)
+        setting = joined[1] if joined else following if option in ("-c", "--config") else ""
         key, equals, value = setting.partition("=")
-        if option in ("-c", "--config") and equals:
+        if equals:
             try:
-                yield key.strip(), str(tomllib.loads(f"x = {value}")["x"])
+                yield key.strip(), tomllib.loads(f"x = {value}")["x"]
             except NOT_TOML:
                 yield key.strip(), value.strip()
 

@@ -90,7 +90,7 @@ class AgentCli(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     addresses: Words = ()
     """Variables with the address of the server of its models; the first that is set counts."""
     remote_with: Words = ()
-    """Variables that make it call another service, whatever the address says."""
+    """Variables and options that make it call another service, whatever the address says."""
     environment: dict[str, SettingValue] = field(default_factory=dict)
     """Defaults; the agent's environment overrides them."""
     root_environment: dict[str, SettingValue] = field(default_factory=dict)

@@ -58,7 +58,10 @@ CLAUDE = AgentCli(
     schema_arguments=("--json-schema", "{schema}"),
     schema_suffix=SCHEMA_INSTRUCTION,
     addresses=("ANTHROPIC_BASE_URL",),
-    remote_with=("CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY"),
+    remote_with=(
+        *("CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY"),
+        "--settings",
+    ),
     environment={
         "DISABLE_AUTOUPDATER": "1",
         "DISABLE_TELEMETRY": "1",

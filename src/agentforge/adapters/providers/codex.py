@@ -56,6 +56,7 @@ CODEX = AgentCli(
     default_effort="high",
     effort_variable="CODEX_REASONING_EFFORT",
     resume_arguments=("resume", "{session}"),
+    remote_with=("--profile", "-p"),
     passes=("CODEX_*", "OPENAI_*", "AZURE_OPENAI_*", "OLLAMA_*", "RUST_LOG"),
     state=("${CODEX_HOME:-~/.codex}",),
     retries=3,

@@ -42,6 +42,7 @@ OPENCODE = AgentCli(
     efforts=("minimal", "low", "medium", "high", "xhigh", "max"),
     resume_arguments=("--session", "{session}"),
     environment={"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_SHARE": "1"},
+    remote_with=("--model", "-m", "--agent", "--attach"),
     passes=(
         *("OPENCODE_*", "ANTHROPIC_*", "OPENAI_*", "GEMINI_*", "GOOGLE_*", "AWS_*", "AZURE_*"),
         *("VERTEX_*", "OLLAMA_*", "LMSTUDIO_*", "OPENROUTER_API_KEY", "GROQ_API_KEY", "MISTRAL_API_KEY"),
