@@ -244,7 +244,7 @@ def test_checks_of_a_nested_pipeline_use_the_commands_around_it() -> None:
 
 def test_commands_and_checks_of_the_pipeline_can_be_named_by_criteria() -> None:
     text = (
-        "name: p\ncommands: {test: make test, build: make}\nnodes:\n"
+        "name: p\ncommands: {test: make test, build: make, none: '', 'not a name': x, criteria: x}\nnodes:\n"
         "  - {id: plan, stage: s, artifact: {schema: {required: [steps]}}}\n"
         "  - {id: do, stage: s, termination: {type: items, from: plan.steps, criteria: done},"
         " checks: [{name: own, run: x}]}\n"
@@ -260,6 +260,19 @@ def test_commands_and_checks_of_the_pipeline_can_be_named_by_criteria() -> None:
         Check("build", "make", at="iteration", criteria=True),
     )
     assert found(text) == []
+    (taken,) = found(text.replace("{name: own, run: x}", "{name: criteria, run: x}"))
+    assert where(taken) == "duplicate-id 5:102"
+
+
+@pytest.mark.parametrize("optional", [True, False])
+def test_an_empty_command_is_none(optional: bool) -> None:
+    check = f"{{name: test, optional: {str(optional).lower()}}}"
+    files = {".agentforge/config/settings.yaml": "commands: {test: ' '}\n", "go.mod": ""}
+    text = f"nodes: [{{id: n, stage: s, checks: [{check}]}}]\n"
+    assert [where(one) for one in found(text, files)] == ([] if optional else ["missing-key 1:43"])
+    if optional:
+        made = only_node(text, files)
+        assert (made.checks, list(made.left_out)) == ((), ["test"])
 
 
 def test_criteria_are_refused_in_a_block() -> None:

@@ -64,6 +64,7 @@ from agentforge.model.plan import (
     StageNode,
     Termination,
 )
+from agentforge.model.plan_limits import is_plain_name
 from agentforge.ports.sources import Sources
 
 DEFAULT_RUNS: dict[Mode, int] = {"pipeline": 1, "loop": 25}
@@ -125,8 +126,9 @@ def _with_criteria(named: Mapping[str, Check], stage: StageNode) -> StageNode:
     like that."""
     if stage.criteria is None:
         return stage
-    given = {name: Check(name, run) for name, run in stage.commands.items()} | dict(named)
-    own = {check.name for check in stage.checks}
+    usable = ((name, run) for name, run in stage.commands.items() if is_plain_name(name) and run.strip())
+    given = {name: Check(name, run) for name, run in usable} | dict(named)
+    own = {CRITERIA, *(check.name for check in stage.checks)}
     known = (Check(CRITERIA), *(check for name, check in given.items() if name not in own))
     found = (replace(check, at="iteration", criteria=True) for check in known)
     return replace(stage, checks=(*stage.checks, *found))

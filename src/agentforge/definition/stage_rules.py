@@ -13,6 +13,7 @@ from agentforge.definition.report import Report, relative
 from agentforge.definition.specs import ResolvedPipeline, ResolvedStage, ids_of
 from agentforge.definition.yaml_tree import Written, shown
 from agentforge.model.artifact import MAX_ITEMS
+from agentforge.model.check import CRITERIA
 from agentforge.model.diagnostic import SourcePlace, choice, did_you_mean, listed
 from agentforge.model.names import PROMPT_VARIABLES
 from agentforge.model.plan import END, ROUTE_ACTIONS, VERDICTS
@@ -128,12 +129,18 @@ def _place(file: str, text: str, offset: int) -> SourcePlace:
 def validate_checks(stage: ResolvedStage, report: Report) -> None:
     commands: Mapping[str, str] = merged(stage, "commands")
     seen: dict[str, SourcePlace] = {}
+    termination = merged(stage, "termination")
+    has_criteria = termination is not None and termination.get("criteria") is not None
     for check in merged(stage, "checks") or ():
         name = check.get("name").value
+        if has_criteria and name == CRITERIA:
+            message = f"{shown(name)} is the check that verifies the criteria of items"
+            report.error("duplicate-id", check.at, message, hint="give it another `name`")
         optional = check.get("optional")
         if has_no_command(check, commands) and not (optional and optional.value):
             message = f"check {shown(name)} has no `run`, and there is no command {shown(name)}"
-            hint = choice(name, "commands", commands) if commands else f"add `commands: {{{name}: …}}`"
+            known = [one for one, run in commands.items() if run.strip()]
+            hint = choice(name, "commands", known) if known else f"add `commands: {{{name}: …}}`"
             hint += ", or `optional: true`"
             report.error("missing-key", check.at, message, hint)
         _validate_report(check, report)

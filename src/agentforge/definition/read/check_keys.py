@@ -1,6 +1,6 @@
 """The keys of checks, routes and the limits of cycles."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 from msgspec import Struct
@@ -198,9 +198,10 @@ def _some(values: Sequence[Any]) -> Any:
     return next((value for value in reversed(values) if value), None)
 
 
-def has_no_command(check: MappingSpec, commands: Collection[str]) -> bool:
-    """Whether it needs a command of its name, and none of these has it."""
-    return check.get("name").value not in commands and not any(map(check.get, ("run", *RULES)))
+def has_no_command(check: MappingSpec, commands: Mapping[str, str]) -> bool:
+    """Whether it needs a command of its name, and there is none. An empty command is none."""
+    own = commands.get(check.get("name").value, "")
+    return not own.strip() and not any(map(check.get, ("run", *RULES)))
 
 
 OF_STAGES = dict.fromkeys(("checks", "verdicts", "on"), "put it on a stage")
