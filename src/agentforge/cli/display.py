@@ -137,13 +137,12 @@ class AcodeDisplay(Display):
     def show(self, event: Event, run: RunModel) -> None:
         # Made here, not while they are drawn: by then, the history of the run may be a later one, with other
         # titles of steps.
-        if lines := [part for line in acode_lines(event, run) for part in wrapped(_acode_line(line))]:
+        lines: list[str] = []
+        for line in acode_lines(event, run):
+            subject = f"{styled(f'[{line.subject}]', 'strong')} " if line.subject else ""
+            lines += wrapped(f"{subject}{styled(line.text, ACODE_TONES.get(line.mark, 'plain'))}")
+        if lines:
             self._items.put(lambda _: echo(*lines))
-
-
-def _acode_line(line: RunLine) -> str:
-    text = styled(line.text, ACODE_TONES.get(line.mark, "plain"))
-    return f"{styled(f'[{line.subject}]', 'strong')} {text}" if line.subject else text
 
 
 def display_for(call: Invocation, *, several: bool = False, follows: bool = False) -> Display:

@@ -109,9 +109,10 @@ def _compared(
     """Warn of a comparison with a text that the variable never has."""
     # Only variables whose values are all known here; `event` and `status` follow from the point.
     is_known = not any(kind == "unknown" for _, kind in nodes)
+    status = ["running" if spec.hook.point.endswith("_start") else "completed"]
     possible: dict[VariableName, list[str]] = {
         "event": [spec.hook.point],
-        "status": _statuses(spec.hook.point),
+        "status": status + ["failed"] * (spec.hook.point == "stage_end"),
         **({"stage": [name for name, kind in nodes if kind != "nested pipeline"]} if is_known else {}),
     }
     if spec.hook.point in SESSION_POINTS:
@@ -120,12 +121,6 @@ def _compared(
         if name in possible and text not in possible[name]:
             message = f"`{name}` is never {shown(text)} at {spec.hook.point}"
             report.warning("no-effect", condition.at, message, choice(text, "values", possible[name]))
-
-
-def _statuses(point: HookPoint) -> list[str]:
-    if point == "stage_end":
-        return ["completed", "failed"]
-    return ["running" if point.endswith("_start") else "completed"]
 
 
 def _comparisons(condition: Condition) -> Iterator[tuple[VariableName, str]]:

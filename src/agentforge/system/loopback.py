@@ -58,8 +58,9 @@ def remote_problem(address: str, environment: Mapping[str, str], resolve: Resolv
 # Programs differ in which of these they read, and in what order. So each one that is set counts.
 def _proxies(host: str, environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """The proxies that a program may take for the host, by the variable."""
-    excepted = [environment[name] for name in EXCEPTED if environment.get(name)]
-    if excepted and all(_covers(text, host) for text in excepted):
+    excepted = [environment[name].lower().replace(",", " ") for name in EXCEPTED if environment.get(name)]
+    # NO_PROXY must have the host itself: not every program knows patterns and networks.
+    if excepted and all(host in {one.strip("[]") for one in text.split()} for text in excepted):
         return
     for name in (*PROXIES, *map(str.upper, PROXIES)):
         if value := environment.get(name):
@@ -67,8 +68,3 @@ def _proxies(host: str, environment: Mapping[str, str]) -> Iterator[tuple[str, s
                 yield name, urlsplit(value if "://" in value else f"http://{value}").hostname or "an address"
             except ValueError:
                 yield name, "an address"
-
-
-def _covers(text: str, host: str) -> bool:
-    """Whether NO_PROXY has the host itself: not every program knows patterns and networks."""
-    return host in {one.strip("[]") for one in text.lower().replace(",", " ").split()}

@@ -29,7 +29,6 @@ from agentforge.model.plan import (
     StageNode,
     Step,
     Termination,
-    TokenBudget,
 )
 from agentforge.views.graph import GraphNode, stages_by_path
 from agentforge.views.lines.plan import (
@@ -211,8 +210,9 @@ def _stage(node: StageNode, session: str, permissions: Permissions, place: Graph
     yield from _lines("Limits", rows, "none")
     yield from judgment_lines(place)
     yield from (f"- Check: {one_line(name)} is not run: {why}" for name, why in node.left_out.items())
-    if node.tokens and node.tokens.limit is not None:
-        yield f"- Tokens: {_budget(node.tokens)}"
+    if (tokens := node.tokens) and tokens.limit is not None:
+        parts = f"{tokens.reserve:g} % reserve, {tokens.share:g} % of the rest for the stage"
+        yield f"- Tokens: at most {tokens.limit:,} ({tokens.total:,} in all, {parts})"
     yield from _lines("Context", rows)
     for source in node.sources.from_stage if node.sources else ():
         yield f"- Input: {source.id} ({_selected(source.select)})"
@@ -229,13 +229,6 @@ def _artifact(rule: ArtifactRule) -> str:
     heal = f"corrected at most {counted(rule.heal, 'time')}" if rule.heal else "never corrected"
     filled = (f"; {one_line(name)}: the user {source}" for name, source in rule.fill.items())
     return f"version {rule.version}, {schema}, {heal}{''.join(filled)}"
-
-
-def _budget(tokens: TokenBudget) -> str:
-    of = (
-        f"{tokens.total:,} in all, {tokens.reserve:g} % reserve, {tokens.share:g} % of the rest for the stage"
-    )
-    return f"at most {tokens.limit:,} ({of})"
 
 
 def _approval(approval: Approval) -> str:

@@ -112,12 +112,8 @@ def check_line(check: Check) -> str:
     new = "only new failures count" if check.regressions else ""
     details = [part for part in ("must fail" * (check.expect == "fail"), new, reads, network, limit) if part]
     more = f" ({'; '.join(details)})" if details else ""
-    return f"{one_line(check.name)} {_time(check)}: {check_subject(check)}{more}"
-
-
-def _time(check: Check) -> str:
-    named = " for each item whose criteria name it" if check.run else " for each item"
-    return f"{TIMES[check.at]}{named if check.criteria else ''}"
+    items = f" for each item{' whose criteria name it' if check.run else ''}" if check.criteria else ""
+    return f"{one_line(check.name)} {TIMES[check.at]}{items}: {check_subject(check)}{more}"
 
 
 def check_subject(check: Check) -> str:
