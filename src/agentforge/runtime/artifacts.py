@@ -6,7 +6,7 @@ read compares both.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import partial
 from hashlib import sha256
 from typing import Any
@@ -14,7 +14,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from agentforge.engine.items import Element, elements_of
+from agentforge.engine.checks.criteria import criteria_in
+from agentforge.engine.items import MAX_PROBLEMS, Element, elements_of
 from agentforge.model.artifact import (
     INLINE_BYTES,
     MAX_ARTIFACT_BYTES,
@@ -138,9 +139,22 @@ def item_problems(plan: Plan, value: JSONObject, source: ArtifactSource) -> list
         termination = stage.termination
         if stage.sources and stage.sources.items == source and isinstance(termination, Items):
             elements = elements_of(value, termination.field, termination.max)
-            if elements and isinstance(elements[0], str):
-                return [f"{problem} (the items of stage {stage.id!r})" for problem in elements]
+            problems = [
+                problem
+                for one in elements
+                for problem in ([one] if isinstance(one, str) else _criteria_problems(stage, one))
+            ]
+            if problems:
+                shown = problems[: MAX_PROBLEMS + 1]
+                return [f"{problem} (the items of stage {stage.id!r})" for problem in shown]
     return []
+
+
+def _criteria_problems(stage: StageNode, item: Element) -> Iterator[str]:
+    """Only who writes the list can correct what no work on an item can fulfil."""
+    if stage.criteria is not None:
+        for problem in criteria_in(stage, item.value).problems:
+            yield f"item {item.id!r}: {problem}"
 
 
 def _left(places: Iterable[str], returned: JSONObject | None) -> tuple[bytes, str] | None:
