@@ -61,6 +61,13 @@ def test_an_address_elsewhere_is_refused_before_the_run(tmp_path: Path, address:
     assert f"stage 'plan': the run has `network: local`, but provider api calls {address}: {problem}" in said
 
 
+def test_a_provider_of_several_stages_is_refused_once(tmp_path: Path) -> None:
+    both = pipeline(node("plan"), node("build"))
+    plan = as_local(engine(tmp_path).compile(both, session="s").plan)
+    ((_, error),) = remote_calls(plan, lambda _: None, {})
+    assert error.message.startswith("stages 'plan', 'build': the run has `network: local`, but")
+
+
 def test_a_public_name_is_refused_by_what_it_resolves_to(tmp_path: Path) -> None:
     asked: list[str] = []
 

@@ -38,13 +38,21 @@ def remote_calls(
 ) -> Iterator[tuple[str, AgentForgeError]]:
     """What a local run must not call, by the name of the provider. Without `calls_agents`, only hooks and
     notifications are called."""
+    users: list[tuple[ProviderChoice, list[str]]] = []
     for stage in plan.stages if plan.is_local and calls_agents else ():
         judges = [plan.judge_of(stage)] if isinstance(stage.termination, Judgment) else []
         for choice in (*stage.chain, *judges):
-            try:
-                refuse_remote(f"stage {stage.id!r}", choice, provider_of(choice.type), resolve)
-            except ProviderUnusable as error:
-                yield choice.type, error
+            named = next((ids for known, ids in users if known == choice), None)
+            if named is None:
+                users.append((choice, named := []))
+            if stage.id not in named:
+                named.append(stage.id)
+    for choice, ids in users:
+        owner = f"stage{'s' if len(ids) > 1 else ''} {', '.join(map(repr, ids))}"
+        try:
+            refuse_remote(owner, choice, provider_of(choice.type), resolve)
+        except ProviderUnusable as error:
+            yield choice.type, error
     for owner, address in _addresses(plan, environ) if plan.is_local else ():
         if problem := remote_problem(address, {}, resolve):
             message = f"{owner}: the run has `network: local`, but it is sent elsewhere: {problem}"
