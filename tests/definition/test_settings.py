@@ -12,7 +12,7 @@ from agentforge.definition.compiler import compile_pipeline, compile_stage, comp
 from agentforge.definition.machine import Machine
 from agentforge.definition.read.file_keys import settings_schema
 from agentforge.definition.report import Report
-from agentforge.definition.settings import Settings, read_settings
+from agentforge.definition.settings import Settings, parts_of, read_settings
 from agentforge.model.diagnostic import ARGUMENTS
 from agentforge.model.errors import DefinitionError, StorageFailed
 from agentforge.model.plan import Overrides, ProviderChoice, Route, StageNode
@@ -418,6 +418,13 @@ def test_what_the_caller_gives_is_above_the_files() -> None:
     assert (node.timeout, node.limits and node.limits.cycles) == (30, 5)
     assert made.pipeline.overrides == given
     assert [one.key for one in made.pipeline.settings] == []
+
+
+def test_ids_in_what_the_caller_gives_may_have_dots() -> None:
+    given = {"stages.a.b.timeout": 1, "token_budget.a.b": 2, "a.b_timeout": 3, "cycle_limit": 4}
+    assert parts_of("commands.a.b") == ["commands", "a.b"]
+    found = read_settings(TextWorld({}), Report(), given=given).orchestration
+    assert {key: written.value for key, written in found.items()} == given
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from agentforge.definition.settings import (
     BY_NAME,
     Settings,
     is_blank,
+    nested,
     plain_key,
     read_settings,
     settings_tree,
@@ -120,7 +121,7 @@ class SettingsFiles:
             what = f"the setting {key!r} has no value" if name in known else f"no setting {key!r}"
             raise InvalidRequest(what, hint=choice(name, "settings", known))
         origins = dict.fromkeys(value.origin for value in inner)
-        values = _nested({value.key.removeprefix(f"{name}."): value.value for value in inner})
+        values = nested((value.key.removeprefix(f"{name}.").split("."), value.value) for value in inner)
         return SettingInForce(name, values, ", ".join(origins))
 
     def show(self) -> Sequence[SettingInForce]:
@@ -262,18 +263,6 @@ def _others(settings: Settings, key: str) -> dict[tuple[bool, str], Any]:
 
 def _unknown_keys(diagnostics: Sequence[Diagnostic]) -> dict[str, Diagnostic]:
     return {found.message: found for found in diagnostics if found.code == "unknown-key"}
-
-
-def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Mappings from dotted keys."""
-    found: dict[str, Any] = {}
-    for key, value in values.items():
-        *parents, last = key.split(".")
-        inner = found
-        for parent in parents:
-            inner = inner.setdefault(parent, {})
-        inner[last] = value
-    return found
 
 
 # -- orchestration

@@ -4,24 +4,11 @@ import re
 from io import StringIO
 from typing import Any
 
-from agentforge.definition.settings import ALIASES, is_blank
+from agentforge.definition.settings import ALIASES, is_blank, parts_of
 from agentforge.model.errors import InvalidRequest
 
 _INDENTED = re.compile(r"^[^\s#-][^\n]*:[ ]*\n(?:[ ]*#[^\n]*\n)*([ ]+)(-[ ]|[^\s#-])", re.MULTILINE)
 """The first key or element of what is below another key: a file keeps its indentation."""
-
-
-def _parts(key: str) -> list[str]:
-    """The keys of the mappings; names and ids may contain dots."""
-    match key.split("."):
-        case ["commands", first, *more]:
-            return ["commands", ".".join([first, *more])]
-        case ["orchestration", "token_budget", first, *more]:
-            return ["orchestration", "token_budget", ".".join([first, *more])]
-        case ["orchestration", "stages", first, *more, last]:
-            return ["orchestration", "stages", ".".join([first, *more]), last]
-        case parts:
-            return parts
 
 
 def changed_settings(text: str, key: str, value: Any) -> str:
@@ -48,7 +35,7 @@ def changed_settings(text: str, key: str, value: Any) -> str:
             yaml.indent(
                 **{"sequence": width + 2, "offset": width} if found[2][0] == "-" else {"mapping": width}
             )
-    *parents, last = _parts(_as_written(data, key))
+    *parents, last = parts_of(_as_written(data, key))
     inner = data
     for parent in parents:
         if inner.get(parent) is None:

@@ -10,7 +10,7 @@ everything that a pipeline says itself, apart from `orchestration`, for pipeline
 # does, never less strict.
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from posixpath import join
 from typing import Any
@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agentforge.definition.read.settings_keys import SETTINGS, TOTAL
+from agentforge.definition.read.settings_keys import SETTINGS, TIMEOUT, TOTAL
 from agentforge.definition.read.table import Entries, MappingSpec
 from agentforge.definition.read.values import as_data
 from agentforge.definition.read.work_keys import build_work
@@ -169,12 +169,8 @@ def settings_tree(source: SourceText, report: Report) -> Keyed | None:
 
 
 def _callers(given: Mapping[str, Any], report: Report) -> SettingsLevel:
-    orchestration: dict[str, Any] = {}
-    for key, value in given.items():
-        *parents, name = key.split(".")
-        within = reduce(lambda known, parent: known.setdefault(parent, {}), parents, orchestration)
-        within[name] = value
-    text = msgspec.json.encode({"orchestration": orchestration}).decode()
+    data = nested((parts_of(f"orchestration.{key}"), value) for key, value in given.items())
+    text = msgspec.json.encode(data).decode()
     tree = parse_value(SourceText(ARGUMENTS, text), report)
     assert isinstance(tree, Keyed)
     return _level(SETTINGS.read(tree, report), {}, is_users=True)
@@ -319,6 +315,29 @@ def plain_key(name: str) -> str:
         if name == longer or name.startswith(f"{longer}."):
             return f"{short}{name.removeprefix(longer)}"
     return name
+
+
+def parts_of(key: str) -> list[str]:
+    """The keys of the mappings; names and ids may contain dots."""
+    match key.split("."):
+        case ["commands", first, *more]:
+            return ["commands", ".".join([first, *more])]
+        case ["orchestration", "token_budget", first, *more]:
+            return ["orchestration", "token_budget", ".".join([first, *more])]
+        case ["orchestration", "stages", first, *more, last]:
+            return ["orchestration", "stages", ".".join([first, *more]), last]
+        case ["orchestration", *id] if key.endswith(TIMEOUT):
+            return ["orchestration", ".".join(id)]
+        case parts:
+            return parts
+
+
+def nested(values: Iterable[tuple[Sequence[str], Any]]) -> dict[str, Any]:
+    """Mappings from the parts of keys."""
+    found: dict[str, Any] = {}
+    for (*parents, last), value in values:
+        reduce(lambda inner, parent: inner.setdefault(parent, {}), parents, found)[last] = value
+    return found
 
 
 def top_of(key: str) -> str:
