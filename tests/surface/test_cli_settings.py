@@ -70,6 +70,13 @@ def test_mistakes_end_a_run_before_it_starts(
     assert not (project.root / ".claude/pipeline-runs/one").exists()
 
 
+@pytest.mark.parametrize("name", ["agentforge", "acode"])
+def test_a_default_pipeline_that_does_not_exist_is_named_with_its_place(project: Project, name: str) -> None:
+    put(project, OWN, "pipeline: nope\n")
+    done = project.call("run", "add a function", name=name)
+    assert (done.code, f"{OWN}:1:11: unknown-pipeline: no pipeline named `nope`" in done.err) == (2, True)
+
+
 def test_config_changes_what_the_loop_does(project: Project) -> None:
     assert project.call("config", "get", "orchestration.cycle_limit").out == "3\n"
     refused = project.call("config", "set", "orchestration.cycle_limit", "11")

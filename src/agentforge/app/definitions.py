@@ -19,6 +19,8 @@ from agentforge.definition.resolve import (
     Available,
     available_pipelines,
     available_stages,
+    find_pipeline,
+    missing_pipeline,
     pipeline_files,
     pipeline_names,
     stage_folders,
@@ -26,7 +28,7 @@ from agentforge.definition.resolve import (
 from agentforge.definition.root_files import RootFiles, root_files
 from agentforge.definition.settings import read_settings
 from agentforge.model.diagnostic import Diagnostic, Severity, SourcePlace
-from agentforge.model.errors import InvalidRequest, StorageFailed
+from agentforge.model.errors import DefinitionError, InvalidRequest, StorageFailed
 from agentforge.model.layout import PROJECT_SETTINGS
 from agentforge.model.plan import Plan
 from agentforge.system import files
@@ -75,9 +77,16 @@ class Definitions:
         return sorted(pipeline_names(self._sources))
 
     def default_pipeline(self) -> str | None:
-        """The pipeline of runs that name none, as settings say. Compiling it reports their mistakes."""
-        found = read_settings(self._sources, Report()).pipeline
-        return found.value if found else None
+        """The pipeline of runs that name none, as settings say. Raises DefinitionError if it doesn't exist;
+        compiling it reports other mistakes in settings."""
+        report = Report()
+        found = read_settings(self._sources, report).pipeline
+        if found is None:
+            return None
+        if find_pipeline(self._sources, found.value) is None:
+            report.error("unknown-pipeline", found.at, *missing_pipeline(self._sources, found.value))
+            raise DefinitionError(report.diagnostics)
+        return found.value
 
     def lint(
         self, name: str, kind: DefinitionKind, *, known_providers: Collection[str] | None = None
