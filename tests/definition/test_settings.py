@@ -121,6 +121,12 @@ def test_a_file_that_cannot_be_read() -> None:
     assert [one.code for one in report.diagnostics] == ["unreadable"]
 
 
+def test_a_folder_is_no_settings_file() -> None:
+    report = Report()
+    assert read_settings(TextWorld({f"{OWN}/x": ""}), report) == Settings()
+    assert [one.message for one in report.diagnostics] == [f"{OWN} is a folder, not a settings file"]
+
+
 def test_variables_are_expanded_where_a_setting_is_used() -> None:
     text = """\
 model: ${MODEL}-${SIZE}

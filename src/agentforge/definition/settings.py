@@ -209,6 +209,9 @@ class _Reader:
         except StorageFailed as error:
             self._report.error("unreadable", SourceText(name, "").start, error.message, error.hint)
             return None
+        if text is None and self._sources.is_dir(path):
+            at, hint = SourceText(name, "").start, "move the folder"
+            self._report.error("unreadable", at, f"{name} is a folder, not a settings file", hint)
         if text is None or is_blank(text):
             return None
         return settings_tree(SourceText(name, text), self._report)
