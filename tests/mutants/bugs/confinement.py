@@ -1,5 +1,5 @@
 """Bugs in what keeps repositories, run folders and agents from being trusted: links, limits, the proof of a
-run, protected names, hosts of keys, control characters, a displaced log."""
+run, protected names, hosts of keys, control characters, a displaced log, settings."""
 
 from tests.mutants.mutation import Mutation as Bug
 
@@ -14,6 +14,8 @@ TRUST = "agentforge.app.runs.trust"
 HOSTS = "agentforge.model.secrets"
 NAMES = "agentforge.model.names"
 CHARACTERS = "agentforge.model.names"
+SETTINGS = "agentforge.definition.settings"
+ADDRESSES = "agentforge.adapters.cli_agents.addresses"
 DISPLACEMENT = "agentforge.adapters.log.displacement"
 
 OF_FILES = ("tests/system/test_files.py",)
@@ -25,6 +27,8 @@ OF_TRUST = ("tests/security/test_foreign_runs.py",)
 OF_HOSTS = ("tests/model/test_key_hosts.py",)
 OF_NAMES = ("tests/model/test_protected_names.py",)
 OF_CHARACTERS = ("tests/definition/test_control_characters.py",)
+OF_SETTINGS = ("tests/definition/test_settings.py",)
+OF_ADDRESSES = ("tests/adapters/test_local_endpoints.py",)
 OF_DISPLACEMENT = ("tests/adapters/test_displaced_log.py",)
 
 BUGS = (
@@ -409,5 +413,40 @@ BUGS = (
         "saved = files.free_name(f'{self._path}.replaced-{self._length}')",
         "saved = f'{self._path}.replaced-{self._length}'\nfiles.remove(saved)",
         OF_DISPLACEMENT,
+    ),
+    # -- what a repository says
+    Bug(SETTINGS, "a project adds writable paths", "is_as_strict", "writable <= may", "True", OF_SETTINGS),
+    Bug(SETTINGS, "a project shows hidden paths", "is_as_strict", "hidden >= must", "True", OF_SETTINGS),
+    Bug(
+        SETTINGS,
+        "variables are expanded without a limit",
+        "_Reader._with_values",
+        "self._added > MAX_SOURCE_BYTES",
+        "False",
+        OF_SETTINGS,
+    ),
+    Bug(
+        "agentforge.app.settings_files",
+        "a variable allows the network again that settings refuse",
+        "SettingsFiles.show",
+        "name and not (key == 'network' and settings.is_local)",
+        "name",
+        ("tests/sdk/test_settings_files.py",),
+    ),
+    Bug(
+        ADDRESSES,
+        "a table on the command line names the server",
+        "_codex",
+        "any(isinstance(one, dict) for one in given.values())",
+        "False",
+        OF_ADDRESSES,
+    ),
+    Bug(
+        ADDRESSES,
+        "an option with its value is overlooked",
+        "_has_option",
+        "argument.partition('=')[0] == option",
+        "argument == option",
+        OF_ADDRESSES,
     ),
 )
