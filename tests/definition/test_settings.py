@@ -482,6 +482,8 @@ nodes:
     for share, expected in ((40, []), (41, ["bad-value 1:35"])):
         diagnostics = found(pipeline, {OWN: f"orchestration: {{token_budget: {{n: {share}}}}}\n"})
         assert [where(one) for one in diagnostics] == expected
+    both = found(pipeline, {OWN: "orchestration: {token_budget: {n: 60, m: 50}}\n"})
+    assert [where(one) for one in both] == ["bad-value 1:42"]
     assert found(pipeline.replace("60", "90"), {OWN: "orchestration: {cycle_limit: 3}\n"}) == []
 
 

@@ -69,7 +69,8 @@ def validate_shares(stages: Sequence[ResolvedStage], settings: Orchestrated, rep
     shares = [share for budget in budgets if (share := budget.get("share"))]
     changed = [share for share in shares if any(share is value for value in settings.values())]
     total = sum(share.value for share in shares)
-    if changed and total > 100:
+    # More than 100 percent in the settings alone were reported with these.
+    if changed and sum(share.value for share in changed) <= 100 < total:
         message = f"with this share, those of the stages are {total:g} % in all; the maximum is 100"
         report.error("bad-value", changed[-1].at, message, "also lower the shares of other stages")
 
