@@ -110,3 +110,10 @@ def test_one_line_for_each_status() -> None:
         outcome_line("a", CheckOutcome("pass", 0, CheckCounts(1200)))
         == "check 'a': pass, 1,200 passed, exit status 0"
     )
+
+
+def test_failures_that_were_there_before_are_told_apart_in_the_reason() -> None:
+    outcome = CheckOutcome(
+        "fail", 1, CheckCounts(3, 4), reason="1 new failure (3 failed before too)", before=3
+    )
+    assert outcome_line("test", outcome) == "check 'test': fail, 1 new failure (3 failed before too)"
