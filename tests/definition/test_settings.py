@@ -121,7 +121,7 @@ def test_a_file_that_cannot_be_read() -> None:
     assert [one.code for one in report.diagnostics] == ["unreadable"]
 
 
-def test_a_folder_is_no_settings_file() -> None:
+def test_a_folder_in_the_place_of_the_file_is_reported() -> None:
     report = Report()
     assert read_settings(TextWorld({f"{OWN}/x": ""}), report) == Settings()
     assert [one.message for one in report.diagnostics] == [f"{OWN} is a folder, not a settings file"]

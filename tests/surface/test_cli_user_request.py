@@ -43,6 +43,7 @@ def test_the_request_is_an_argument_an_option_or_stdin(project: Project, file: s
     ("arguments", "why", "hint"),
     [
         (("-p", "change.yaml"), "the pipeline 'change' needs a user request", "say what you want"),
+        (("-p", "loop"), "the pipeline 'loop' needs a user request", 'agentforge run -p loop "…"'),
         (("-p", "change.yaml", " "), "the user request is empty", "say what you want"),
         (
             ("-p", "change.yaml", "change.yaml"),

@@ -261,7 +261,7 @@ def _given(
     the recording."""
     environ = context.environ
     if replay is None:
-        wanted = _user_request(plan, how["request"], environ)
+        wanted = _user_request(plan, how["request"], environ, context.sources.builtin)
         first = first_artifact(how["artifact"], plan, environ, how["skip"])
         return wanted, first, waivers(context, plan, how, first.value if first else None)
     header = replay.recording.cassette.header
@@ -270,12 +270,15 @@ def _given(
     return wanted, first_artifact(header.artifact, plan, environ, skipped), header.waivers
 
 
-def _user_request(plan: Plan, given: str | None, environ: Mapping[str, str]) -> StoredText | None:
+def _user_request(
+    plan: Plan, given: str | None, environ: Mapping[str, str], builtin: str
+) -> StoredText | None:
     """The user request as it is stored. Raises why a run of the plan can't be started with it."""
-    name, rule = plan.pipeline.name, plan.pipeline.request
+    name, rule, path = plan.pipeline.name, plan.pipeline.request, plan.source.path
     if given is None:
         if rule == "required":
-            hint = f'say what you want: agentforge run -p {quote(plan.source.path)} "…"'
+            typed = name if path.startswith(f"{builtin}/") else quote(path)
+            hint = f'say what you want: agentforge run -p {typed} "…"'
             raise InvalidRequest(f"the pipeline {name!r} needs a user request", hint=hint)
         return None
     if rule is None:
