@@ -37,6 +37,15 @@ RUFF = "ruff check --output-format concise ."
             "flake8",
         ),
         ({"requirements.txt": "x", "requirements-dev.txt": "pytest\n"}, "Python", "pytest -q", ""),
+        (
+            {"setup.py": "", "tests/test_a.py": "from a import b\n\n\ndef test_b():\n    assert b\n"},
+            "Python",
+            "pytest -q",
+            "",
+        ),
+        ({"a.py": "", "tests/test_a.py": "import a\n"}, "Python", "python3 -m unittest discover tests", ""),
+        ({"a.py": "", "test_a.py": "import a\n"}, "Python", "python3 -m unittest", ""),
+        ({"a.py": "", "ruff.toml": ""}, "Python", "", RUFF),
         ({"setup.py": ""}, "Python", "", ""),
         ({"package.json": NPM}, "JavaScript", "npm test", "npm run lint"),
         (
@@ -80,7 +89,7 @@ def test_what_is_detected(files: dict[str, str], language: str, test: str, lint:
 def test_folders_and_files_that_cannot_be_read_are_passed_over() -> None:
     class Closed(TextWorld):
         def listing(self, path: str) -> Sequence[str]:
-            if not self.files:
+            if not self.files or path.endswith("/tests"):
                 raise StorageFailed("too many")
             return super().listing(path)
 
@@ -89,6 +98,8 @@ def test_folders_and_files_that_cannot_be_read_are_passed_over() -> None:
 
     assert find_language(Closed({})).commands == {}
     assert find_language(Closed({"package.json": NPM})) == Language("JavaScript")
+    unread = find_language(Closed({"setup.py": "", "tests/test_a.py": "def test_a(): ..."}))
+    assert unread.test == "python3 -m unittest discover tests"
 
 
 @pytest.mark.parametrize(

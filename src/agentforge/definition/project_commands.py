@@ -20,6 +20,10 @@ MAX_CHARS = 256 * 1024
 _TARGET = re.compile(r"^(test|lint)\s*:(?!=)", re.MULTILINE)
 _NO_TESTS = "no test specified"
 """Part of the script that `npm init` writes."""
+_PYTHON_TEST = re.compile(r"(?:^|/)test[^/]*\.py$")
+_FOR_PYTEST = re.compile(r"^(?:import pytest|from pytest|(?:async )?def test)", re.MULTILINE)
+MAX_TESTS = 10
+"""Files that are read to find out what runs them."""
 TEST, LINT = "test", "lint"
 
 
@@ -50,6 +54,15 @@ class TopFolder:
     def has(self, *names: str) -> bool:
         return not self.names.isdisjoint(names)
 
+    def below(self, folder: str) -> list[str]:
+        """The paths of what is in a folder; empty: in this one."""
+        if not folder:
+            return sorted(self.names)
+        try:
+            return [join(folder, name) for name in self._sources.listing(join(self._sources.project, folder))]
+        except StorageFailed:
+            return []
+
     def text(self, name: str) -> str:
         """Empty if it can't be read."""
         if name.partition("/")[0] not in self.names:
@@ -71,6 +84,8 @@ def find_language(sources: Sources) -> Language:
             is_typed = language == "JavaScript" and top.has("tsconfig.json")
             name = "TypeScript" if is_typed else language
             return Language(name, test or find_test(top), lint or find_lint(top))
+    if any(name.endswith(".py") for name in top.names):
+        return Language("Python", test or _python(top), lint or _python_lint(top))
     return Language("", test, lint)
 
 
@@ -101,9 +116,15 @@ def _python(top: TopFolder) -> str:
     if top.has("pytest.ini", "conftest.py") or any("pytest" in text for text in _python_settings(top)):
         return f"{prefix}pytest -q"
     folder = next((name for name in ("tests", "test") if top.has(name)), "")
-    if folder and top.text(f"{folder}/conftest.py"):
+    tests = [path for path in top.below(folder) if _PYTHON_TEST.search(path)][:MAX_TESTS]
+    # Functions that only pytest finds would pass under unittest, which finds no test.
+    if (folder and top.text(f"{folder}/conftest.py")) or any(
+        _FOR_PYTEST.search(top.text(one)) for one in tests
+    ):
         return f"{prefix}pytest -q"
-    return f"{prefix}python3 -m unittest discover {folder}" if folder else ""
+    if folder:
+        return f"{prefix}python3 -m unittest discover {folder}"
+    return f"{prefix}python3 -m unittest" if tests else ""
 
 
 def _python_lint(top: TopFolder) -> str:
