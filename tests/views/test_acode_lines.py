@@ -9,6 +9,7 @@ from tests.engine.plans import block, plan_of, stage
 from tests.views.samples import NOON
 from tests.views.test_work import Story
 
+from agentforge.engine.checks.feedback import END_OF_OUTPUT
 from agentforge.engine.items import elements_of, planned
 from agentforge.model import facts as f
 from agentforge.model.artifact import Artifact, ArtifactRule, PlannedItem
@@ -178,18 +179,22 @@ def test_a_stage_that_only_an_agent_verified_says_that_it_passed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("signatures", "said"),
+    ("signatures", "feedback", "said"),
     [
-        (("exit status 1: email format not validated",), "email format not validated"),
-        (("tests/test_email.py::test_a: AssertionError",), "tests/test_email.py::test_a: AssertionError"),
-        ((), "2 failed"),
+        (("exit status 1: email format not validated",), "", "email format not validated"),
+        (("exit status 1: <n> failed",), f"check 'test': fail{END_OF_OUTPUT}.F\n2 failed\n", "2 failed"),
+        (("tests/test_email.py::test_a: AssertionError",), "", "tests/test_email.py::test_a: AssertionError"),
+        ((), "", "2 failed"),
     ],
 )
-def test_a_failing_command_is_repaired_in_a_step_of_its_own(signatures: tuple[str, ...], said: str) -> None:
+def test_a_failing_command_is_repaired_in_a_step_of_its_own(
+    signatures: tuple[str, ...], feedback: str, said: str
+) -> None:
     story = LoopStory().plan().executed().enter("verifier")
     before = len(story.lines)
     counts = CheckCounts(1, 2)
     failed = f.CheckCompleted("test", 1, "fail", counts=counts, signatures=signatures, reason="2 failed")
+    failed = replace(failed, feedback=feedback)
     story.say("verifier", f.CheckStarted("test"), failed).back("verifier", "executor", failing=("test",))
     story.planned().step("repair-2")
     assert story.since(before) == [

@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from agentforge.engine.checks.feedback import END_OF_OUTPUT
 from agentforge.engine.decide.failure import EXHAUSTED
 from agentforge.model import facts as f
 from agentforge.model.artifact import ItemAt
@@ -333,7 +334,11 @@ def _checked(here: Here, fact: f.CheckCompleted) -> _Said:
     name = _capital(one_line(fact.check))
     if fact.status == "pass":
         return (here.say("All tests passed ✓" if fact.check == TEST else f"{name} passed ✓", "done"),)
-    why = _EXIT_STATUS.sub("", fact.signatures[0], count=1) if fact.signatures else fact.reason
+    why = fact.signatures[0] if fact.signatures else fact.reason
+    if begin := _EXIT_STATUS.match(why):
+        # The end of the output without the marks in place of numbers, if the next iteration is told it.
+        output = fact.feedback.partition(END_OF_OUTPUT)[2]
+        why = output.strip().rpartition("\n")[2] or why[begin.end() :]
     return (here.say(f"{name} failure: {message(why)}", "failed"),)
 
 
