@@ -72,3 +72,9 @@ def test_failures_before_the_first_agent_are_known_when_the_engine_is_killed(
     first, last = (event["data"] for event in story.events() if event["type"] == "check_complete")
     assert len(first["found"]["keys"]) == 1
     assert last["reason"] == "1 new failure (1 failed before too)"
+
+
+@pytest.mark.parametrize("write", one_in(7, range(20, 48)))
+def test_killed_while_a_tree_is_kept_leaves_only_what_git_removes(write: int, tmp_path: Path) -> None:
+    case = Case.parse(f"rules engine:write:{write}:before:engine")
+    assert violations(play(tmp_path / "run", case).story, baseline("rules").state) == []

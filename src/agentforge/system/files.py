@@ -328,18 +328,19 @@ def _rename(folder: int, name: str, into: int, target: str) -> None:
         os.replace(name, target, src_dir_fd=folder, dst_dir_fd=into)
 
 
-def place(path: str, content: bytes) -> bool:
-    """Create a write-once file atomically and durably; False if it exists already."""
+def place(path: str, content: bytes, prefix: str = "") -> bool:
+    """Create a write-once file atomically and durably; False if it exists already. `prefix`: what another
+    program begins the names of its drafts with, if it is to remove one that a crash leaves."""
     with storage(path), _Parent(path) as folder:
         try:
-            return _place(folder, os.path.basename(path), content)
+            return _place(folder, os.path.basename(path), content, prefix)
         except FileNotFoundError:
             # An engine that started in between removed the draft as a leftover.
-            return _place(folder, os.path.basename(path), content)
+            return _place(folder, os.path.basename(path), content, prefix)
 
 
-def _place(folder: int, name: str, content: bytes) -> bool:
-    draft = draft_name(name)
+def _place(folder: int, name: str, content: bytes, prefix: str) -> bool:
+    draft = f"{prefix}{os.urandom(8).hex()}" if prefix else draft_name(name)
     try:
         _fill(open_regular(draft, _NEW, folder=folder), content, durable=True)
         os.link(draft, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)

@@ -3,7 +3,8 @@ and `git gc` removes nothing of it.
 
 A reference can only name objects that the repository has. An entry in its `info/alternates` would make it
 depend on the folder of a run, and damage it when the run is deleted. So the missing objects are copied first,
-durably, and the reference is written last: a crash in between leaves objects that `git gc` removes.
+durably, and the reference is written last: a crash in between leaves objects, and a draft of one, that
+`git gc` removes.
 
 The engine writes the files itself: git would follow links below `.git` and run the hook
 `reference-transaction`. Index, HEAD, stash and the user's references stay as they are.
@@ -23,6 +24,8 @@ from agentforge.ports.host import KeptTree
 from agentforge.system import files
 
 SPACE = "refs/agentforge"
+_DRAFT = "tmp_obj_"
+"""How git names the drafts of objects."""
 MAX_PACKED_BYTES = 64 * 1024 * 1024
 _SHARED = 0o777
 """The mode of git's folders, less the umask."""
@@ -53,10 +56,11 @@ class GitReferences:
                 raise TreeFailed(f"the content {id[:12]} is missing in the repository")
             path = f"{place}/objects/{id[:2]}/{id[2:]}"
             files.make_dir(os.path.dirname(path), _SHARED)
-            files.place(path, content)
+            files.place(path, content, prefix=_DRAFT)
         reference = f"{SPACE}/{reference_name(name)}"
         path, line = f"{place}/{reference}", f"{tree}\n".encode()
         files.make_dir(os.path.dirname(path), _SHARED)
+        files.remove_drafts(os.path.dirname(path), of=os.path.basename(path))
         if not files.place(path, line) and files.read_bytes(path, 2 * len(line)) != line:
             files.replace(path, line)
         self._latest = path, tree
