@@ -52,7 +52,7 @@ KINDS = {
 }
 """The program that has to be there, the checks before the verifier, and the files."""
 SAID = {
-    "unknown": "only an agent verifie",
+    "unknown": "Only an agent verifies",
     "red tests": "baseline of check test failed",
     "red linter": "baseline of check lint failed",
     "red linter without places": "check lint is not used in this run: before the first agent, it fails",

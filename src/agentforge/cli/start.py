@@ -40,8 +40,10 @@ from agentforge.model.run_options import OverrideOptions, ResumeOptions, StartOp
 from agentforge.model.status import FINAL
 from agentforge.views.lines.requests import request_lines
 from agentforge.views.lines.status import step_text
+from agentforge.views.results import unverified_stages
 from agentforge.views.stage_progress import current_step
 from agentforge.views.status import resume_command_of
+from agentforge.views.text import one_line
 
 if TYPE_CHECKING:
     from agentforge import Background, Compiled, Engine, RunInfo, RunResult
@@ -69,10 +71,12 @@ def start_attached(what: Definition, how: StartOptions, *, trust: bool) -> int:
 def announce_agents(
     call: Invocation, engine: "Engine", planned: "Compiled | RunInfo", session: str = ""
 ) -> None:
-    """Before the first agent: what it may do, which model it calls, and where it works. `session`: of several
-    runs, the one that it is about."""
+    """Before the first agent: what it may do, which model it calls, where it works, and whether anything but
+    an agent verifies it. `session`: of several runs, the one that it is about."""
     line = "" if call.as_json else with_program(engine.agents(planned), call.program)
     if line:
+        alone = ", ".join(map(one_line, unverified_stages(planned.plan, {})))
+        line += f". Only an agent verifies the work: no check of stage {alone} can be used" if alone else ""
         with ignore_closed_stdout():
             echo_wrapped(f"{session}: {line}" if session else line)
 

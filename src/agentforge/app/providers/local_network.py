@@ -9,7 +9,6 @@ from agentforge.model.plan import Judgment, Plan, ProviderChoice
 from agentforge.model.secrets import resolve as with_secrets
 from agentforge.ports.provider import NamesEndpoints, Provider
 from agentforge.system.loopback import Resolve, remote_problem, resolved
-from agentforge.views.results import unverified_stages
 
 HINT = "use a server on this machine; docs/network.md says how each provider names its own"
 
@@ -64,8 +63,6 @@ def local_notes(plan: Plan) -> Iterator[str]:
     for stage in plan.stages:
         for name, reason in stage.left_out.items():
             yield f"check {name!r} of stage {stage.id!r} is not run: {reason}"
-    for id in unverified_stages(plan, {}):
-        yield f"only an agent verifies the work in stage {id!r}"
 
 
 def _addresses(plan: Plan, environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
