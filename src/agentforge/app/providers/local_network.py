@@ -58,13 +58,6 @@ def remote_calls(
             yield "", ProviderUnusable(message, hint="remove it, or send it to a service on this machine")
 
 
-def local_notes(plan: Plan) -> Iterator[str]:
-    """What is not run, and what is not confined, for the person who starts it."""
-    for stage in plan.stages:
-        for name, reason in stage.left_out.items():
-            yield f"check {name!r} of stage {stage.id!r} is not run: {reason}"
-
-
 def _addresses(plan: Plan, environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     values = {name: environ.get(name, "") for name in plan.pipeline.secrets}
     named = [(f"hook {hook.id!r}", hook.url) for hook in plan.all_hooks]

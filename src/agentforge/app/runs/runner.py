@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from agentforge.adapters.beads import Beads
 from agentforge.app.hook_needs import hook_warnings
 from agentforge.app.notifications import channels
-from agentforge.app.providers.local_network import local_notes, remote_calls
+from agentforge.app.providers.local_network import remote_calls
 from agentforge.app.providers.readiness import Readiness, examine, examine_mock, examine_replay
 from agentforge.app.providers.registry import RunProviders
 from agentforge.app.runs.assembly import driver_of
@@ -66,7 +66,11 @@ async def readiness_of(
             chooses_judge=is_new and not context.environ.get(JUDGE_PROVIDER),
             queue=queue,
         )
-    notes = list(local_notes(plan))
+    notes = [
+        f"check {name!r} of stage {stage.id!r} is not run: {reason}"
+        for stage in plan.stages
+        for name, reason in stage.left_out.items()
+    ]
     if is_new and (why := unconfined_reason(plan, context.sandboxes)):
         notes.append(why)
     notes += hook_warnings(plan, context.environ, context.project)
