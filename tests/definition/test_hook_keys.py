@@ -130,6 +130,9 @@ def test_a_plan_without_hooks_does_not_mention_them() -> None:
             {"on_timeout": "continue", "on_failure": "continue", "on_lost": "repeat"},
         ),
         ("session_end: [{action: script, script: x, on_failure: fail}]", {"on_failure": "fail"}),
+        ("stage_end: {action: script, script: x, needs: network}", {"network": True}),
+        ("stage_end: {action: webhook, url: 'https://x', needs: network}", {"network": True}),
+        ("stage_end: {action: script, script: x}", {"network": False}),
     ],
 )
 def test_a_hook_is_in_the_plan(line: str, expected: Hook | dict[str, object]) -> None:
@@ -225,6 +228,8 @@ def test_hooks_of_nested_pipelines_carry_the_ids_of_their_nodes() -> None:
             "unknown-variable 2:51",
             "unknown variable `refne` in the condition",
         ),
+        ("stage_end: {action: pause, needs: network}", "conflict 2:30", "`needs` is not a key of the action"),
+        ("stage_end: {action: script, script: x, needs: net}", "bad-value 2:49", "invalid value `net`"),
         ("stage_end: {action: pause, condition: ''}", "syntax 2:42", "the condition is empty"),
         ("stage_end: {action: pause, condition: [x]}", "bad-type 2:41", "`condition` must be text"),
         (

@@ -3,12 +3,18 @@
 import pytest
 
 from agentforge.definition.compiler import compile_pipeline, compile_stage
-from agentforge.definition.local_network import NEEDS_NETWORK
+from agentforge.definition.local_network import NEEDS_NETWORK, as_local
+from agentforge.definition.settings import is_local_user
+from agentforge.model.errors import DefinitionError
 from agentforge.model.plan import NETWORK, Overrides, Plan, SandboxChoice
 
 from .world import TextWorld, found, stage
 
 PIPELINE = """name: p
+hooks:
+  stage_end:
+    - {id: tell, action: webhook, url: "https://x", needs: network}
+    - {id: sum, action: script, script: make sum}
 nodes:
   - id: work
     prompt: x
@@ -49,6 +55,10 @@ def test_any_level_can_ask_for_it_and_none_can_loosen_it(
     work, report = compiled.stages
     assert [check.name for check in work.checks] == (["test"] if expected else ["test", "audit"])
     assert work.left_out == ({"audit": NEEDS_NETWORK} if expected else {})
+    within = "inner/" if text.endswith(NESTED) else ""
+    assert [hook.id for hook in compiled.all_hooks] == [f"{within}tell", f"{within}sum"][expected:]
+    assert compiled.pipeline.left_out == ({f"{within}tell": NEEDS_NETWORK} if expected else {})
+    assert as_local(compiled) == as_local(as_local(compiled))
     # An agent needs the server of its model.
     assert work.sandbox == SandboxChoice("bwrap")
     assert report.sandbox == SandboxChoice("bwrap", network=not expected)
@@ -62,6 +72,30 @@ def test_a_nested_pipeline_asks_for_the_whole_run() -> None:
 def test_settings_ask_for_all_runs() -> None:
     world = TextWorld({"q.yaml": PIPELINE, ".agentforge/config/settings.yaml": "network: local\n"})
     assert compile_pipeline(world, "q.yaml", "s").plan.is_local
+
+
+@pytest.mark.parametrize(
+    ("users", "environment", "expected"),
+    [
+        ("network: local\n", {}, True),
+        ("network: local\n", {NETWORK: "any"}, True),
+        ("network: any\n", {}, False),
+        ("", {NETWORK: "local"}, True),
+        ("", {}, False),
+    ],
+)
+def test_the_user_decides_for_runs_that_are_compiled_already(
+    users: str, environment: dict[str, str], expected: bool
+) -> None:
+    own = {"/home/me/agentforge/settings.yaml": users, ".agentforge/config/settings.yaml": "network: local\n"}
+    world = TextWorld(own, XDG_CONFIG_HOME="/home/me", **environment)
+    assert is_local_user(world) is expected
+    assert not is_local_user(TextWorld(own))
+
+
+def test_a_mistake_in_the_users_settings_is_not_taken_for_a_permission() -> None:
+    with pytest.raises(DefinitionError, match="invalid value `lokal`"):
+        is_local_user(TextWorld({"/u/agentforge/settings.yaml": "network: lokal\n"}, XDG_CONFIG_HOME="/u"))
 
 
 def test_a_single_stage_can_be_local() -> None:

@@ -112,6 +112,28 @@ def test_an_agent_runs_in_the_sandbox_that_its_stage_names(
     assert go_unconfined_notes(project, environ, notes) == 2
 
 
+@pytest.mark.parametrize(("needs", "named"), [({"needs": "network"}, "bridge"), ({}, "none")])
+def test_checks_and_hooks_that_need_the_network_have_it_in_a_sandbox_without_one(
+    project: Path, tmp_path: Path, needs: dict[str, str], named: str
+) -> None:
+    notes = tmp_path / "notes"
+    docker = program(tmp_path / "tools", "docker", DOCKER.replace("__NOTES__", str(notes)))
+    environ = {**ENVIRON, "PATH": f"{docker.parent}:{ENVIRON['PATH']}"}
+    work = shell(
+        WRITES,
+        sandbox={"type": "docker", "image": "agents:1", "network": False},
+        checks=[{"name": "audit", "run": "true", **needs}],
+    )
+    hooks = {"stage_end": [{"action": "script", "script": "true", **needs}]}
+    assert run(engine(project, environ=environ).run(pipeline(work, hooks=hooks), session="s")).completed
+    started = [
+        line.split("--network ")[1].split()[0]
+        for line in notes.read_text().splitlines()
+        if "run" in line.split()
+    ]
+    assert started == ["none", named, named]
+
+
 def go_unconfined_notes(project: Path, environ: dict[str, str], notes: Path) -> int:
     """A stage without a sandbox asks for none: how many lines are noted after it."""
 

@@ -10,7 +10,7 @@ from tests.sdk.projects import ENVIRON, engine, iteration_dir, node, pipeline, r
 
 from agentforge.app.providers.local_network import remote_calls
 from agentforge.definition.local_network import as_local
-from agentforge.model.errors import ProviderUnusable
+from agentforge.model.errors import InvalidRequest, ProviderUnusable
 from agentforge.model.plan import Overrides, Plan
 from agentforge.model.status import RunStatus
 from agentforge.provider import Endpoints
@@ -109,18 +109,30 @@ def test_hooks_and_notifications_elsewhere_are_refused(tmp_path: Path) -> None:
         assert any(line.startswith(owner) and address in line for line in said.splitlines()), said
 
 
-def test_a_command_runs_and_is_told_and_checks_that_need_the_network_are_named(tmp_path: Path) -> None:
+def test_a_command_runs_and_is_told_and_what_needs_the_network_is_left_out_and_named(tmp_path: Path) -> None:
     checks = [{"name": "audit", "run": "exit 1", "needs": "network"}, {"name": "test", "run": "true"}]
-    what = pipeline(command(f'echo "$AGENTFORGE_NETWORK" > told; {WORKS}', checks=checks), network="local")
+    tell = {"id": "tell", "action": "webhook", "url": "https://203.0.113.7/", "needs": "network"}
+    upload = {"id": "upload", "action": "script", "script": "touch uploaded", "needs": "network"}
+    what = pipeline(
+        command(f'echo "$AGENTFORGE_NETWORK" > told; {WORKS}', checks=checks),
+        network="local",
+        hooks={"stage_end": [tell, upload]},
+    )
 
     async def main() -> None:
         async with engine(tmp_path) as sdk:
             compiled = sdk.compile(what, session="s")
-            named = "check 'audit' of stage 'plan' is not run"
-            assert any(named in text for text in (await sdk.readiness(compiled)).warnings)
+            warnings = (await sdk.readiness(compiled)).warnings
+            for named in (
+                "check 'audit' of stage 'plan' is not run",
+                "'tell' is not called",
+                "'upload' is not",
+            ):
+                assert any(named in text for text in warnings), named
             preview = "\n".join(await sdk.dry_run(compiled))
             assert "- Network: local" in preview
             assert "- Check: audit is not run: it needs the network" in preview
+            assert "- tell is not called: it needs the network" in preview
             ended = await sdk.start(compiled)
             assert ended.status is RunStatus.COMPLETED
 
@@ -129,6 +141,7 @@ def test_a_command_runs_and_is_told_and_checks_that_need_the_network_are_named(t
     log = (run_dir(tmp_path) / "events.jsonl").read_text()
     started = [json.loads(line) for line in log.splitlines() if '"check_start"' in line]
     assert "audit" not in json.dumps(started)
+    assert "hook_start" not in types(tmp_path)
 
 
 def local_plan(change: Callable[[Any], Any], tmp_path: Path) -> Plan:
@@ -177,6 +190,28 @@ def test_a_run_that_would_call_a_server_elsewhere_is_not_resumed_as_local(tmp_pa
             with pytest.raises(ProviderUnusable, match="network: local"):
                 await sdk.resume("s", local=True, recompile=True)
             assert types(tmp_path) == known
+
+    run(main())
+
+
+def test_settings_of_the_user_count_for_runs_that_were_compiled_before(tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text(FAILS)
+    environ = {**ENVIRON, "XDG_CONFIG_HOME": str(tmp_path / "config")}
+
+    async def main() -> None:
+        async with engine(tmp_path, environ=environ) as sdk:
+            await sdk.run("p.yaml", session="s")
+        (tmp_path / "config/agentforge").mkdir(parents=True)
+        (tmp_path / "config/agentforge/settings.yaml").write_text("network: local\n")
+        async with engine(tmp_path, environ=environ) as sdk:
+            known = types(tmp_path)
+            with pytest.raises(InvalidRequest, match="may call any server") as refused:
+                await sdk.resume("s")
+            assert refused.value.hint == "`agentforge resume s --local` continues it on this machine only"
+            assert types(tmp_path) == known
+            await sdk.resume("s", local=True)
+            await sdk.resume("s")
+            assert sdk.status("s").plan.is_local
 
     run(main())
 

@@ -57,6 +57,13 @@ def test_all_hooks_are_shown_with_their_conditions() -> None:
     ]
 
 
+def test_hooks_that_need_the_network_are_marked_or_named_as_left_out() -> None:
+    assert "- Network: needed" in hook_sections(hooked(replace(SCRIPT, network=True)))
+    plan = plan_of(stage())
+    left_out = replace(plan, pipeline=replace(plan.pipeline, left_out={"t\n": "it isn't"}))
+    assert list(hook_sections(left_out)) == ["", "## Hooks", "- t is not called: it isn't"]
+
+
 def test_notifications_are_shown() -> None:
     everything = Notification(desktop=True, command="./tell.sh", url="https://x")
     assert list(

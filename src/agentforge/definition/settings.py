@@ -27,9 +27,10 @@ from agentforge.definition.report import Report, SourceText, relative
 from agentforge.definition.specs import WorkSpec
 from agentforge.definition.yaml_tree import Entry, Keyed, Listed, Scalar, Tree, Written, is_null, parse_value
 from agentforge.model.diagnostic import ARGUMENTS
-from agentforge.model.errors import StorageFailed
+from agentforge.model.errors import DefinitionError, StorageFailed
 from agentforge.model.hook import Notification
 from agentforge.model.layout import PROJECT_SETTINGS, USER_SETTINGS, config_folder
+from agentforge.model.plan import NETWORK
 from agentforge.model.secrets import is_secret_name
 from agentforge.ports.sources import MAX_SOURCE_BYTES, Sources
 
@@ -152,6 +153,16 @@ def read_settings(
             message = "your settings have `network: local`, which counts"
             report.warning("less-strict", level.network.at, message, "change your settings to allow it")
     return settings
+
+
+def is_local_user(sources: Sources) -> bool:
+    """Whether the user allows only what is on this machine, in the own file or in the environment. Raises
+    DefinitionError for mistakes in that file, which may be about this."""
+    users, report = user_settings(sources.environment), Report()
+    level = _Reader(sources, report, {}).level([users] if users else [], is_users=True)
+    if report.has_errors:
+        raise DefinitionError(report.diagnostics)
+    return level.is_local or sources.environment.get(NETWORK) == "local"
 
 
 def is_blank(text: str) -> bool:

@@ -67,6 +67,8 @@ class Hook(Struct, frozen=True, omit_defaults=True):
     on_failure: OnFailure = "pause"
     on_lost: OnLost = "repeat"
     """What to do if the engine died during a call: send it again with the same delivery id, or ask."""
+    network: bool = False
+    """Whether it needs the network."""
 
     @property
     def max_tries(self) -> int:

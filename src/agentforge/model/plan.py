@@ -108,6 +108,8 @@ class PipelineInfo(Struct, frozen=True, omit_defaults=True):
     """For nodes that have none of their own."""
     hooks: tuple[Hook, ...] = ()
     """In the order in which they are called."""
+    left_out: dict[str, str] = field(default_factory=dict)
+    """Why hooks of the definition are not called, by their ids; also those of nested pipelines."""
     notify: tuple[Notification, ...] = ()
     secrets: tuple[str, ...] = ()
     """The variables whose values were in the definition or in an option: the plan has references to them."""

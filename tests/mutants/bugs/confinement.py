@@ -28,6 +28,7 @@ OF_HOSTS = ("tests/model/test_key_hosts.py",)
 OF_NAMES = ("tests/model/test_protected_names.py",)
 OF_CHARACTERS = ("tests/definition/test_control_characters.py",)
 OF_SETTINGS = ("tests/definition/test_settings.py",)
+OF_LOCAL_RUNS = ("tests/sdk/test_local_network.py",)
 OF_ADDRESSES = ("tests/adapters/test_local_endpoints.py",)
 OF_DISPLACEMENT = ("tests/adapters/test_displaced_log.py",)
 
@@ -432,6 +433,22 @@ BUGS = (
         "name and not (key == 'network' and settings.is_local)",
         "name",
         ("tests/sdk/test_settings_files.py",),
+    ),
+    Bug(
+        "agentforge.app.providers.local_network",
+        "a run that was compiled before calls what the user's settings refuse",
+        "refuse_any_network",
+        "plan.is_local or not is_local_user(sources)",
+        "True",
+        OF_LOCAL_RUNS,
+    ),
+    Bug(
+        "agentforge.definition.local_network",
+        "hooks that need the network are called in a local run",
+        "_without_hooks",
+        "if not hook.network",
+        "if True",
+        OF_LOCAL_RUNS,
     ),
     Bug(
         ADDRESSES,

@@ -3,14 +3,29 @@
 from collections.abc import Callable, Iterator, Mapping
 
 from agentforge.app.notifications import user_notifications
-from agentforge.model.errors import AgentForgeError, ProviderUnusable
+from agentforge.definition.settings import is_local_user
+from agentforge.model.errors import AgentForgeError, InvalidRequest, ProviderUnusable
 from agentforge.model.hook import NOTIFY_VARIABLE
+from agentforge.model.names import session_argument
 from agentforge.model.plan import Judgment, Plan, ProviderChoice
 from agentforge.model.secrets import resolve as with_secrets
 from agentforge.ports.provider import NamesEndpoints, Provider
+from agentforge.ports.sources import Sources
 from agentforge.system.loopback import Resolve, remote_problem, resolved
 
 HINT = "use a server on this machine; docs/network.md says how each provider names its own"
+
+
+def refuse_any_network(plan: Plan, sources: Sources) -> None:
+    """Raises InvalidRequest if the user, who allows only what is on this machine, has said so after the run
+    was compiled, or if another user compiled it; and DefinitionError if the user's settings are invalid."""
+    if plan.is_local or not is_local_user(sources):
+        return
+    session = session_argument(plan.session.name)
+    raise InvalidRequest(
+        f"session {plan.session.name!r} may call any server, and your settings have `network: local`",
+        hint=f"`agentforge resume {session} --local` continues it on this machine only",
+    )
 
 
 def refuse_remote(owner: str, choice: ProviderChoice, provider: Provider | None, resolve: Resolve) -> None:

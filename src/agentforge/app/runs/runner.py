@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from agentforge.adapters.beads import Beads
 from agentforge.app.hook_needs import hook_warnings
 from agentforge.app.notifications import channels
-from agentforge.app.providers.local_network import remote_calls
+from agentforge.app.providers.local_network import refuse_any_network, remote_calls
 from agentforge.app.providers.readiness import Readiness, examine, examine_mock, examine_replay
 from agentforge.app.providers.registry import RunProviders
 from agentforge.app.runs.assembly import driver_of
@@ -40,6 +40,8 @@ log = logging.getLogger("agentforge.run")
 async def make_ready(context: RunContext, plan: Plan, settings: RunSettings, *, is_new: bool = False) -> Plan:
     """Initialize what the run needs. Returns the plan to run; raises the reason why it can't run."""
     context.hooks.refuse_missing(plan, settings)
+    if settings.replay is None:
+        refuse_any_network(plan, context.sources)
     _tidy(context)
     return (await readiness_of(context, plan, settings, is_new=is_new)).confirmed()
 
@@ -71,6 +73,7 @@ async def readiness_of(
         for stage in plan.stages
         for name, reason in stage.left_out.items()
     ]
+    notes += [f"hook {id!r} is not called: {reason}" for id, reason in plan.pipeline.left_out.items()]
     if is_new and (why := unconfined_reason(plan, context.sandboxes)):
         notes.append(why)
     notes += hook_warnings(plan, context.environ, context.project)

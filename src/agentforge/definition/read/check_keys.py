@@ -92,6 +92,13 @@ def _check(entries: Entries) -> MappingSpec | None:
     return replace(entries.spec(), at=name.at) if name and is_valid else None
 
 
+NEEDS = Key(
+    "needs",
+    Text(("network",)),
+    "`network`: it gets the network, also in a sandbox, and is left out under `network: local`.",
+    field="network",
+    lower=bool,
+)
 CHECK: Table[MappingSpec | None] = Table(
     "check",
     (
@@ -106,13 +113,7 @@ CHECK: Table[MappingSpec | None] = Table(
         Key("report", Text(inside=True), "`junit`: the file that the command writes."),
         Key("timeout", TIME_LIMIT, "Maximum seconds; 600 by default."),
         Key("at", Text(get_args(CheckTime)), "When it runs; `end` by default."),
-        Key(
-            "needs",
-            Text(("network",)),
-            "`network`: it may use the network, also in a sandbox.",
-            field="network",
-            lower=bool,
-        ),
+        NEEDS,
         Key("regressions", FLAG, "Only failures count that were not there before the first agent."),
         Key(
             "optional",

@@ -5,6 +5,7 @@ from typing import Any, get_args
 from msgspec import Struct
 from msgspec.structs import replace
 
+from agentforge.definition.read.check_keys import NEEDS
 from agentforge.definition.read.table import Entries, Key, Nested, Table, fields, unique
 from agentforge.definition.read.values import (
     ADDRESS,
@@ -71,8 +72,8 @@ _OF_CALLS = ("timeout", "on_timeout", "on_failure", "on_lost")
 _KEYS: dict[HookAction, tuple[str, ...]] = {
     "pause": ("message",),
     "confirm": ("message",),
-    "webhook": ("url", "secret", "tries", *_OF_CALLS),
-    "script": ("script", "environment", *_OF_CALLS),
+    "webhook": ("url", "secret", "tries", "needs", *_OF_CALLS),
+    "script": ("script", "environment", "needs", *_OF_CALLS),
 }
 """The keys of each action, besides those that all have."""
 _COMMON = ("id", "action", "stage", "condition")
@@ -103,6 +104,7 @@ HOOK = Table(
             ListOf(NamedVariable(), or_one=True, longest=MAX_NAMED_VARIABLES),
             "`script`: further environment variables that the command gets.",
         ),
+        NEEDS,
         Key("timeout", _SECONDS, "Maximum seconds per try: 60 for a webhook, 30 for a script by default."),
         Key("tries", Number(1, MAX_TRIES, "a whole number", whole=True), "`webhook`: tries; 3 by default."),
         Key("on_timeout", _ON_FAILURE, "What to do when no answer comes in time."),

@@ -136,7 +136,9 @@ class HookPerformer(ScriptPerformer[HookTask]):
         return self._answered(task, result.output.encode("utf-8", "replace"), status, duration)
 
     def _script(self, task: HookTask) -> ScriptCall:
-        hook = task.hook
+        hook, sandbox = task.hook, task.sandbox
+        if sandbox is not None and hook.network:
+            sandbox = replace(sandbox, network=True)
         return ScriptCall(
             run=hook.script or "",
             variables={
@@ -149,7 +151,7 @@ class HookPerformer(ScriptPerformer[HookTask]):
             },
             passed=hook.environment,
             timeout=hook.seconds,
-            sandbox=task.sandbox,
+            sandbox=sandbox,
             once=hook.on_lost == "pause",
         )
 

@@ -159,8 +159,10 @@ def _target(route: GraphRoute, limits: GraphLimits | None) -> str:
 
 
 def hook_sections(plan: Plan) -> Iterator[str]:
-    if plan.all_hooks:
+    left_out = plan.pipeline.left_out.items()
+    if plan.all_hooks or left_out:
         yield from ("", "## Hooks")
+    yield from (f"- {one_line(id)} is not called: {why}" for id, why in left_out)
     for hook in plan.all_hooks:
         yield ""
         yield from _hook(hook)
@@ -190,6 +192,8 @@ def _hook(hook: Hook) -> Iterator[str]:
         yield f"- Variables: {', '.join(hook.environment)}"
     if hook.action in ("pause", "confirm"):
         return
+    if hook.network:
+        yield "- Network: needed"
     if hook.seconds is not None:
         tries = "1 try" if hook.max_tries == 1 else f"at most {hook.max_tries} tries"
         yield f"- Limits: {span(hook.seconds)} per try, {tries}"
