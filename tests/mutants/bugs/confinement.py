@@ -446,8 +446,8 @@ BUGS = (
         "agentforge.definition.local_network",
         "hooks that need the network are called in a local run",
         "_without_hooks",
-        "if not hook.network",
-        "if True",
+        "not hook.network",
+        "True",
         OF_LOCAL_RUNS,
     ),
     Bug(
