@@ -15,6 +15,7 @@ from tests.definition.world import TextWorld
 
 from agentforge.adapters.cli_agents.description import AgentCli, OutputFields
 from agentforge.adapters.cli_agents.stream import MESSAGE_CHARS
+from agentforge.adapters.daily_ledger import DailyLedger
 from agentforge.adapters.host.git_objects import UNREADABLE, GitObjects
 from agentforge.adapters.providers.api import ApiProvider
 from agentforge.adapters.providers.claude import CLAUDE
@@ -78,6 +79,7 @@ from agentforge.runtime.git_guard import read_before
 from agentforge.runtime.hook_answer import read_answer
 from agentforge.system.git_settings import words_in
 from agentforge.system.schemas import MAX_PROBLEMS, JsonSchema, depth_of
+from agentforge.testing.fake_clock import FakeClock
 from agentforge.tool_loop.conversation import SessionStore
 from agentforge.views.files.escalation import escalation_id
 from agentforge.views.lines.events import event_line
@@ -271,6 +273,11 @@ def lock(project: Path, content: bytes) -> None:
     read_lock(str(project), "s")
 
 
+def ledger(project: Path, content: bytes) -> None:
+    put(project / "daily/ledger.jsonl", content)
+    DailyLedger(str(project / "daily"), FakeClock()).open()
+
+
 def tree(project: Path, content: bytes) -> None:
     objects = GitObjects(str(project), "sha1")
     assert len(list(objects.tree(objects.add("tree", content)))) <= len(content)
@@ -381,6 +388,7 @@ TARGETS = {
     "git_before": Target(in_project(git_before)),
     "git_command": Target(text(git_command)),
     "lock": Target(in_project(lock)),
+    "ledger": Target(in_project(ledger), (AgentForgeError,)),
     "tree": Target(in_project(tree), UNREADABLE),
     "stop_reason": Target(in_project(stop_reason)),
     "conversation": Target(in_project(conversation)),
