@@ -44,8 +44,8 @@ class _Settlement(Struct, frozen=True, tag="settle"):
     usd: Money
 
 
-_Entry = Reservation | _Settlement
-_HEAD, _ENTRY = msgspec.json.Decoder(_Head), msgspec.json.Decoder(_Entry)
+_LedgerLine = Reservation | _Settlement
+_HEAD, _LINE = msgspec.json.Decoder(_Head), msgspec.json.Decoder(_LedgerLine)
 
 
 class _Day:
@@ -56,7 +56,7 @@ class _Day:
         self.spent = spent
         self.open: dict[tuple[str, str], Reservation] = {}
 
-    def apply(self, line: _Entry) -> None:
+    def apply(self, line: _LedgerLine) -> None:
         known = self.open.pop((line.run, line.key), None)
         if isinstance(line, Reservation):
             self.open[line.run, line.key] = line
@@ -152,14 +152,14 @@ class DailyLedger:
             torn = lines.pop()
             day = _Day(begin.day.isoformat(), begin.spent)
             for line in lines:
-                day.apply(_ENTRY.decode(line))
+                day.apply(_LINE.decode(line))
         except (IndexError, *NOT_JSON) as error:
             raise self._refused(f"{self._path} was changed or is incomplete") from error
         if torn:
             self._disk.truncate(descriptor, size - len(torn))
         return day
 
-    def _append(self, descriptor: int, line: _Entry) -> None:
+    def _append(self, descriptor: int, line: _LedgerLine) -> None:
         size = self._disk.size(descriptor)
         try:
             self._disk.write_all(descriptor, (files.compact(line),))
