@@ -3,18 +3,22 @@
 from datetime import UTC
 
 from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.engine.any_log import any_log
 from tests.engine.any_run import WildRun, any_wild_run
 from tests.sampling import heavy
 
 from agentforge.model import facts as f
 from agentforge.model.event import Event
+from agentforge.model.status import RunStatus
 from agentforge.views.lines.entries import Shown
 from agentforge.views.lines.metrics import metrics_entry, metrics_lines
 from agentforge.views.lines.spans import span_entry
 from agentforge.views.metrics import StageMetrics, metrics_of
 from agentforge.views.record import RunRecord, record_of
-from agentforge.views.spans import event_span_id, spans_of
+from agentforge.views.run_model import RunModel
+from agentforge.views.spans import Span, event_span_id, spans_of
 from agentforge.views.transitions import STOPS, StageTransition, Transitions
 
 SHOWN = Shown("/runs/auth", "running", UTC)
@@ -26,10 +30,7 @@ def test_parts_of_any_log(log: list[Event]) -> None:
     for event in log:
         fold.apply(event)
         event_span_id(event, fold.run.plan)
-    ids = {one.span_id for one in spans_of(record)}
-    for one in spans_of(record):
-        assert one.parent_span_id is None or one.parent_span_id in ids
-        span_entry(one, SHOWN)
+    check_tree(spans_of(record))
     assert all(metrics_entry(one, SHOWN).rows for one in metrics_of(record))
     assert list(metrics_lines(metrics_of(record)))
 
@@ -41,10 +42,43 @@ def test_parts_of_any_run_fit_together(run: WildRun) -> None:
     check_chain(run, [one for event in run.events if (one := fold.apply(event)) and one.provider is None])
     record = record_of(run.events)
     check_sums(run, record, metrics_of(record))
-    # A node is at its place in the present plan, so ids that were given before may be of another place.
-    if not any(isinstance(event.fact, f.PlanChanged) for event in run.events):
-        ids = {one.span_id for one in spans_of(record)}
-        assert {event_span_id(event, record.model.plan) for event in run.events} <= ids
+    check_tree(spans_of(record))
+    ids, plans = {one.span_id for one in spans_of(record)}, RunModel()
+    for event in run.events:
+        before = plans.plan
+        plans.apply(event)
+        is_new_plan = isinstance(event.fact, f.PlanChanged)
+        assert event_span_id(event, before if is_new_plan else plans.plan) in ids
+
+
+def check_tree(found: list[Span]) -> None:
+    """One root; every parent is there, and contains what is below it."""
+    by_id = {one.span_id: one for one in found}
+    assert len(by_id) == len(found)
+    assert [one.type for one in found if one.parent_span_id is None] == ["run"]
+    for one in found:
+        parent = by_id[one.parent_span_id] if one.parent_span_id else one
+        assert parent.start_time <= one.start_time
+        assert parent.end_time is None or (one.end_time is not None and one.end_time <= parent.end_time)
+        assert one.end_time is None or one.start_time <= one.end_time
+        assert all(by_id[link].start_time <= one.start_time for link in one.links)
+        assert one.end_time is not None or not one.is_settled
+        span_entry(one, SHOWN)
+
+
+@heavy
+@given(any_wild_run(), st.data())
+def test_what_is_settled_stays_as_it_is(run: WildRun, data: st.DataObject) -> None:
+    """Whatever follows: new plans, and nodes that are gone and return, too."""
+    cut = data.draw(st.integers(1, len(run.events)))
+    part, whole = record_of(run.events[:cut]), record_of(run.events)
+    found = {one.span_id: one for one in spans_of(whole)}
+    assert {one.span_id for one in spans_of(part)} <= found.keys()
+    assert part.model.state is not None
+    if part.model.state.status is not RunStatus.FAILED:
+        # Of spans that begin at the same time, either may be the one before.
+        settled = [replace(one, links=()) for one in spans_of(part) if one.is_settled]
+        assert settled == [replace(found[one.span_id], links=()) for one in settled]
 
 
 def check_chain(run: WildRun, found: list[StageTransition]) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from tests.engine.plans import block, plan_of, stage
 from tests.views.item_runs import PLAN, ItemStory, at
 from tests.views.test_work import Story
 
@@ -33,9 +34,11 @@ def tree(story: Story) -> list[str]:
     ]
 
 
-def hook(key: str, where: Cursor | None, story: Story, end: f.AnyFact | None = None) -> Story:
-    story.add(f.HookStarted("notify", "stage_end", key, action="script"), where)
-    return story.add(end or f.HookCompleted("notify", "stage_end", key, duration_ms=5), where)
+def hook(
+    key: str, where: Cursor | None, story: Story, end: f.AnyFact | None = None, name: str = "notify"
+) -> Story:
+    story.add(f.HookStarted(name, "stage_end", key, action="script"), where)
+    return story.add(end or f.HookCompleted(name, "stage_end", key, duration_ms=5), where)
 
 
 def whole() -> ItemStory:
@@ -43,7 +46,7 @@ def whole() -> ItemStory:
     story.begin(at("0", 1))
     story.add(f.ErrorOccurred(FailureKind.PROVIDER_CRASHED, "it died", "plan", 1), at("0", 1))
     story.add(f.RetryScheduled(2, 3, story.events[-1].at, "again"), at("0", 1))
-    story.begin(at("0", 1), attempt=2).complete(at("0", 1), attempt=2, usage=Usage(100, 20))
+    story.begin(at("0", 1), attempt=2).complete(at("0", 1), attempt=2, usage=Usage(100, 20, cost_usd=0.5))
     story.add(f.CheckStarted("test"), at("0", 1))
     story.add(f.CheckCompleted("test", 1, "fail", reason="2 tests fail", duration_ms=1500), at("0", 1))
     story.add(f.StageVerdictReached("fail", "the check fails"), at("0", 1))
@@ -85,16 +88,25 @@ def test_spans_have_what_exporters_need() -> None:
     assert all(one.end_time is None or one.end_time >= one.start_time for one in found)
     iteration, failed, check = found[2], found[3], found[5]
     assert iteration.attributes == {
+        "agentforge.session": "auth",
         "agentforge.stage": "plan",
-        "agentforge.path": "0",
+        "agentforge.node": "stage-plan",
         "agentforge.visit": 1,
         "agentforge.iteration": 1,
+        "agentforge.retries": 1,
+        "agentforge.cost_usd": 0.5,
         "gen_ai.usage.input_tokens": 100,
         "gen_ai.usage.output_tokens": 20,
     }
+    spent = {name: value for name, value in found[0].attributes.items() if "total" in name}
+    assert spent == {
+        "agentforge.total_input_tokens": 100,
+        "agentforge.total_output_tokens": 20,
+        "agentforge.total_cost_usd": 0.5,
+    }
     assert failed.attributes["gen_ai.request.model"] == "opus"
     assert failed.message == "provider_crashed: it died"
-    assert (check.message, check.end_time) == ("2 tests fail", check.start_time + timedelta(seconds=1.5))
+    assert (check.message, check.end_time) == ("2 tests fail", check.start_time + timedelta(seconds=1))
 
 
 def test_every_event_belongs_to_a_span() -> None:
@@ -149,9 +161,85 @@ def test_what_is_not_over_has_no_end() -> None:
     story.add(later, at("0", 1))
     assert {one.end_time for one in spans(story)} == {None}
     assert {one.status for one in spans(story)} == {"unset"}
+    assert not any(one.is_settled for one in spans(story))
 
 
-def test_check_that_was_lost_says_nothing() -> None:
+def settled(story: Story) -> list[str]:
+    return [one.name for one in spans(story) if one.is_settled]
+
+
+def test_span_is_settled_when_nothing_more_becomes_of_it() -> None:
+    story = ItemStory().enter("0")
+    story.iteration(at("0", 1))
+    hook("h-1", at("0", 1), story)
+    failed = f.HookFailed("review", "stage_end", "h-2", message="HTTP 500")
+    hook("h-2", at("0", 1), story, failed, "review")
+    known = ["attempt claude", "hook notify"]
+    assert settled(story) == known, "a judge may follow, and the hook may be called again"
+    story.begin(at("0", 2))
+    known = ["iteration plan", *known, "hook review"]
+    assert settled(story) == known, "the iteration, with its hooks"
+    story.complete(at("0", 2)).add(f.NodeCompleted("plan", "enough", 2), at("0", 2))
+    known.append("attempt claude")
+    assert settled(story) == known, "its route may follow"
+    story.enter("1")
+    known.insert(0, "visit plan")
+    known.insert(5, "iteration plan")
+    assert settled(story) == known
+    story.add(f.SessionAborted("no time"))
+    assert len(settled(story)) == len(spans(story))
+    assert spans(story)[-1].end_time == story.events[-1].at, "what was not over ends with the run"
+
+
+def test_hook_that_is_called_before_its_iteration_is_settled_when_that_begins() -> None:
+    story = ItemStory().enter("0")
+    hook("h-1", at("0", 1), story)
+    assert (tree(story)[-1], settled(story)) == ("visit visit plan > hook hook notify: ok", [])
+    story.begin(at("0", 1))
+    found = {one.name: one for one in spans(story)}
+    assert found["hook notify"].parent_span_id == found["iteration plan"].span_id
+    assert found["iteration plan"].start_time == found["hook notify"].start_time
+    assert settled(story) == ["hook notify"]
+
+
+def test_branch_settles_what_is_of_it() -> None:
+    story = ItemStory().add(f.NodeStarted("duel", "3", kind="parallel", providers=("claude", "codex")), BLOCK)
+    for branch in ("claude", "codex"):
+        story.iteration(at("3.0", 1, branch=branch))
+    assert settled(story) == ["attempt claude", "attempt claude"]
+    story.begin(at("3.0", 2, branch="codex"))
+    (one,) = [one for one in spans(story) if one.is_settled and one.type == "iteration"]
+    assert one.attributes["agentforge.branch"] == "codex"
+
+
+def test_first_spans_after_the_run_was_continued_link_to_the_last_ones_before() -> None:
+    story = ItemStory().enter("0")
+    story.begin(at("0", 1))
+    story.add(f.SessionRecovered(1, "host")).add(f.AttemptLost(1, "the host died", True), at("0", 1))
+    story.begin(at("0", 1), attempt=2).complete(at("0", 1), attempt=2)
+    story.begin(at("0", 2)).add(f.SessionResumed("person")).add(f.SessionResumed("person")).complete(
+        at("0", 2)
+    )
+    story.begin(at("0", 3))
+    found = spans(story)
+    names = {one.span_id: (one.name, one.attributes.get("agentforge.iteration")) for one in found}
+    linked = [(one.name, one.start_time, [names[link] for link in one.links]) for one in found if one.links]
+    assert [(name, links) for name, _, links in linked] == [
+        ("attempt claude", [("attempt claude", 1)]),
+        ("iteration plan", [("attempt claude", 2)]),
+    ]
+
+
+def test_new_plan_changes_no_id() -> None:
+    story = whole()
+    before = {one.span_id for one in spans(story)}
+    plan = plan_of(stage("verify"), block("claude codex", stage("vote")))
+    paths: dict[str, str | None] = {"0": None, "1": None, "2": "0", "3": "1", "3.0": "1.0"}
+    story.add(f.PlanChanged(plan, None, paths, gone={"0": "stage-plan", "1": "stage-build"}))
+    assert {one.span_id for one in spans(story)} == before
+
+
+def test_check_that_was_lost_says_nothing_but_when() -> None:
     story = (
         ItemStory().enter("0").add(f.CheckStarted("test"), at("0", 1)).add(f.CheckLost("test"), at("0", 1))
     )

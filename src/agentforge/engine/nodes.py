@@ -30,6 +30,14 @@ def key_of(step: Step) -> str:
     return _without_positions(step.dir)
 
 
+def node_key(plan: Plan, path: str) -> str:
+    """The key of a stage or block, also of one in a block; a path that the plan doesn't have is returned."""
+    if step := plan.places.get(path):
+        return key_of(step)
+    block, stage = plan.places.get(path.rpartition(".")[0]), plan.by_path.get(path)
+    return f"{key_of(block)}/{stage.id}" if block and stage else path
+
+
 @lru_cache(maxsize=256)
 def _without_positions(folder: str) -> str:
     """Cached, because every attempt needs it."""

@@ -7,7 +7,8 @@ share the meaning of each fact: `visited`, `worked` and `delivered` say what bec
 only say which entry it is.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from datetime import datetime
 from typing import Literal, TypeVar
 
 from msgspec import Struct
@@ -66,6 +67,8 @@ class RunRecord:
         """All that were asked, by id, as they were last."""
         self.said: list[Said] = []
         """What agents asked, and what people, hooks and checks said."""
+        self.resumed_at: list[datetime] = []
+        """When an engine continued the run."""
         self._visits: dict[Cursor, StageVisit] = {}
         self._totals: dict[Cursor, VisitTotals] = {}
         self._iterations: dict[Cursor, IterationWork] = {}
@@ -93,10 +96,19 @@ class RunRecord:
     def deliveries(self) -> tuple[Delivery, ...]:
         return tuple(self._deliveries.values())
 
+    def placed(self) -> Iterator[tuple[Cursor | None, StageVisit | IterationWork | Delivery]]:
+        """All visits, then the iterations, then the deliveries, each with its place. A node that the plan has
+        lost is at its key."""
+        yield from self._visits.items()
+        yield from self._iterations.items()
+        yield from ((place[0], one) for place, one in self._deliveries.items())
+
     def apply(self, event: Event) -> None:
         self.model.apply(event)
         self.trace_id = self.trace_id or event.trace_id
         at, fact = event.cursor, event.fact
+        if isinstance(fact, f.SessionResumed | f.SessionRecovered):
+            self.resumed_at.append(event.at)
         if at is not None and isinstance(fact, VisitFact):
             key = replace(at, iteration=0)
             if visit := self._visits.get(key) or begun_visit(self.model.plan, at, event.at):

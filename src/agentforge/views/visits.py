@@ -45,6 +45,8 @@ class CheckRun(Struct, frozen=True):
     """Why there is no tree before or after it: nothing shows whether files changed."""
     duration_seconds: float | None = None
     """None while it is running, and if it was lost."""
+    ended_at: datetime | None = None
+    """When that was recorded; None while it is running."""
     before: int = 0
     """Failures that don't count, because they were there before the first agent."""
     unusable: str = ""
@@ -185,9 +187,9 @@ def visited(visit: StageVisit, when: datetime, at: Cursor, fact: VisitFact) -> S
             run = CheckRun(fact.check, fact.attempt, at.iteration, when, baseline=bool(fact.baseline))
             return replace(visit, checks=(*visit.checks, run))
         case f.CheckLost():
-            return _checked(visit, fact, "lost")
+            return _checked(visit, fact, "lost", ended_at=when)
         case f.CheckCompleted():
-            return _completed(visit, fact)
+            return _completed(visit, when, fact)
         case f.StageVerdictReached():
             return replace(
                 visit,
@@ -211,11 +213,12 @@ def visited(visit: StageVisit, when: datetime, at: Cursor, fact: VisitFact) -> S
             return visit
 
 
-def _completed(visit: StageVisit, fact: f.CheckCompleted) -> StageVisit:
+def _completed(visit: StageVisit, when: datetime, fact: f.CheckCompleted) -> StageVisit:
     return _checked(
         visit,
         fact,
         "void" if fact.changed else fact.status,
+        ended_at=when,
         exit_code=fact.exit_code,
         counts=fact.counts,
         failures=fact.failures,

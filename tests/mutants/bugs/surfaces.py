@@ -4,6 +4,30 @@ from tests.mutants.mutation import Mutation as Bug
 
 BUGS = (
     Bug(
+        "agentforge.views.spans",
+        "the spans of a node have other ids under another plan",
+        "_visit_at",
+        "node_key(plan, at.node_path) if plan else at.node_path",
+        "at.node_path",
+        ("tests/views/test_spans.py",),
+    ),
+    Bug(
+        "agentforge.views.spans",
+        "an iteration is exported before its judge",
+        "_settled",
+        "times[place][1] and (is_left or part.below in found)",
+        "times[place][1]",
+        ("tests/views/test_spans.py",),
+    ),
+    Bug(
+        "agentforge.views.spans",
+        "an iteration ends before the hooks that it contains",
+        "_times",
+        "max(begins, *ends)",
+        "max(begins, ends[0])",
+        ("tests/views/test_runs_in_parts.py",),
+    ),
+    Bug(
         "agentforge.views.files.context",
         "a shortened list doesn't report how many entries are omitted",
         "context_file",
