@@ -144,8 +144,8 @@ def _parts(
 
 
 def _raised(part: _SpanPart, known: Collection[_SpanPlace]) -> _SpanPart:
-    """Of a hook that is called before its iteration begins, or for a block. A damaged log may lack the beginning
-    of a visit."""
+    """Of a hook that is called before its iteration begins, or for a block. A damaged log may lack the
+    beginning of a visit."""
     visit = ("visit", *part.below[1:4])
     return replace(part, below=visit if visit in known else _RUN, is_final=False)
 
@@ -267,7 +267,8 @@ def _hook(one: Delivery, key: str, visit: _SpanPlace) -> _SpanPart:
     tries, last = {"tries": len(one.tries), "outcome": one.outcome}, one.tries[-1]
     about = {"hook": one.hook, "point": one.point, "stage": one.stage or None, "branch": one.branch, **tries}
     times = (one.tries[0].started_at, None if one.status == "waiting" else last.ended_at)
-    is_final, status = one.status == "completed", _status(one.status)
+    # Its answer may be one that the engine passes over; it was given all the same.
+    is_final, status = last.status == "completed", _status(last.status)
     return _SpanPart(("hook", key), below, one.hook, *times, status, last.message, about, is_final)
 
 
