@@ -266,9 +266,9 @@ def _hook(one: Delivery, key: str, visit: _SpanPlace) -> _SpanPart:
     below = ("iteration", *visit, one.iteration) if one.iteration else ("visit", *visit)
     tries, last = {"tries": len(one.tries), "outcome": one.outcome}, one.tries[-1]
     about = {"hook": one.hook, "point": one.point, "stage": one.stage or None, "branch": one.branch, **tries}
-    times = (one.tries[0].started_at, None if one.status == "waiting" else last.ended_at)
+    times = (one.tries[0].started_at, None if one.due_at else last.ended_at)
     # Its answer may be one that the engine passes over; it was given all the same.
-    is_final, status = last.status == "completed", _status(last.status)
+    is_final, status = last.status == "completed", _status("" if one.due_at else last.status)
     return _SpanPart(("hook", key), below, one.hook, *times, status, last.message, about, is_final)
 
 
