@@ -9,6 +9,7 @@ import sys
 import sysconfig
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -57,6 +58,22 @@ hooks:
   stage_end:
     - {{id: style, stage: build, action: script, script: echo "The style guide has no findings."}}
     - {{id: publish, stage: build, action: confirm, message: Publish it?}}
+"""
+TIMED = """\
+name: feature
+defaults: {delay: 0}
+nodes:
+  - {id: plan, prompt: x, runs: 2, approve: true, provider: &agent {type: command, run: sh agent.sh}}
+  - id: build
+    prompt: x
+    provider: *agent
+    retry: {initial_delay: 1}
+    checks: [{name: test, run: "sleep 0.5; test $(wc -l < work) -ge 5"}]
+    on: {fail: build}
+"""
+TIMED_AGENT = """\
+sleep 0.7; echo >> work; [ $(wc -l < work) -ne 3 ] || { echo "lost the connection" >&2; exit 3; }
+echo '{"summary": "did it"}' > "$AGENTFORGE_RESULT"
 """
 MISTAKES = """\
 name: feature
@@ -211,6 +228,21 @@ def _graph(project: Path, pipeline: str) -> str:
     return (project / "graph.svg").read_text(encoding="utf-8")
 
 
+def timeline(folder: Path) -> str:
+    project = folder / "project"
+    project.mkdir()
+    (project / "feature.yaml").write_text(TIMED)
+    (project / "agent.sh").write_text(TIMED_AGENT)
+    with _terminal(project, 40, "run", "-p", "feature.yaml", "-s", "auth") as terminal:
+        terminal.until("Your choice:")
+        time.sleep(2)
+        terminal.type("a\n")
+        terminal.end()
+    with _terminal(project, 40, "show", "auth", "--timeline", "--svg", "auth.svg") as terminal:
+        terminal.end()
+    return (project / "auth.svg").read_text(encoding="utf-8")
+
+
 def demo(folder: Path) -> str:
     console = _console(96)
     screen = DemoScreen(console)
@@ -233,6 +265,7 @@ DRAWN: dict[str, Callable[[Path], str]] = {
     "lint": lint,
     "graph": graph,
     "loop": loop,
+    "timeline": timeline,
     "demo": demo,
 }
 

@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from agentforge.app.definitions import LintResult as LintResult
     from agentforge.app.definitions import provider_settings as provider_settings
     from agentforge.app.definitions import schema as schema
-    from agentforge.app.definitions import write_graph as write_graph
     from agentforge.app.doctor import doctor as doctor
     from agentforge.app.hooks import HookContext as HookContext
+    from agentforge.app.pictures import write_graph as write_graph
+    from agentforge.app.pictures import write_timeline as write_timeline
     from agentforge.app.probes import Probe as Probe
     from agentforge.app.providers.logins import AgentLogin as AgentLogin
     from agentforge.app.providers.readiness import ProviderInfo as ProviderInfo
@@ -163,10 +164,12 @@ if TYPE_CHECKING:
     from agentforge.views.structured_work import ArtifactWork as ArtifactWork
     from agentforge.views.structured_work import ItemIteration as ItemIteration
     from agentforge.views.structured_work import ItemWork as ItemWork
+    from agentforge.views.timeline import TimelineRow as TimelineRow
     from agentforge.views.visit_totals import VisitTotals as VisitTotals
     from agentforge.views.visits import CheckRun as CheckRun
     from agentforge.views.visits import StageCheck as StageCheck
     from agentforge.views.visits import StageVisit as StageVisit
+    from agentforge.views.waits import RunWait as RunWait
     from agentforge.views.work import AttemptWork as AttemptWork
     from agentforge.views.work import IterationWork as IterationWork
     from agentforge.views.work import JudgeWork as JudgeWork
@@ -211,7 +214,6 @@ _HOME = {
         "LintResult",
         "provider_settings",
         "schema",
-        "write_graph",
     ),
     "app.doctor": ("doctor",),
     "app.hooks": ("HookContext",),
@@ -221,6 +223,7 @@ _HOME = {
     "app.runs.caller": ("refuse_agent",),
     "app.runs.compilation": ("CourseComparison",),
     "app.redaction": ("RedactingFilter",),
+    "app.pictures": ("write_graph", "write_timeline"),
     "app.probes": ("Probe",),
     "app.runs.answers": ("OpenRequest",),
     "app.runs.first_artifact": ("GivenArtifact", "write_artifact"),
@@ -283,7 +286,9 @@ _HOME = {
     "views.status": ("RunningCheck", "WaitStatus"),
     "views.run_model": ("Health", "Summary"),
     "views.structured_work": ("ArtifactWork", "ItemIteration", "ItemWork"),
+    "views.timeline": ("TimelineRow",),
     "views.visit_totals": ("VisitTotals",),
+    "views.waits": ("RunWait",),
     "views.visits": ("CheckRun", "StageCheck", "StageVisit"),
     "views.work": ("AttemptWork", "IterationWork", "JudgeWork"),
 }

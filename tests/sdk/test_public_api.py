@@ -59,6 +59,7 @@ RESULTS = (
         "FileChange",
     ),
     *("ArtifactWork", "ItemWork", "ItemIteration", "StageMetrics", "VisitMetrics", "VisitTotals", "Span"),
+    *("TimelineRow", "RunWait"),
     *("CourseComparison", "Recording", "Replay", "Migration", "Finding", "Probe", "Summary", "Health"),
     *("AgentLogin", "ProjectSurvey", "StarterFiles"),
     *("SettingInForce", "SettingsCheckup", "SettingsFiles"),
@@ -127,6 +128,7 @@ FUNCTIONS = (
         "stop_on_signals",
         "write_artifact",
         "write_graph",
+        "write_timeline",
     ),
     "RedactingFilter",
 )

@@ -147,6 +147,22 @@ def test_a_change_on_a_pipe_can_be_applied_and_counted(project: Project) -> None
     subprocess.run(checked, input=patch.encode(), check=True, env=project.env)
 
 
+def test_timeline_as_text_and_as_a_picture(project: Project) -> None:
+    done = project.call("show", "auth", "--timeline", "--svg", "auth.svg")
+    assert done.code == 0
+    rows = [line.partition("█")[0].strip() for line in done.out.splitlines()[3:]]
+    assert rows == ["✓ run auth", "✓   plan, visit 1", "✓     iteration 1, attempt 1: command"]
+    picture = (project.root / "auth.svg").read_text()
+    assert [len(re.findall(tag, picture)) for tag in ("^<svg ", "<script", 'class="done"')] == [1, 0, 3]
+    (project.root / "auth.svg").write_text("<svg/>")
+    (project.root / "link.svg").symlink_to("auth.svg")
+    assert project.call("show", "auth", "--timeline", "--svg", "link.svg").code == 0
+    assert (project.root / "auth.svg").read_text() == "<svg/>"
+    refused = project.call("show", "auth", "--timeline", "--svg", "a.txt")
+    assert (refused.code, (project.root / "a.txt").read_text()) == (2, "one\ntwo\x1b[31m\n")
+    assert "--svg goes with --timeline" in project.call("show", "auth", "--spans", "--svg", "auth.svg").err
+
+
 def test_errors_name_what_exists(project: Project) -> None:
     done = project.call("show", "auth", "nosuch")
     assert (done.code, done.out) == (2, "")

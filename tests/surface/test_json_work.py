@@ -37,6 +37,7 @@ EXAMPLES: Examples = {
     ("show --items", "items"): ["show", "work", "--items"],
     ("show --metrics", "metrics"): ["show", "work", "--metrics"],
     ("show --spans", "spans"): ["show", "work", "--spans"],
+    ("show --timeline", "timeline"): ["show", "work", "--timeline", "--svg", "work.svg"],
     ("log verify", "log report"): ["log", "verify", "work"],
     ("replay --check", "course comparison"): ["replay", "work", "--check", "-p", OTHER],
 }
@@ -52,6 +53,7 @@ SHOWN = (
         "metrics",
         "amounts",
         "spans",
+        "timeline",
         "log report",
         "damage",
         "course comparison",

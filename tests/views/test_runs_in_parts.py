@@ -1,6 +1,7 @@
 """Properties of the transitions, spans and metrics of whole runs, and of damaged logs."""
 
 from datetime import UTC
+from xml.etree import ElementTree
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,10 +16,14 @@ from agentforge.model.status import RunStatus
 from agentforge.views.lines.entries import Shown
 from agentforge.views.lines.metrics import metrics_entry, metrics_lines
 from agentforge.views.lines.spans import span_entry
+from agentforge.views.lines.timeline import timeline_lines
 from agentforge.views.metrics import StageMetrics, metrics_of
 from agentforge.views.record import RunRecord, record_of
 from agentforge.views.run_model import RunModel
 from agentforge.views.spans import Span, event_span_id, spans_of
+from agentforge.views.timeline import MAX_ROWS, drawn_rows, timeline_of
+from agentforge.views.timeline_picture import timeline_svg
+from agentforge.views.timeline_scale import Scale
 from agentforge.views.transitions import STOPS, StageTransition, Transitions
 
 SHOWN = Shown("/runs/auth", "running", UTC)
@@ -33,6 +38,7 @@ def test_parts_of_any_log(log: list[Event]) -> None:
     check_tree(spans_of(record))
     assert all(metrics_entry(one, SHOWN).rows for one in metrics_of(record))
     assert list(metrics_lines(metrics_of(record)))
+    check_timeline(record)
 
 
 @heavy
@@ -42,6 +48,7 @@ def test_parts_of_any_run_fit_together(run: WildRun) -> None:
     check_chain(run, [one for event in run.events if (one := fold.apply(event)) and one.provider is None])
     record = record_of(run.events)
     check_sums(run, record, metrics_of(record))
+    check_timeline(record)
     check_tree(spans_of(record))
     ids, plans = {one.span_id for one in spans_of(record)}, RunModel()
     for event in run.events:
@@ -100,3 +107,22 @@ def check_sums(run: WildRun, record: RunRecord, metrics: list[StageMetrics]) -> 
     assert all(one.duration_seconds >= 0 for one in metrics)
     further = sum(max(0, len(work.attempts) - 1) for work in record.iterations)
     assert sum(one.retries for one in metrics) <= further
+
+
+def check_timeline(record: RunRecord) -> None:
+    """It has each span and each wait once, within the times of what it belongs to, and can be drawn."""
+    rows = timeline_of(record)
+    known = {row.id: row for row in rows}
+    assert {one.span_id for one in spans_of(record)} <= known.keys()
+    assert len(rows) == len(known) == len(spans_of(record)) + len(record.waits)
+    for row in rows[1:]:
+        above = known[row.parent or ""]
+        assert row.depth == above.depth + 1
+        assert above.started_at <= row.started_at <= row.ended_at <= above.ended_at
+    scale, times = Scale(rows), sorted(time for row in rows for time in (row.started_at, row.ended_at))
+    places = [scale.at(time) for time in times]
+    assert places == sorted(places)
+    assert 0 <= places[0] <= places[-1] <= 1.000001
+    assert 0 < len(drawn_rows(rows)) <= MAX_ROWS
+    assert all(line.bar for line in [*timeline_lines(rows, "running", 80)][1:])
+    ElementTree.fromstring(timeline_svg(rows, "running"))

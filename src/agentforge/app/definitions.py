@@ -28,10 +28,9 @@ from agentforge.definition.resolve import (
 from agentforge.definition.root_files import RootFiles, root_files
 from agentforge.definition.settings import read_settings
 from agentforge.model.diagnostic import Diagnostic, Severity, SourcePlace
-from agentforge.model.errors import DefinitionError, InvalidRequest, StorageFailed
+from agentforge.model.errors import DefinitionError
 from agentforge.model.layout import PROJECT_SETTINGS
 from agentforge.model.plan import Plan
-from agentforge.system import files
 
 if TYPE_CHECKING:
     from agentforge.legacy.migration import Migration
@@ -213,25 +212,3 @@ def schema(kind: DefinitionKind | Literal["settings"]) -> dict[str, Any]:
 def provider_settings(pairs: Sequence[str]) -> dict[str, Any]:
     """Settings of a provider from `KEY=VALUE` pairs; the value is YAML, and `a.b=1` sets b within a."""
     return settings_from_pairs(pairs)
-
-
-def write_graph(plan: Plan, path: str | os.PathLike[str]) -> str:
-    """Draw the nodes and routes of a pipeline into an SVG file; returns its absolute path. Another kind of
-    file is never replaced."""
-    from agentforge.views.graph_picture import graph_svg  # Only `graph` needs it.
-
-    folder, name = os.path.split(os.path.abspath(path))
-    place = os.path.join(os.path.realpath(folder), name)
-    try:
-        begins = files.read_named(place, 4, cut=True)
-        if begins not in (None, b"<svg"):
-            raise InvalidRequest(
-                f"{place} exists and is not an SVG file",
-                hint="choose a new file, or an SVG file that begins with `<svg`",
-            )
-        files.replace(place, graph_svg(plan).encode())
-    except StorageFailed as error:
-        raise type(error)(
-            error.message, hint="choose a file in a folder that exists and that you may write to"
-        ) from error
-    return place

@@ -11,7 +11,17 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from agentforge.cli.invocation import Decorated, Invocation
-from agentforge.cli.output import echo, echo_row, echo_wrapped, local_zone, marked, note, print_json, styled
+from agentforge.cli.output import (
+    columns,
+    echo,
+    echo_row,
+    echo_wrapped,
+    local_zone,
+    marked,
+    note,
+    print_json,
+    styled,
+)
 from agentforge.model.errors import InvalidRequest
 from agentforge.model.status import status_text
 from agentforge.views.lines.checks import waiver_text
@@ -19,11 +29,13 @@ from agentforge.views.lines.entries import RunEntry, Shown, check_entry, deliver
 from agentforge.views.lines.metrics import metrics_entry
 from agentforge.views.lines.spans import span_entry
 from agentforge.views.lines.structured_work import artifact_entry, item_entry, items_text
+from agentforge.views.lines.timeline import timeline_count, timeline_lines
 from agentforge.views.text import counted, one_line
+from agentforge.views.timeline import timeline_json
 from agentforge.views.visits import checks_of
 
 if TYPE_CHECKING:
-    from agentforge import ArtifactWork, RunInfo, RunWork
+    from agentforge import ArtifactWork, RunInfo, RunWork, TimelineRow
 
 LABEL = 9
 
@@ -37,7 +49,8 @@ class View(Struct, frozen=True, kw_only=True):
     select: "Callable[[RunWork, bool], Sequence[Any]]"
     """What it lists; the flag: whether that is narrowed to details, a visit or an iteration."""
     count: Callable[[Sequence[Any]], str]
-    entry: Callable[[Any, Shown], RunEntry]
+    entry: Callable[[Any, Shown], RunEntry] = span_entry
+    """Of the timeline, not used: its lines depend on each other."""
     as_json: Callable[[Any], Any] = lambda one: one
     details: tuple[str, str] | None = None
     """An option that adds to the text, and its help."""
@@ -51,6 +64,10 @@ class View(Struct, frozen=True, kw_only=True):
 MAX_NAMED = 5
 WRITTEN = "artifacts"
 """The view of which an entry can be written to a file."""
+DRAWN = "timeline"
+"""The view of lines that depend on each other, which can be drawn into a file."""
+KEYS = {WRITTEN: "written", DRAWN: "svg"}
+"""Of the path of that file in the JSON."""
 VIEWS = {
     "checks": View(
         help="List the checks that the engine ran, with outcomes and counts.",
@@ -120,6 +137,14 @@ VIEWS = {
         entry=span_entry,
         takes=(),
     ),
+    DRAWN: View(
+        help="Show when each part of the run was under way, what it waited for, and what it took.",
+        key="timeline",
+        select=lambda work, _: work.timeline(),
+        count=timeline_count,
+        as_json=timeline_json,
+        takes=(),
+    ),
 }
 
 
@@ -162,8 +187,8 @@ def show_view(
     details: bool = False,
     target: str | None = None,
 ) -> None:
-    """`place`: the stage, the iteration and the visit, as far as they are given. `target`: a file to which
-    the one artifact is written."""
+    """`place`: the stage, the iteration and the visit, as far as they are given. `target`: a file for the
+    one artifact, or the picture of the timeline."""
     view = VIEWS[name]
     given = [word for word, value in zip(("STAGE", "ITERATION", "--visit"), place, strict=True) if value]
     for word in given:
@@ -172,13 +197,21 @@ def show_view(
     found = view.select(work, details or any(place[1:]))
     if given:
         found = work.narrowed(found, *place)
-    written = _written(found, target) if target else None
+    written = (_drawn(work, target) if name == DRAWN else _written(found, target)) if target else None
     if call.as_json:
-        also = {"written": written} if name == WRITTEN else {}
+        also = {KEYS[name]: written} if name in KEYS else {}
         print_json({**run_head(work.info), view.key: [view.as_json(one) for one in found], **also})
         return
     echo_head(work.info, view.count(found))
-    shown = Shown(work.info.run_dir, work.info.status, local_zone(), details)
+    if name == DRAWN:
+        _echo_timeline(found, work.info.status)
+    else:
+        _echo_entries(view, found, Shown(work.info.run_dir, work.info.status, local_zone(), details))
+    if written:
+        note(f"Wrote {written}")
+
+
+def _echo_entries(view: View, found: Sequence[Any], shown: Shown) -> None:
     for number, one in enumerate(found):
         entry = view.entry(one, shown)
         if view.spaced or not number:
@@ -188,8 +221,19 @@ def show_view(
             echo_row(row.label, row.value, LABEL, indent=4)
             for line in row.lines:
                 echo(f"      {line}")
-    if written:
-        note(f"Wrote {written}")
+
+
+def _echo_timeline(rows: "Sequence[TimelineRow]", status: str) -> None:
+    echo("")
+    for line in timeline_lines(rows, status, columns()):
+        head = f"{marked(line.mark) if line.mark else ' '} {line.label}"
+        echo(f"{head}  {line.before}{styled(line.bar, line.tone)}{line.after}".rstrip())
+
+
+def _drawn(work: "RunWork", target: str) -> str:
+    from agentforge import write_timeline
+
+    return write_timeline(work, target)
 
 
 def _written(found: "Sequence[ArtifactWork]", target: str) -> str:

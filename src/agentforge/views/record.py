@@ -21,11 +21,14 @@ from agentforge.model.hook import HookPoint
 from agentforge.model.layout import iteration_dir
 from agentforge.model.place import place_of
 from agentforge.model.request import Feedback, Request
+from agentforge.model.state import RunState
+from agentforge.model.status import RunStatus
 from agentforge.ports.host import is_tree_id
 from agentforge.views.hook_calls import Delivery, HookTry, TryFact, asks_about_hook, begun_delivery, delivered
 from agentforge.views.run_model import RunModel
 from agentforge.views.visit_totals import VisitTotals, begun_totals
 from agentforge.views.visits import StageVisit, VisitFact, begun_visit, visited
+from agentforge.views.waits import RunWait, WaitKey, waits_after
 from agentforge.views.work import EndOfAttempt, IterationFact, IterationWork, worked
 
 _Moved = TypeVar("_Moved", StageVisit, IterationWork, Delivery)
@@ -69,6 +72,10 @@ class RunRecord:
         """What agents asked, and what people, hooks and checks said."""
         self.resumed_at: list[datetime] = []
         """When an engine continued the run."""
+        self.waits: list[RunWait] = []
+        """What the run waited for."""
+        self._waiting: dict[WaitKey, int] = {}
+        """Those that are not over, by their places in `waits`."""
         self._visits: dict[Cursor, StageVisit] = {}
         self._totals: dict[Cursor, VisitTotals] = {}
         self._iterations: dict[Cursor, IterationWork] = {}
@@ -104,6 +111,7 @@ class RunRecord:
         yield from ((place[0], one) for place, one in self._deliveries.items())
 
     def apply(self, event: Event) -> None:
+        before = self.model.state
         self.model.apply(event)
         self.trace_id = self.trace_id or event.trace_id
         at, fact = event.cursor, event.fact
@@ -129,6 +137,20 @@ class RunRecord:
             self.said.append(said)
         if isinstance(fact, f.PlanChanged):
             self._move(fact)
+        if self.model.state is not None:
+            self._wait(self.model.state, event, before)
+
+    def _wait(self, state: RunState, event: Event, before: RunState | None) -> None:
+        now = dict(waits_after(state, event))
+        for key in [key for key in self._waiting if key not in now]:
+            number = self._waiting.pop(key)
+            self.waits[number] = replace(self.waits[number], ended_at=event.at)
+        for key, wait in now.items():
+            if key not in self._waiting:
+                self._waiting[key] = len(self.waits)
+                self.waits.append(wait)
+        if isinstance(event.fact, f.SessionRecovered) and before and before.status is RunStatus.RUNNING:
+            self.waits.append(RunWait("engine", before.updated_at, ended_at=event.at))
 
     def _add(self, event: Event) -> None:
         key = replace(event.cursor, iteration=0) if event.cursor else None
@@ -253,6 +275,8 @@ class RunRecord:
         places = {place: (place[0] and moved(place[0]), *place[1:]) for place in self._deliveries}
         self._deliveries = {places[place]: named(one, place[0]) for place, one in self._deliveries.items()}
         self._by_key = {key: places[place] for key, place in self._by_key.items()}
+        self.waits = [replace(one, at=one.at and moved(one.at)) for one in self.waits]
+        self._waiting = {(id, at and moved(at)): n for (id, at), n in self._waiting.items()}
 
 
 def record_of(events: Iterable[Event]) -> RunRecord:

@@ -94,6 +94,13 @@ def _visit_at(at: Cursor, plan: Plan | None) -> _SpanPlace:
     return (node_key(plan, at.node_path) if plan else at.node_path, at.provider, at.node_run)
 
 
+def place_id(record: RunRecord, kind: Literal["visit", "iteration"], at: Cursor) -> str:
+    """The id of the span of a visit or an iteration."""
+    visit = _visit_at(at, record.model.plan)
+    place = (*visit, at.iteration) if kind == "iteration" else visit
+    return span_id(record.trace_id, kind, *place)
+
+
 class _SpanPart(Struct, frozen=True):
     place: _SpanPlace
     """Its first element is the type of the span."""

@@ -23,6 +23,7 @@ from agentforge.views.metrics import StageMetrics, metrics_of
 from agentforge.views.record import RunTrees, record_of
 from agentforge.views.spans import Span, spans_of
 from agentforge.views.structured_work import ArtifactWork, ItemWork, artifacts_of, items_of
+from agentforge.views.timeline import TimelineRow, timeline_of
 from agentforge.views.visits import StageCheck, StageVisit
 from agentforge.views.work import IterationWork
 
@@ -130,6 +131,10 @@ class RunWork:
         """The run, and each visit, iteration, attempt, check and call of a hook, in the shape of
         OpenTelemetry."""
         return spans_of(self.record)
+
+    def timeline(self) -> list[TimelineRow]:
+        """The spans, and what the run waited for, each below what it belongs to."""
+        return timeline_of(self.record)
 
     def changes(self, works: Iterable[IterationWork]) -> list[Changes | None]:
         """What changed in the project's files from before to after each iteration; None if unknown."""

@@ -26,6 +26,7 @@ from agentforge.cli.output import (
     styled,
 )
 from agentforge.cli.run_views import (
+    DRAWN,
     VIEWS,
     WRITTEN,
     chosen_view,
@@ -86,6 +87,7 @@ PART_OPTIONS = f"[{' | '.join(f'--{part}' for part in PARTS)}]"
 @click.option("--context", is_flag=True, help="Print what the prompt quotes, with tokens for each text.")
 @click.option("--diff", is_flag=True, help="Print only the change to the project's files.")
 @click.option("-o", "target", metavar="FILE", help="With --artifacts: also write the artifact to this file.")
+@click.option("--svg", metavar="FILE", help="With --timeline: also draw it into this SVG file.")
 @view_options
 @project_options
 def show(
@@ -93,18 +95,21 @@ def show(
     stage: str | None,
     iteration: int | None,
     visit: int | None,
+    *,
     target: str | None,
+    svg: str | None,
     **flags: bool,
 ) -> None:
     from agentforge import RunWork
 
     chosen, details = chosen_view(PARTS, flags)
-    if target and chosen != WRITTEN:
-        raise click.UsageError(f"-o goes with --{WRITTEN}")
+    for option, file, view in (("-o", target, WRITTEN), ("--svg", svg, DRAWN)):
+        if file is not None and chosen != view:
+            raise click.UsageError(f"{option} goes with --{view}")
     call = invocation()
     work = RunWork(call.runs, choose_session_to_show(call, session))
     if chosen in VIEWS:
-        show_view(call, work, chosen, (stage, iteration, visit), details=details, target=target)
+        show_view(call, work, chosen, (stage, iteration, visit), details=details, target=target or svg)
         return
     if stage is None and chosen is None:
         _show_run(call, work)
