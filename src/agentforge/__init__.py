@@ -124,8 +124,9 @@ if TYPE_CHECKING:
     from agentforge.model.run_options import ResumeOptions as ResumeOptions
     from agentforge.model.run_options import RunOptions as RunOptions
     from agentforge.model.run_options import StartOptions as StartOptions
+    from agentforge.model.spending import Amount as Amount
+    from agentforge.model.spending import Spending as Spending
     from agentforge.model.state import RunState as RunState
-    from agentforge.model.state import Spending as Spending
     from agentforge.model.state import Waiver as Waiver
     from agentforge.model.status import RunStatus as RunStatus
     from agentforge.ports.event_log import BufferHealth as BufferHealth
@@ -258,7 +259,8 @@ _HOME = {
     "model.plan": ("Overrides", "Plan"),
     "model.request": ("Request",),
     "model.run_options": ("ResumeOptions", "RunOptions", "StartOptions"),
-    "model.state": ("RunState", "Spending", "Waiver"),
+    "model.spending": ("Amount", "Spending"),
+    "model.state": ("RunState", "Waiver"),
     "model.status": ("RunStatus",),
     "ports.event_log": (
         "BufferHealth",

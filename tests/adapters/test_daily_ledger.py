@@ -1,4 +1,4 @@
-"""The ledger of a day: what fits is granted, whoever asks and whatever dies meanwhile."""
+"""The ledger of a day: what fits is granted, by several processes, of which some die."""
 
 import errno
 import json

@@ -6,7 +6,7 @@ from jsonschema import Draft7Validator
 from agentforge.definition.lower import NO_COMMAND
 from agentforge.definition.read.file_keys import pipeline_schema
 from agentforge.model.check import Check, FileRule
-from agentforge.model.plan import CycleLimits, Guardrails, NestedNode, ParallelNode, Route, StageNode
+from agentforge.model.plan import Guardrails, Limits, NestedNode, ParallelNode, Route, StageNode
 
 from .test_schema import loaded
 from .world import found, only_node, plan, stage, where
@@ -183,9 +183,9 @@ def test_routes_verdicts_and_limits_are_in_the_plan() -> None:
     assert isinstance(verify, StageNode)
     assert verify.routes == (Route("fail", "go", "build"), Route("reject", "ask"), Route("blocking", "end"))
     assert verify.verdicts == ("blocking",)
-    assert verify.limits == CycleLimits(cycles=2, cluster=4)
+    assert verify.limits == Limits(cycles=2, cluster=4)
     whole = plan("limits: {no_progress: 5, runtime: 60}\n" + text).pipeline
-    assert whole.limits == CycleLimits(no_progress=5)
+    assert whole.limits == Limits(no_progress=5)
     assert whole.guardrails == Guardrails(60)
 
 
@@ -234,7 +234,7 @@ def test_limits_of_a_nested_pipeline_apply_to_its_stages() -> None:
     assert isinstance(node, NestedNode)
     stage_node = node.plan.nodes[0]
     assert isinstance(stage_node, StageNode)
-    assert stage_node.limits == CycleLimits(cycles=1, cluster=2)
+    assert stage_node.limits == Limits(cycles=1, cluster=2)
 
 
 def test_checks_of_a_nested_pipeline_use_the_commands_around_it() -> None:

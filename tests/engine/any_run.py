@@ -31,12 +31,12 @@ from agentforge.model.hook import POINTS, Hook, HookOutcome
 from agentforge.model.plan import (
     Approval,
     ArtifactSource,
-    CycleLimits,
     Fixed,
     InputSources,
     Items,
     Judgment,
     LimitPolicy,
+    Limits,
     Node,
     Plan,
     ProviderChoice,
@@ -430,9 +430,7 @@ def any_plan(draw: st.DrawFn) -> Plan:
         targets = [Route("fail", "go", to) for to in others] + [Route("fail", "ask"), Route("fail", "end")]
         routes = (draw(st.sampled_from(targets)), Route("reject", "go", draw(st.sampled_from(others))))
         checks = draw(st.sampled_from([(), _CHECKS[:1], _CHECKS]))
-        limits = draw(
-            st.none() | st.builds(CycleLimits, st.integers(1, 4), st.integers(1, 3), st.integers(1, 3))
-        )
+        limits = draw(st.none() | st.builds(Limits, st.integers(1, 4), st.integers(1, 3), st.integers(1, 3)))
         return replace(node, routes=routes, checks=checks, limits=limits)
 
     def with_routes(nodes: list[Node]) -> list[Node]:

@@ -14,7 +14,7 @@ After each `>` the engine is asked until it has nothing more to record, as the d
 that it says has to be in the script, in that order.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -158,7 +158,7 @@ class Play:
                 limits = f" timeout={fact.timeout:g}" if fact.timeout is not None else ""
                 who = f" {fact.provider}" if fact.choice else ""
                 goes_on = f" resume={fact.resume}" if fact.resume else ""
-                details = f"{fact.attempt}{who}{limits}{goes_on}"
+                details = f"{fact.attempt}{who}{limits}{goes_on}{_reserves(fact)}"
             case f.RetryScheduled():
                 details = f"{fact.attempt}/{fact.of} in {self.seconds_until(fact.due_at)}"
             case f.StageRetried():
@@ -182,8 +182,12 @@ class Play:
                 details = fact.kind.value
             case f.SessionCompleted() | f.SessionPaused() | f.SessionAborted():
                 details = " ".join(fact.reason.split())
-            case f.AttemptEnding() | f.JudgeStarted() | f.JudgeEnding():
+            case f.JudgeStarted():
+                details = f"{fact.attempt}{_reserves(fact)}"
+            case f.AttemptEnding() | f.JudgeEnding():
                 details = str(fact.attempt)
+            case f.SpendingWarned():
+                details = f"{fact.cost_usd:g} of {fact.warn_usd:g}"
             case f.IterationCompleted():
                 details = fact.reason
             case f.RequestOpened():
@@ -253,6 +257,27 @@ class Play:
         if isinstance(work, PrepareTask) and work.item:
             here += f" {work.item.id} {work.item.number}/{work.item.of}"
         return f"{here} attempt {work.attempt}" if work.attempt else here
+
+
+def _reserves(fact: f.TaskStarted) -> str:
+    """`reserves=$0.3+100`: dollars and tokens, if they are bounded."""
+    amount = fact.reserves
+    if amount is None:
+        return ""
+    money = f"${amount.cost_usd:g}" if amount.cost_usd is not None else ""
+    return f" reserves={money}{f'+{amount.tokens}' if amount.tokens is not None else ''}"
+
+
+def _used(given: Mapping[str, str]) -> Usage | None:
+    """`cost=0.3`, `tokens=100`, `used=100`: of the last it is known that these are all."""
+    if not given.keys() & {"cost", "tokens", "used"}:
+        return None
+    tokens = given.get("used", given.get("tokens"))
+    return Usage(
+        input_tokens=int(tokens) if tokens else None,
+        output_tokens=0 if "used" in given else None,
+        cost_usd=float(given["cost"]) if "cost" in given else None,
+    )
 
 
 def _whose(cursor: Cursor | None) -> str:
@@ -328,7 +353,7 @@ def _complete(play: Play, words: list[str]) -> f.AnyFact:
     if "items" in given:
         result = replace(result, items=tuple(given["items"].split(",")))
     done = f.IterationCompleted(_stage(play), play.attempt, decision, "", "result.json", result, 10)
-    return replace(done, tree=given.get("tree"))
+    return replace(done, tree=given.get("tree"), usage=_used(given))
 
 
 def _asks(play: Play, words: list[str]) -> f.AnyFact:
@@ -352,7 +377,7 @@ def _error(play: Play, words: list[str]) -> f.AnyFact:
         "it went wrong",
         _stage(play),
         play.attempt,
-        usage=Usage(input_tokens=int(given["tokens"])) if "tokens" in given else None,
+        usage=_used(given),
         resets_at=resets,
         agent_session=given.get("session"),
         started="unstarted" not in words,
@@ -404,11 +429,13 @@ def _items(play: Play, words: list[str]) -> f.AnyFact:
 
 
 def _judged(play: Play, words: list[str]) -> f.AnyFact:
-    """`stop` or `continue`, or with `failed` why; and the reason that is given."""
-    verdict, *reason = words
+    """`stop` or `continue`, or with `failed` why; and the reason that is given. `capped`: it failed at its
+    budget."""
+    given = dict(word.split("=") for word in words if "=" in word)
+    verdict, *reason = [word for word in words if "=" not in word and word != "capped"]
     status: Literal["success", "failed"] = "failed" if verdict == "failed" else "success"
     result = f.JudgeResult(verdict == "stop", " ".join(reason), 0.9)
-    return f.JudgeCompleted(status, result, _judging(play))
+    return f.JudgeCompleted(status, result, _judging(play), _used(given), capped="capped" in words)
 
 
 def _judging(play: Play) -> int:

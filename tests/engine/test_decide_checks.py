@@ -15,7 +15,7 @@ from agentforge.model import facts as f
 from agentforge.model.check import Check, FilesBefore
 from agentforge.model.cursor import Cursor
 from agentforge.model.errors import IllegalMove
-from agentforge.model.plan import CycleLimits, Plan, RetryPolicy, Route, StageNode
+from agentforge.model.plan import Limits, Plan, RetryPolicy, Route, StageNode
 from agentforge.model.state import RunState, Waiver
 from agentforge.model.task import AgentTask, CheckTask, PrepareTask
 
@@ -479,7 +479,7 @@ def test_work_that_fails_is_sent_back_as_long_as_there_are_iterations(runs: int)
 # -- routes
 
 
-def loop(limits: CycleLimits | None = None, **changes: Any) -> Plan:
+def loop(limits: Limits | None = None, **changes: Any) -> Plan:
     verify = checked("verify", routes=(Route("fail", "go", "build"),), limits=limits, **changes)
     return plan_of(stage("plan"), stage("build"), verify, stage("last"))
 
@@ -576,7 +576,7 @@ def test_answer_grants_further_passes(answer: str, effect: str) -> None:
 
 def test_granted_pass_is_gone_when_an_outer_cycle_resets_the_inner_one() -> None:
     routes = (Route("fail", "go", "build"), Route("reject", "go", "plan"))
-    verify = stage("verify", routes=routes, limits=CycleLimits(2))
+    verify = stage("verify", routes=routes, limits=Limits(2))
     conversation = Play(plan_of(stage("plan"), stage("build"), verify))
     conversation.happens("start")
     state = concludes(conversation, "pass", "pass", "fail", "pass", "fail")
@@ -631,7 +631,7 @@ def test_result_can_be_accepted_despite_its_verdict() -> None:
 
 def test_failure_that_keeps_coming_back_escalates_within_the_budget() -> None:
     conversation = play(
-        loop(CycleLimits(cycles=10)),
+        loop(Limits(cycles=10)),
         f"""{FIRST}{TO_CHECK}{back("2/10", "same a", "t1")}{TO_CHECK}{back("3/10", "same b", "t2")}{TO_CHECK}
         > check fail same c tree=t3
         < stage_verdict fail test
@@ -645,7 +645,7 @@ def test_failure_that_keeps_coming_back_escalates_within_the_budget() -> None:
 def test_failure_of_another_stage_is_not_a_reason_to_ask() -> None:
     """Only what this visit failed with counts: a reviewer may send the work back although another stage had
     the same failure three times, with a limit of its own."""
-    verify = checked("verify", routes=(Route("fail", "go", "verify"),), limits=CycleLimits(9, 9, 9))
+    verify = checked("verify", routes=(Route("fail", "go", "verify"),), limits=Limits(9, 9, 9))
     conversation = Play(plan_of(verify, stage("review", routes=(Route("reject", "go", "verify"),))))
     play_on(conversation, "start")
     for tree, outcome in enumerate(["fail x", "fail x", "fail x", "pass"]):

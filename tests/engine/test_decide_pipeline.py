@@ -14,7 +14,7 @@ from agentforge.model.check import Check
 from agentforge.model.codec import decode, encode
 from agentforge.model.event import Event
 from agentforge.model.hook import Hook
-from agentforge.model.plan import CycleLimits, Plan, RetryPolicy, Route
+from agentforge.model.plan import Limits, Plan, RetryPolicy, Route
 from agentforge.model.plan_limits import MAX_CYCLES
 from agentforge.model.state import RunState
 from agentforge.model.status import RunStatus
@@ -25,7 +25,7 @@ Reports = dict[str, str]
 BACK_TWICE: Reports = {"verify/1": "fail", "review/1": "reject"}
 
 
-def pipeline(limits: CycleLimits | None = None) -> Plan:
+def pipeline(limits: Limits | None = None) -> Plan:
     verify = stage("verify", checks=(Check("test", "make test"),), routes=(Route("fail", "go", "build"),))
     review = stage("review", routes=(Route("reject", "go", "plan"),), limits=limits)
     return plan_of(stage("plan"), stage("build"), verify, review)
@@ -236,7 +236,7 @@ def test_should_handle_stage_failure() -> None:
 def test_limit_of_a_stage_is_the_number_of_its_passes(cycles: int | None) -> None:
     """Three by default, ten at most; the question is the only way on."""
     reports = {f"review/{visit}": "reject" for visit in range(1, 20)}
-    conversation = ran(reports, pipeline(CycleLimits(cycles)))
+    conversation = ran(reports, pipeline(Limits(cycles)))
     assert Counter(visited(conversation))["plan"] == (cycles or 3)
     state = state_of(conversation)
     assert (state.status, state.open_requests[0].reason) == (RunStatus.PAUSED, "cycle_limit")

@@ -39,6 +39,7 @@ TAXONOMY = {
     "provider_unreachable": True,
     "permission_denied": False,
     "agent_limit": False,
+    "cap_reached": False,
     "agent_error": False,
     "prompt_unreadable": False,
     "queue_unreadable": False,

@@ -9,7 +9,7 @@ from tests.engine.playbook import Play
 from agentforge.model import facts as f
 from agentforge.model.check import Check
 from agentforge.model.failure import FailureKind
-from agentforge.model.plan import Approval, CycleLimits, Plan, Route, StageNode
+from agentforge.model.plan import Approval, Limits, Plan, Route, StageNode
 from agentforge.model.request import Request
 from agentforge.model.state import RunState
 from agentforge.model.status import RunStatus
@@ -24,7 +24,7 @@ def verify(*names: str, **changes: Any) -> StageNode:
 
 
 def loop(*, cycles: int = 10, **changes: Any) -> Plan:
-    limits = CycleLimits(cycles=cycles, no_progress=changes.pop("no_progress", None))
+    limits = Limits(cycles=cycles, no_progress=changes.pop("no_progress", None))
     return plan_of(stage("build"), verify(limits=limits, **changes), stage("last"))
 
 
@@ -88,7 +88,7 @@ def test_approval_is_asked_before_a_route_of_a_pass() -> None:
 
 
 def test_accepted_result_does_not_go_back_along_the_route_of_a_pass() -> None:
-    again = stage("polish", routes=(Route("pass", "go", "build"),), limits=CycleLimits(cycles=1))
+    again = stage("polish", routes=(Route("pass", "go", "build"),), limits=Limits(cycles=1))
     run = started(plan_of(stage("build"), again, stage("last")))
     works(run)
     works(run)
@@ -157,7 +157,7 @@ def test_pass_that_is_granted_without_progress_does_not_raise_the_limit() -> Non
 
 def test_granted_passes_count_from_the_present_one_and_for_one_route() -> None:
     other = Route("reject", "go", "plan")
-    limits = CycleLimits(cycles=1)
+    limits = Limits(cycles=1)
     run = started(plan_of(stage("plan"), stage("build"), verify(routes=(BACK, other), limits=limits)))
     works(run)
     fails(run, "a tree=1")
@@ -183,7 +183,7 @@ def test_resume_at_a_limit_of_one_goes_back() -> None:
 
 
 def test_failure_of_another_stage_does_not_escalate() -> None:
-    limits = CycleLimits(cycles=10, cluster=2)
+    limits = Limits(cycles=10, cluster=2)
     review = stage("review", routes=(Route("reject", "go", "build"),), limits=limits)
     run = started(plan_of(stage("build"), verify(limits=limits), review))
     fails(run, "a tree=1")
@@ -194,7 +194,7 @@ def test_failure_of_another_stage_does_not_escalate() -> None:
 
 
 def test_failure_that_was_accepted_is_counted_again() -> None:
-    limits = CycleLimits(cycles=10, cluster=2)
+    limits = Limits(cycles=10, cluster=2)
     review = stage("review", routes=(Route("reject", "go", "build"),), limits=limits)
     run = started(plan_of(stage("build"), verify(limits=limits), review))
     fails(run, "a tree=1")
@@ -206,7 +206,7 @@ def test_failure_that_was_accepted_is_counted_again() -> None:
 
 
 def test_checks_with_the_same_message_are_different_failures() -> None:
-    run = started(plan_of(stage("build"), verify("lint", "test", limits=CycleLimits(cycles=10, cluster=2))))
+    run = started(plan_of(stage("build"), verify("lint", "test", limits=Limits(cycles=10, cluster=2))))
     fails(run, "a tree=1", "a tree=1")
     counts = {known.signature: known.visits for known in state_of(run).clusters}
     assert counts == {"lint: a": 1, "test: a": 1}
@@ -215,7 +215,7 @@ def test_checks_with_the_same_message_are_different_failures() -> None:
 def test_visit_that_passes_is_progress() -> None:
     """The same failure on the same files as before, but the stage has passed in between."""
     review = stage("review", routes=(Route("reject", "go", "build"),))
-    run = started(plan_of(stage("build"), verify(limits=CycleLimits(cluster=9)), review))
+    run = started(plan_of(stage("build"), verify(limits=Limits(cluster=9)), review))
     fails(run, "a tree=t")
     works(run)
     works(run)
@@ -254,7 +254,7 @@ def test_visit_that_ends_again_after_a_resume_counts_once() -> None:
 
 
 def test_each_round_of_a_pipeline_counts_from_the_start() -> None:
-    review = stage("review", routes=(Route("reject", "go", "draft"),), limits=CycleLimits(cycles=2))
+    review = stage("review", routes=(Route("reject", "go", "draft"),), limits=Limits(cycles=2))
     run = started(plan_of(nested("polish", stage("draft"), review, runs=2), stage("last")))
     for _ in range(2):
         works(run)

@@ -12,7 +12,7 @@ from tests.engine.playbook import Play
 
 from agentforge.model.check import Check
 from agentforge.model.hook import Hook
-from agentforge.model.plan import Approval, CycleLimits, Judgment, Plan, RetryPolicy, Route
+from agentforge.model.plan import Approval, Judgment, Limits, Plan, RetryPolicy, Route
 from agentforge.model.request import Request
 from agentforge.model.state import RunState
 from agentforge.model.status import RunStatus
@@ -78,7 +78,7 @@ def asks(conversation: Play) -> None:
 
 def checked(**limits: int) -> Plan:
     back = (Route("fail", "go", "plan"),)
-    return plan_of(stage(checks=(Check("tests", "make test"),), routes=back, limits=CycleLimits(**limits)))
+    return plan_of(stage(checks=(Check("tests", "make test"),), routes=back, limits=Limits(**limits)))
 
 
 CALLS = Hook("h", "stage_start", "webhook", url="u")

@@ -20,10 +20,10 @@ from agentforge.model.failure import FailureKind
 from agentforge.model.hook import Hook, delivery_id
 from agentforge.model.plan import (
     Approval,
-    CycleLimits,
     Guardrails,
     Judgment,
     LimitPolicy,
+    Limits,
     Plan,
     ProviderChoice,
     Queue,
@@ -164,9 +164,9 @@ def test_cycles_of_a_branch_are_counted_on() -> None:
 
 
 def test_limits_of_a_pipeline_hold_for_stages_without_their_own() -> None:
-    info = replace(plan_of().pipeline, limits=CycleLimits(5, 6, 7))
-    assert cycle_limits(info, stage()) == CycleLimits(5, 6, 7)
-    assert cycle_limits(info, stage(limits=CycleLimits(1, 2, 3))) == CycleLimits(1, 2, 3)
+    info = replace(plan_of().pipeline, limits=Limits(5, 6, 7))
+    assert cycle_limits(info, stage()) == Limits(5, 6, 7)
+    assert cycle_limits(info, stage(limits=Limits(1, 2, 3))) == Limits(1, 2, 3)
 
 
 def test_visit_after_checks_that_failed_before_the_first_iteration_is_told_no_files() -> None:

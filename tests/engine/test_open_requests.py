@@ -16,7 +16,7 @@ from agentforge.model import facts as f
 from agentforge.model.check import Check
 from agentforge.model.cursor import Cursor
 from agentforge.model.hook import Hook
-from agentforge.model.plan import CycleLimits, Plan, RetryPolicy, Route
+from agentforge.model.plan import Limits, Plan, RetryPolicy, Route
 from agentforge.model.request import Request
 from agentforge.model.state import STUCK, RunState
 from agentforge.model.status import FINAL
@@ -236,7 +236,7 @@ CLUSTER = plan_of(
             "verify",
             checks=(Check("test", "make test"),),
             routes=(Route("fail", "go", "build"),),
-            limits=CycleLimits(9, 9, 2),
+            limits=Limits(9, 9, 2),
         ),
     )
 )

@@ -16,7 +16,7 @@ from tests.engine.playbook import Play
 
 from agentforge.model import facts as f
 from agentforge.model.check import Check
-from agentforge.model.plan import CycleLimits, NestedNode, Node, ParallelNode, Plan, Route, StageNode
+from agentforge.model.plan import Limits, NestedNode, Node, ParallelNode, Plan, Route, StageNode
 from agentforge.model.status import FINAL, RunStatus
 from agentforge.model.task import Wait, Work
 
@@ -100,7 +100,7 @@ def _stage(draw: st.DrawFn, name: str, beside: list[str], checks: tuple[Check, .
         verdicts=("blocking",),
         checks=checks,
         routes=tuple(_route(word, draw(targets)) for word in words),
-        limits=CycleLimits(*limits),
+        limits=Limits(*limits),
     )
 
 

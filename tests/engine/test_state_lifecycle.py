@@ -306,6 +306,9 @@ RUN: Mapping[str, Row] = {
     "stages": ((RECORD,), ..., ..., ..., ..., ..., ..., ...),
     "skipped": (SEEN, ..., ..., ..., ..., ..., ..., {"0.3": NOON, "1": NOON}),
     "spending": (Spending(1.0, 10, 20, ("opus",)), ..., ..., ..., ..., ..., ..., ...),
+    "spent": ({"0.1": Spending(1.0)}, ..., ..., ..., ..., ..., ..., ...),
+    "granted": ({"tokens": 9.0}, ..., ..., ..., ..., ..., ..., ...),
+    "warned": (True, ..., ..., ..., ..., ..., ..., ...),
     "stop": (Stop(False, "lunch", now=True, due_at=NOON), None, ..., None, None, None, ..., ...),
     "requests": ((ASKED,), ..., ..., ..., (), ..., ..., ...),
     "waits": (True, False, False, ..., ..., ..., ..., ...),
@@ -365,7 +368,7 @@ def at_block(branches: tuple[BranchState, ...]) -> RunState:
 
 
 NOT_COUNTED = {
-    *("about", "timeout", "files"),
+    *("about", "timeout", "files", "reserved"),
     *("started", "excused", "resume", "before", "once", "idle_timeout"),
     *("timed_out", "is_retryable", "effect", "outcome", "reason", "answer", "text"),
 }
@@ -469,6 +472,7 @@ def test_an_iteration_that_ends_is_progress() -> None:
         recoveries=0,
         recoveries_excused=0,
         spending=Spending(1.0, 15, 20, ("opus", "unnamed model")),
+        spent={**RUN["spent"][0], "0": Spending(input_tokens=5, unpriced=("unnamed model",))},
     )
     assert differing(state, wanted) == {}
 

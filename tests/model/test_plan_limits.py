@@ -22,10 +22,10 @@ from agentforge.model.hook import Hook, Notification
 from agentforge.model.plan import (
     Approval,
     ArtifactSource,
-    CycleLimits,
     Fixed,
     InputSources,
     Items,
+    Limits,
     Overrides,
     PipelineInfo,
     Plan,
@@ -108,7 +108,7 @@ BAD = {
     "check's report": (plan_of(stage(checks=(Check("a", "b", report="../c"),))), "outside the project"),
     "many checks": (plan_of(stage(checks=(Check("a", "b"),) * (MAX_CHECKS + 1))), "too many checks"),
     "many routes": (plan_of(stage(routes=(Route("a", "ask"),) * 50)), "too many routes"),
-    "cycles": (plan_of(stage(limits=CycleLimits(cycles=11))), "a limit of 11 cycles"),
+    "cycles": (plan_of(stage(limits=Limits(cycles=11))), "a limit of 11 cycles"),
     "route": (plan_of(stage(routes=(Route("fail", "go", "x"),))), "leads to 'x'"),
     "route of a branch": (
         plan_of(block("p", stage(routes=(Route("fail", "go", "x"),)))),
@@ -198,7 +198,7 @@ def test_plan_that_no_compiler_makes_is_refused_when_it_is_decoded(case: str) ->
 def test_usual_checks_and_routes_are_accepted() -> None:
     checks = (Check("a", "b", timeout=5), Check("c", "d", report="out/r.xml"))
     first = stage("a", checks=checks, routes=(Route("fail", "go", "b"),))
-    assert plan_problem(plan_of(first, stage("b", limits=CycleLimits(cycles=3)))) == ""
+    assert plan_problem(plan_of(first, stage("b", limits=Limits(cycles=3)))) == ""
     assert first.expects_verdict
     assert not stage("b").expects_verdict
 

@@ -3,7 +3,7 @@
 from tests.engine.plans import plan_of, stage
 
 from agentforge.app.settings_files import orchestration_of
-from agentforge.model.plan import Approval, CycleLimits, RetryPolicy, Route, TokenBudget
+from agentforge.model.plan import Approval, Limits, RetryPolicy, Route, TokenBudget
 
 
 def test_those_of_a_stage_and_of_all() -> None:
@@ -28,5 +28,5 @@ def test_those_of_a_stage_and_of_all() -> None:
 
 
 def test_a_limit_of_all_stages() -> None:
-    limits = CycleLimits(cycles=5)
+    limits = Limits(cycles=5)
     assert orchestration_of(plan_of(stage("a", limits=limits)))["orchestration.cycle_limit"] == 5

@@ -53,6 +53,7 @@ RESULTS = (
         "RunTrees",
         "IterationWork",
         "AttemptWork",
+        "Amount",
         "Spending",
         "JudgeWork",
         "Changes",

@@ -14,7 +14,7 @@ SOURCE = Path(__file__).resolve().parents[2] / "src"
 FILES = [path for path in (SOURCE / "agentforge").rglob("*.py") if "builtin" not in path.parts]
 POINTING_UP = {"agentforge.legacy.upcaster"}
 """Modules that a lower layer may import; `pyproject.toml` has the reason."""
-NOUNS_IN_ING = {"briefing", "recording", "wiring"}
+NOUNS_IN_ING = {"briefing", "recording", "spending", "wiring"}
 SMALL_LINES = 60
 ONE_EACH = (
     *("cli.commands", "ports", "adapters.providers", "runtime.tasks", "model.facts", "engine.evolve"),

@@ -35,7 +35,8 @@ def given() -> Iterator[tuple[click.Command, str, list[str]]]:
         for option in command.params:
             if isinstance(option, click.Option) and option.expose_value and not option.hidden:
                 flag = option.opts[-1]
-                value = [flag] if option.is_flag else [f"{flag}={HOSTILE}"]
+                written = HOSTILE if option.type is click.STRING else "7"
+                value = [flag] if option.is_flag else [f"{flag}={written}"]
                 yield command, str(option.name), value * (2 if option.multiple else 1)
 
 
@@ -48,6 +49,11 @@ def test_option_is_the_same_in_the_background(command: click.Command, name: str,
     assert context.params[name], "the option was given"
     expected = {**context.params, **{name: again.params[name] for name in LOCAL & context.params.keys()}}
     assert again.params == expected
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: str(command.name))
+def test_zero_reaches_the_background_where_it_is_refused(command: click.Command) -> None:
+    assert "--max-cost=0.0" in repeated(called(command, ["--max-cost=0"]), trusted=False)
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: str(command.name))

@@ -330,6 +330,11 @@ LINES: list[tuple[AnyFact, str, str | None]] = [
         'name="control/a.json" moved_to="a.json.refused" reason="it is not a valid control"',
         "refused control/a.json: it is not a valid control; moved to a.json.refused",
     ),
+    (
+        f.SpendingWarned(0.4, 0.25),
+        "cost_usd=0.4 warn_usd=0.25",
+        "has spent $0.40; you wanted to know at $0.25",
+    ),
     (f.TmuxSessionCleaned("pipeline-s"), "name=pipeline-s", None),
     *HOOK_LINES,
     *CHECK_LINES,

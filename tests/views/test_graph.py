@@ -11,7 +11,7 @@ from agentforge.model.artifact import ArtifactRule
 from agentforge.model.check import Check, FileRule
 from agentforge.model.hook import Hook
 from agentforge.model.layout import RunLayout
-from agentforge.model.plan import Approval, CycleLimits, Items, ParallelNode, Plan, Route, StageNode
+from agentforge.model.plan import Approval, Items, Limits, ParallelNode, Plan, Route, StageNode
 from agentforge.views.graph import GraphLimits, GraphRoute, graph
 from agentforge.views.graph_picture import graph_svg
 from agentforge.views.lines.dry_run import preview
@@ -37,7 +37,7 @@ def feature() -> Plan:
     return plan_of(stage("plan"), stage("build", 5, stage="ralph"), verify(), stage("docs"), stage("ship"))
 
 
-def limited(plan: Plan, limits: CycleLimits) -> Plan:
+def limited(plan: Plan, limits: Limits) -> Plan:
     return replace(plan, pipeline=replace(plan.pipeline, limits=limits))
 
 
@@ -68,8 +68,8 @@ def test_a_route_to_the_following_node_skips_nothing() -> None:
 
 def test_limits_of_a_stage_come_before_those_of_the_pipeline_and_the_defaults() -> None:
     again = (Route("fail", "go", "a"),)
-    plan = plan_of(stage("a", routes=again, limits=CycleLimits(cycles=5)))
-    (node,) = graph(limited(plan, CycleLimits(cycles=7, no_progress=4)))
+    plan = plan_of(stage("a", routes=again, limits=Limits(cycles=5)))
+    (node,) = graph(limited(plan, Limits(cycles=7, no_progress=4)))
     assert node.limits == GraphLimits(5, 4, 3)
 
 

@@ -163,7 +163,7 @@ def _show_choices(request: Request) -> None:
     for choice in choices(request):
         echo(f"  {styled(choice.key, 'busy')}  {choice.text}")
     if request.grants:
-        echo(f"  {styled('N', 'busy')}  number of further {request.grants} to grant")
+        echo(f"  {styled('N', 'busy')}  number of further {request.unit} to grant")
     if request.takes_text:
         echo("  Type your answer; ? shows the output and the change, Enter skips the question.")
         return

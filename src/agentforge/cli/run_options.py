@@ -92,7 +92,9 @@ def options_given(context: click.Context) -> dict[str, str]:
         name: option.opts[-1]
         for option in context.command.params
         if isinstance(option, click.Option) and not option.hidden
-        if (name := option.name) is not None and context.params.get(name)
+        # Zero is given, too.
+        if (name := option.name) is not None and context.params.get(name) not in (None, "", ())
+        if context.params[name] is not False
     }
 
 

@@ -117,6 +117,8 @@ def lower(
     pipeline: ResolvedPipeline, links: Links, schemas: Schemas, context: CompilationContext, passes: int = 1
 ) -> Plan:
     plan = _Lowering(links, schemas, context).plan(pipeline, "", passes)
+    if caps := context.override_levels.overrides.caps:
+        plan = plan.with_caps(caps)
     named = {check.name: check for stage in reversed(plan.stages) for check in stage.checks if check.run}
     return plan.with_stages(partial(_with_criteria, named))
 

@@ -91,6 +91,7 @@ def gather(environment: Mapping[str, str], overrides: Overrides, report: Report)
         config=settings_from_data(overrides.config, report),
         local=overrides.local or _is_local(environment.get(NETWORK, ""), report),
         orchestration=overrides.orchestration,
+        caps=overrides.caps,
     )
     from_environment = ProviderSpec(
         _variable(environment, "CLAUDE_PIPELINE_PROVIDER", report),

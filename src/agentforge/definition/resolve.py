@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from agentforge.definition.read.check_keys import without_caps
 from agentforge.definition.read.file_keys import read_pipeline, read_stage
 from agentforge.definition.report import Report, SourceText, absolute, relative
 from agentforge.definition.specs import (
@@ -305,8 +306,8 @@ class Assembly:
         outer: dict[str, str] = around.values["commands"] if around else {}
         own: dict[str, Any] = {"commands": {**outer, **spec.values.get("commands", {})}}
         # The limits of the outermost pipeline are those of the run, not of each stage.
-        if around and "limits" in spec.values:
-            own["limits"] = spec.values["limits"]
+        if around and (limits := spec.get("limits")):
+            own["limits"] = without_caps(limits)
         levels = (WorkSpec(own), *spec.levels)
         nodes = tuple(self._node(node, located, lookup, levels) for node in spec.nodes)
         return ResolvedPipeline(spec, nodes)

@@ -99,7 +99,7 @@ def _refuse_task(known: TaskState, fact: f.TaskFact) -> None:
             move(TASK_MOVES, known.status, fact.MOVES_TO)
         return
     if isinstance(fact, f.AttemptStarted):
-        is_refused = known.status not in _ALLOWS_NEXT_ATTEMPT
+        is_refused = known.status not in _ALLOWS_NEXT_ATTEMPT and not known.is_at_cap
     else:
         is_refused = known.in_flight or known.status is TaskStatus.SUCCEEDED
     if is_refused:

@@ -35,6 +35,8 @@ class FailureKind(StrEnum):
     """The agent was denied tools that it needed."""
     AGENT_LIMIT = "agent_limit"
     """The agent stopped at its own limit, such as turns or a budget."""
+    CAP_REACHED = "cap_reached"
+    """The agent was stopped, or stopped by itself, at the budget that it was given."""
     AGENT_ERROR = "agent_error"
     """The agent itself reported `decision: error`."""
     PROMPT_UNREADABLE = "prompt_unreadable"

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, reduce
 from posixpath import normpath
 from typing import Any, Literal, get_args
 
@@ -13,6 +13,7 @@ from agentforge.model.artifact import ArtifactRule, ResultField, Strategy
 from agentforge.model.check import Check
 from agentforge.model.hook import Hook, HookPoint, Notification
 from agentforge.model.request import Answerer
+from agentforge.model.spending import Amount, Unit, tightest_of
 
 PLAN_VERSION = 1
 
@@ -47,6 +48,8 @@ class Overrides(Struct, frozen=True, omit_defaults=True):
     """Whether the run has `network: local`, whatever the files say."""
     orchestration: dict[str, Any] = field(default_factory=dict)
     """Settings below `orchestration`, by dotted keys; they override those in files."""
+    caps: Amount | None = None
+    """The caps of the run, in place of those of the files."""
 
 
 class Guardrails(Struct, frozen=True, omit_defaults=True):
@@ -72,12 +75,19 @@ class Route(Struct, frozen=True, omit_defaults=True):
     """With `go`: the id of a node of the same pipeline."""
 
 
-class CycleLimits(Struct, frozen=True, omit_defaults=True):
-    """When a person is asked instead of going back to an earlier node."""
+class Limits(Struct, frozen=True, omit_defaults=True):
+    """When a person is asked: instead of going back to an earlier node, and instead of spending more."""
 
     cycles: int | None = None
     no_progress: int | None = None
     cluster: int | None = None
+    cost_usd: float | None = None
+    tokens: int | None = None
+
+    @property
+    def caps(self) -> Amount:
+        """What may be spent, by all visits of the node together."""
+        return Amount(self.cost_usd, self.tokens)
 
 
 RequestRule = Literal["required", "optional"]
@@ -104,8 +114,12 @@ class PipelineInfo(Struct, frozen=True, omit_defaults=True):
     """Limits of the whole run."""
     views: tuple[str, ...] = ()
     """Additional files to keep up to date, outside the run directory: `escalations`."""
-    limits: CycleLimits | None = None
-    """For nodes that have none of their own."""
+    limits: Limits | None = None
+    """Of cycles: for nodes that have none of their own. Of spending: for the pipeline as a whole."""
+    daily_usd: float | None = None
+    """What all runs of the user may spend in a day."""
+    warn_usd: float | None = None
+    """When the run has spent this, its user is told."""
     hooks: tuple[Hook, ...] = ()
     """In the order in which they are called."""
     left_out: dict[str, str] = field(default_factory=dict)
@@ -135,6 +149,8 @@ class ProviderChoice(Struct, frozen=True, omit_defaults=True):
     """Passed to the provider unchanged: argv of `command`, the cassette of `replay`."""
     schema_path: str | None = None
     """The file that the schema in `config` was read from; relative to the project if inside it."""
+    bounds: tuple[Unit, ...] = ()
+    """What the provider keeps to by itself if it is given a budget; known when the run is started."""
 
 
 SandboxType = Literal["none", "bwrap", "docker", "auto"]
@@ -365,7 +381,10 @@ class StageNode(Struct, frozen=True, tag="stage", tag_field="kind", omit_default
     verdicts: tuple[str, ...] = ()
     """Verdicts that the stage may have beside `pass`, `fail` and `reject`."""
     routes: tuple[Route, ...] = ()
-    limits: CycleLimits | None = None
+    limits: Limits | None = None
+    max_iteration_cost_usd: float | None = None
+    """What each attempt at an iteration, and each call of its judge, may spend."""
+    max_iteration_tokens: int | None = None
     left_out: dict[str, str] = field(default_factory=dict)
     """Why checks of the definition are not run, by their names."""
     artifact: ArtifactRule | None = None
@@ -373,6 +392,10 @@ class StageNode(Struct, frozen=True, tag="stage", tag_field="kind", omit_default
     context_strategy: Strategy | None = None
     """What `${BRIEFING}` has; None: nothing."""
     tokens: TokenBudget | None = None
+
+    @property
+    def per_attempt(self) -> Amount:
+        return Amount(self.max_iteration_cost_usd, self.max_iteration_tokens)
 
     @property
     def allowed_verdicts(self) -> tuple[str, ...]:
@@ -447,6 +470,8 @@ class ParallelNode(Struct, frozen=True, tag="parallel", tag_field="kind", omit_d
     description: str | None = None
     failure_mode: str | None = None
     checkpoint: str | None = None
+    limits: Limits | None = None
+    """Only of spending, by all branches together."""
 
 
 class NestedNode(Struct, frozen=True, tag="pipeline", tag_field="kind", omit_defaults=True):
@@ -460,6 +485,8 @@ class NestedNode(Struct, frozen=True, tag="pipeline", tag_field="kind", omit_def
     ref: str
     description: str | None = None
     checkpoint: str | None = None
+    limits: Limits | None = None
+    """Only of spending."""
 
 
 Node = StageNode | ParallelNode | NestedNode
@@ -590,6 +617,21 @@ class Plan(Struct, frozen=True, dict=True):
         return found
 
     @cached_property
+    def caps(self) -> "tuple[CapPlace, ...]":
+        """Where spending is bounded: the run, and nodes."""
+        return tuple(place for place in _cap_places(self) if any(place.caps.known))
+
+    def with_caps(self, caps: Amount) -> "Plan":
+        """The plan with other caps on the run as a whole, in the units that they have; a recompilation keeps
+        them."""
+        info = self.pipeline
+        limits, overrides = info.limits or Limits(), info.overrides
+        both = caps.or_else(limits.caps)
+        limits = replace(limits, cost_usd=both.cost_usd, tokens=both.tokens)
+        overrides = replace(overrides, caps=caps.or_else(overrides.caps))
+        return replace(self, pipeline=replace(info, limits=limits, overrides=overrides))
+
+    @cached_property
     def baselines(self) -> dict[str, tuple[StageNode, Check]]:
         """Its checks by their baselines, each with the first stage that has it."""
         found: dict[str, tuple[StageNode, Check]] = {}
@@ -661,6 +703,39 @@ class Step(Struct, frozen=True):
         """The stages of one provider; empty if this isn't a block or the provider isn't in it."""
         branches = self.node.branches if isinstance(self.node, ParallelNode) else ()
         return next((branch.stages for branch in branches if branch.provider == provider), ())
+
+
+class CapPlace(Struct, frozen=True):
+    """A part of the run with caps on what it may spend."""
+
+    path: str
+    """Empty: the whole run."""
+    name: str
+    """For people."""
+    caps: Amount
+
+    def has(self, path: str) -> bool:
+        """Whether a stage at that path is in this part."""
+        return not self.path or path == self.path or path.startswith(f"{self.path}.")
+
+
+def _cap_places(
+    plan: Plan, path: str = "", name: str = "the run", of_node: Limits | None = None
+) -> "Iterator[CapPlace]":
+    """`of_node`: of the node that runs the plan."""
+    own = (limits.caps for limits in (plan.pipeline.limits, of_node) if limits)
+    yield CapPlace(path, name, reduce(tightest_of, own, Amount()))
+    within = f"{path}." if path else ""
+    for node in plan.nodes:
+        here = f"{within}{node.path}"
+        if isinstance(node, NestedNode):
+            yield from _cap_places(node.plan, here, f"pipeline {node.id!r}", node.limits)
+            continue
+        inner = node.branches[0].stages if isinstance(node, ParallelNode) and node.branches else ()
+        kind = "stage" if isinstance(node, StageNode) else "block"
+        places = [(here, f"{kind} {node.id!r}", node.limits)]
+        places += [(f"{within}{stage.path}", f"stage {stage.id!r}", stage.limits) for stage in inner]
+        yield from (CapPlace(at, what, limits.caps) for at, what, limits in places if limits)
 
 
 def _steps(

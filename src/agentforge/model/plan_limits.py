@@ -45,6 +45,7 @@ MAX_DEPTH = 16
 MAX_NAME_BYTES = 200
 MAX_SECONDS = 365 * 24 * 3600.0
 """Of every duration."""
+MAX_USD = 1_000_000.0
 MAX_MESSAGE = 2_000
 """Characters of the question that an approval or a hook asks."""
 MAX_HOOKS = 200

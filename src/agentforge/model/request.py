@@ -1,6 +1,7 @@
 """Requests to people: what is asked, and what was said. Their texts are stored with references to secrets
 (`${secret:NAME}`); what refers to another variable than those in `secrets` is just text."""
 
+import re
 from datetime import datetime
 from typing import Literal
 
@@ -24,6 +25,8 @@ CONTINUE = "continue"
 TIMER = "request:"
 """Prefix of the name of a request's timer, before its id."""
 MAX_GRANT = 1_000_000
+MAX_SPENT_TOKENS = 10**12
+_WHOLE, _MONEY = re.compile("[0-9]{1,13}"), re.compile(r"[0-9]{1,7}(\.[0-9]{1,6})?|\.[0-9]{1,6}")
 
 
 class Request(Struct, frozen=True, omit_defaults=True):
@@ -43,7 +46,7 @@ class Request(Struct, frozen=True, omit_defaults=True):
     subject: str = ""
     """The name of the checkpoint, the id of the agent's question or of the hook, the kind of the failure."""
     grants: str = ""
-    """What a number as the answer grants: `seconds`, `rounds`. Empty: numbers are not accepted."""
+    """What a number as the answer grants: `seconds`, `rounds`, `cost_usd`. Empty: none is accepted."""
     at: Cursor | None = None
     """Where it was asked."""
     overdue: bool = False
@@ -63,11 +66,16 @@ class Request(Struct, frozen=True, omit_defaults=True):
         """Whether any text is an answer."""
         return self.kind == "question" and not self.options
 
+    @property
+    def unit(self) -> str:
+        """What a number as the answer grants, for people."""
+        return "US dollars" if self.grants == "cost_usd" else self.grants
+
     def accepts(self, answer: str) -> bool:
         """Whether the answer was offered."""
         if self.takes_text:
             return bool(answer.strip())
-        return answer in self.options or (bool(self.grants) and granted(answer) > 0)
+        return answer in self.options or (bool(self.grants) and granted(answer, self.grants) > 0)
 
     def needs_reason(self, answer: str) -> bool:
         """Whether the text of the answer has to say why: it overrides a verdict."""
@@ -91,13 +99,14 @@ class Request(Struct, frozen=True, omit_defaults=True):
         return self.is_open and self.overdue and self.default is not None
 
 
-def granted(answer: str) -> int:
+def granted(answer: str, what: str) -> int | float:
     """The number that the answer grants, or 0 if it isn't a number in range."""
-    # The length comes first: Python refuses to convert numbers with thousands of digits.
-    if not answer.isascii() or not answer.isdigit() or len(answer) > len(str(MAX_GRANT)):
-        return 0
-    number = int(answer)
-    return number if number <= MAX_GRANT else 0
+    # The pattern bounds the length: Python refuses to convert numbers with thousands of digits.
+    if what == "cost_usd":
+        money = float(answer) if _MONEY.fullmatch(answer) else 0.0
+        return money if money <= MAX_GRANT else 0
+    number = int(answer) if _WHOLE.fullmatch(answer) else 0
+    return number if number <= (MAX_SPENT_TOKENS if what == "tokens" else MAX_GRANT) else 0
 
 
 MAX_USER_REQUEST_BYTES = 256 * 1024

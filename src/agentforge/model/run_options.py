@@ -6,8 +6,12 @@ from typing import Annotated, Any, TypedDict, TypeVar, cast
 
 from msgspec import Struct
 
+from agentforge.model.errors import InvalidRequest
 from agentforge.model.facts import AnyFact
 from agentforge.model.plan import Overrides
+from agentforge.model.plan_limits import MAX_USD
+from agentforge.model.request import MAX_SPENT_TOKENS
+from agentforge.model.spending import Amount
 
 # Typed dictionaries are how Python types keyword arguments (PEP 692): `Engine`, `SyncEngine` and the commands
 # pass all of them on as `**how`. When each function on the way named each option, one more changed five
@@ -21,6 +25,10 @@ class Argument(Struct, frozen=True):
     metavar: str | None = None
     flags: tuple[str, ...] = ()
     """How the option is spelled, if not like the argument."""
+
+
+MAX_COST = Argument(None, "The most that the run may cost, in US dollars; at the cap, it asks.", "USD")
+MAX_TOKENS = Argument(None, "The most tokens that the run may send and receive; at the cap, it asks.", "N")
 
 
 class DriveOptions(TypedDict, total=False):
@@ -77,6 +85,9 @@ class OverrideOptions(TypedDict, total=False):
     local: Annotated[
         bool, Argument(False, "Refuse providers and addresses that are not on this machine (network: local).")
     ]
+    max_cost: Annotated[float | None, MAX_COST]
+    """In place of `limits.cost_usd` of the pipeline and of settings; those of nodes still count."""
+    max_tokens: Annotated[int | None, MAX_TOKENS]
     max_iterations: Annotated[int | None, Argument(None)]
     """Of a single stage."""
     orchestration: Annotated[Mapping[str, Any], Argument({})]
@@ -100,6 +111,9 @@ class ResumeOptions(DriveOptions, total=False):
     local: Annotated[
         bool, Argument(False, "Refuse providers and addresses that are not on this machine from now on.")
     ]
+    max_cost: Annotated[float | None, MAX_COST]
+    """For the whole run, with what it has spent; what was granted before no longer counts."""
+    max_tokens: Annotated[int | None, MAX_TOKENS]
     force: Annotated[bool, Argument(False, "Stop the engine that runs it, and take over.")]
     accept_damage: Annotated[bool, Argument(False, "Continue even if the log has damaged lines.")]
     by: Annotated[str, Argument("person")]
@@ -136,4 +150,14 @@ def overrides_of(given: OverrideOptions) -> Overrides:
         dict(how["provider_config"]),
         how["local"],
         dict(how["orchestration"]),
+        caps_of(how["max_cost"], how["max_tokens"]),
     )
+
+
+def caps_of(cost_usd: float | None, tokens: int | None) -> Amount | None:
+    """The caps that a person sets. Raises InvalidRequest: no bad value may mean that there is none."""
+    for name, cap, most in (("cost", cost_usd, MAX_USD), ("tokens", tokens, MAX_SPENT_TOKENS)):
+        if cap is not None and not 0 < cap <= most:  # NaN is neither.
+            message = f"the cap on {name} must be greater than 0 and at most {most:,.0f}, got {cap:g}"
+            raise InvalidRequest(message, hint=f"correct --max-{name}, or leave it out for no cap of its own")
+    return None if cost_usd is None and tokens is None else Amount(cost_usd, tokens)

@@ -16,6 +16,7 @@ from agentforge.model.hook import CALL_POINTS, HookOutcome, HookPoint
 from agentforge.model.plan import Mode
 from agentforge.model.request import AnsweredQuestion, Feedback, Note, Request, UserRequest
 from agentforge.model.result import AgentQuestion, Decision, Usage
+from agentforge.model.spending import Amount, Spending
 from agentforge.model.status import IterationStatus, NodeStatus, RunStatus, TaskStatus
 
 # Theory of operation
@@ -79,6 +80,8 @@ class TaskState(Struct, frozen=True):
     timeout: float | None = None
     files: FilesBefore = FilesBefore()
     """Of a check: the files that it was going to see."""
+    reserved: Amount | None = None
+    """Of an agent or a judge: what it may spend. It is open while the task is in flight."""
 
     @property
     def in_flight(self) -> bool:
@@ -88,6 +91,11 @@ class TaskState(Struct, frozen=True):
     def is_given_up(self) -> bool:
         """Whether it was lost so often that a person decides about another attempt."""
         return self.lost >= MAX_LOST_IN_A_ROW and not self.excused
+
+    @property
+    def is_at_cap(self) -> bool:
+        """Whether it was stopped at what it could spend: whether another one starts depends on the caps."""
+        return bool(self.reserved and self.failure and self.failure.kind is FailureKind.CAP_REACHED)
 
     def as_lost(self, *, started: bool = True) -> Self:
         """One that was stopped on request doesn't count as lost."""
@@ -457,6 +465,11 @@ class StageState(Struct, frozen=True, tag="stage"):
         return self.verdict is not None and self.verdict.skipped_by != ""
 
     @property
+    def reserved(self) -> Amount | None:
+        """What the latest attempt at the iteration could spend."""
+        return self.iteration.attempt.reserved if self.iteration and self.iteration.attempt else None
+
+    @property
     def agent_in_flight(self) -> bool:
         """Whether its agent or its judge may be running."""
         return any(call.in_flight for kind, call in self.tasks if kind in ("agent", "judge"))
@@ -647,36 +660,6 @@ class RefusedFile(Struct, frozen=True):
 
 MAX_REFUSED = 16
 
-MAX_UNPRICED = 8
-
-
-class Spending(Struct, frozen=True, omit_defaults=True):
-    """Usage of all attempts and judges, as far as providers report it."""
-
-    cost_usd: float = 0.0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    unpriced: tuple[str, ...] = ()
-    """Models whose cost is unknown: they used tokens, or it is unknown how many; at most MAX_UNPRICED."""
-
-    def plus(self, usage: Usage | None) -> "Spending":
-        if usage is None:
-            return self
-        return Spending(
-            self.cost_usd + (usage.cost_usd or 0.0),
-            self.input_tokens + (usage.input_tokens or 0),
-            self.output_tokens + (usage.output_tokens or 0),
-            self.unpriced if usage.cost_usd is not None else self._with_unpriced(usage),
-        )
-
-    def _with_unpriced(self, usage: Usage) -> tuple[str, ...]:
-        name, tokens = usage.model or "unnamed model", (usage.input_tokens, usage.output_tokens)
-        # An agent that was ended before it reported its usage has used some if its session had begun.
-        is_unknown = tokens == (None, None) and usage.agent_session is not None
-        if not (any(tokens) or is_unknown) or name in self.unpriced:
-            return self.unpriced
-        return (*self.unpriced, name)[:MAX_UNPRICED]
-
 
 class RunState(Struct, frozen=True):
     session: str
@@ -703,6 +686,12 @@ class RunState(Struct, frozen=True):
     """When a route passed over a node, a recompilation left it behind, or it was not run because a person
     skips it, by path; not of those that were run since."""
     spending: Spending = Spending()
+    spent: dict[str, Spending] = field(default_factory=dict)
+    """The part of each stage, by path; that of a stage of a block has all branches."""
+    granted: dict[str, float] = field(default_factory=dict)
+    """What people granted beyond caps, by the cap; at most as many as the plan has."""
+    warned: bool = False
+    """Whether the notice was given that the run has spent a certain amount."""
     stop: Stop | None = None
     requests: tuple[Request, ...] = ()
     """Open requests, and answered ones whose consequences aren't recorded yet."""

@@ -18,6 +18,7 @@ from agentforge.model.place import Place
 from agentforge.model.plan import ProviderChoice, SandboxChoice, StageNode
 from agentforge.model.request import AnsweredQuestion, Feedback, Note, Request, UserRequest
 from agentforge.model.result import Usage
+from agentforge.model.spending import Amount
 
 # Tasks are compared by their ids: the driver starts what should be running and isn't, and cancels what is
 # running and shouldn't be. So an id says what the task is about and its number, and nothing that can
@@ -148,6 +149,8 @@ class AgentTask(StartedTask, frozen=True, kw_only=True, tag="agent"):
     node: StageNode
     by: ProviderChoice
     """The provider of the node's chain that runs it."""
+    budget: Amount | None = None
+    """What it may spend."""
     idle_timeout: float | None = None
     resume: str | None = None
     """The agent session that it resumes."""
@@ -186,6 +189,7 @@ class JudgeTask(StartedTask, frozen=True, kw_only=True, tag="judge"):
 
     node: StageNode
     by: ProviderChoice
+    budget: Amount | None = None
 
     def folder(self, layout: RunLayout) -> AttemptLayout:
         return layout.iteration(self.place.folder, self.iteration).judge_attempt(self.attempt)

@@ -9,6 +9,7 @@ from msgspec import Struct, field
 
 from agentforge.model.failure import Failure
 from agentforge.model.result import JSONObject, Usage
+from agentforge.model.spending import Amount, Unit
 from agentforge.model.task import MARK
 
 
@@ -49,6 +50,9 @@ class ExecuteRequest(Struct, frozen=True):
     """Where a program writes the artifact; empty: the stage has none."""
     schema: JSONObject | None = None
     """What the artifact must match; None: the stage has none."""
+    budget: Amount | None = None
+    """What it may spend. A provider whose `Capabilities.bounds` have the unit ends before it spends more,
+    with the failure `cap_reached`; None: it isn't bounded."""
 
     @property
     def outbox_paths(self) -> dict[str, str]:
@@ -98,6 +102,8 @@ class Capabilities(Struct, frozen=True):
     """Whether it answers any prompt, as a judge must; a fixed command doesn't."""
     concurrent: bool = True
     """Whether several `execute` calls may run at once; otherwise the engine serializes them."""
+    bounds: tuple[Unit, ...] = ()
+    """What it keeps to by itself if the request has a budget: `cost_usd`, `tokens`."""
 
 
 class Provider(Protocol):
@@ -219,6 +225,13 @@ class NamesEndpoints(Protocol):
     def endpoints(self, model: str, config: dict[str, Any]) -> Endpoints:
         """Raises ProviderUnusable if it calls a service elsewhere, or if that is unknown; the hint says how
         to name a server on this machine."""
+
+
+@runtime_checkable
+class KnowsPrices(Protocol):
+    """A provider that keeps to a cost only for the models whose prices it knows."""
+
+    def has_price(self, model: str, config: dict[str, Any]) -> bool: ...
 
 
 @runtime_checkable

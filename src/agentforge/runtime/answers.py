@@ -119,7 +119,7 @@ def offered(request: Request) -> str:
     if request.takes_text:
         return "any text"
     options = ", ".join(request.options)
-    return f"{options}, or a number of {request.grants}" if request.grants else options
+    return f"{options}, or a number of {request.unit}" if request.grants else options
 
 
 def _problem(given: Answer, run_id: str, request: Request) -> str:

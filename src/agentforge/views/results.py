@@ -11,7 +11,8 @@ from agentforge.model.check import Baseline
 from agentforge.model.failure import StopReason
 from agentforge.model.plan import Plan
 from agentforge.model.request import Request
-from agentforge.model.state import RunState, Spending, Waiver
+from agentforge.model.spending import Spending
+from agentforge.model.state import RunState, Waiver
 from agentforge.model.status import RunStatus, status_text
 from agentforge.ports.event_log import BufferHealth, Damage
 from agentforge.views.orchestration import orchestration_code

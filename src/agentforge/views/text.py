@@ -5,6 +5,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import get_args
 
+from agentforge.model.spending import SPENDING_CAP
 from agentforge.model.state import LOST
 from agentforge.model.task import TaskKind
 
@@ -123,6 +124,7 @@ REASONS = {
     "machine_shutdown": "the machine was shut down",
     "max_iterations": "reached the maximum number of iterations",
     "no_progress": "a stage makes no progress between visits",
+    SPENDING_CAP: "a cap on spending was reached",
     "provider_limit": "a provider's limit resets too late",
     "question": "an agent has a question",
     "question_rounds": "an agent has asked repeatedly",

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from agentforge.model.state import MAX_UNPRICED, Spending
+from agentforge.model.spending import MAX_UNPRICED, Spending
 from agentforge.views.record import RunRecord
 from agentforge.views.spans import Span, SpanStatus, SpanType, place_id, span_id, spans_of
 from agentforge.views.text import counted

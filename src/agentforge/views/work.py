@@ -13,7 +13,7 @@ from agentforge.model.changes import Changes, LeftInGit
 from agentforge.model.event import Event
 from agentforge.model.place import visits_key
 from agentforge.model.result import Result
-from agentforge.model.state import Spending
+from agentforge.model.spending import Spending
 
 WorkStatus = Literal["running", "completed", "failed", "lost", "cancelled"]
 

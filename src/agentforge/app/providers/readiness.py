@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from agentforge.app.providers.bounds import spends_nothing, unbounded, with_bounds
 from agentforge.app.providers.offers import Origin
 from agentforge.app.providers.registry import Registry, RunProviders
 from agentforge.definition.machine import SettingProblem, SettingsCheck
@@ -90,6 +91,7 @@ async def examine(
     read."""
     broken = await registry.try_ready(sorted(plan.providers() | plan.judges()))
     plan, refused, notes = usable_judges(plan, registry, broken, chooses=chooses_judge)
+    plan = with_bounds(plan, registry.known)
     stages = _stages(plan)
     invalid, doubts = _validate_settings(plan, stages, registry, broken)
     unusable_sandboxes = await _unusable_sandboxes(stages, sandboxes)
@@ -104,6 +106,7 @@ async def examine(
         *_unconfined(plan, stages, registry, sandboxed=sandboxed),
         *([] if unusable_sandboxes else _nested_sandboxes(stages, registry, sandboxes)),
         *refused,
+        *unbounded(plan, broken),
         *(("", error) for error in _unreadable_queue(stages, queue)),
     ]
     distinct = {problem.message: problem for _, problem in problems}
@@ -141,7 +144,7 @@ async def examine_replay(plan: Plan, sandboxes: Mapping[str, Sandbox]) -> Readin
 async def examine_mock(plan: Plan, registry: Registry, queue: Failure | None) -> Readiness:
     """In mock mode only the agents are replaced."""
     broken = await registry.try_ready(["mock"])
-    return Readiness(plan, (*broken.values(), *_unreadable_queue(_stages(plan), queue)))
+    return Readiness(spends_nothing(plan), (*broken.values(), *_unreadable_queue(_stages(plan), queue)))
 
 
 def _stages(plan: Plan) -> list[StageNode]:

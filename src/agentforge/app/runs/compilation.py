@@ -102,6 +102,7 @@ def merged(before: Overrides, now: Overrides) -> Overrides:
         config=merge_settings({} if now.provider else before.config, now.config),
         local=before.local or now.local,
         orchestration={**before.orchestration, **now.orchestration},
+        caps=now.caps.or_else(before.caps) if now.caps else before.caps,
     )
 
 

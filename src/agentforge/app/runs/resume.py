@@ -30,7 +30,7 @@ from agentforge.model.errors import IllegalMove, InvalidRequest, RunActive
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import NestedNode, Plan
 from agentforge.model.result import JSONObject
-from agentforge.model.run_options import ResumeOptions
+from agentforge.model.run_options import ResumeOptions, caps_of
 from agentforge.model.secrets import NO_SECRETS, SecretReferences
 from agentforge.model.state import MAX_NOTES_BYTES, RunState, Waiver
 from agentforge.model.status import RunStatus
@@ -71,7 +71,7 @@ async def resume_run(
     restart = f.RestartRequested(reason, how["by"], how["provider"]) if how["restart_stage"] else None
     context.leases.refuse_other_engine(session, force=how["force"])
     _import_shell_run(context, session)
-    compiled = _localised(context, session, recompile()) if how["local"] else recompile()
+    compiled = _limited(context, session, recompile(), how)
     if compiled is not None:
         info = context.runs.info(session)
         before, settings = info.plan, info.state.settings
@@ -92,7 +92,7 @@ async def resume_run(
         if compiled is None:
             _refuse_unanswered(journal.plan, journal.state, how)
         else:
-            _change_plan(journal, layout, compiled, waived)
+            _change_plan(journal, layout, compiled, waived, how)
         facts = (f.Waived(each.check, each.reason, each.by, each.stage) for each in waived)
         for note in (*how["notes"], *facts):
             journal.record(note, journal.state.cursor)
@@ -104,15 +104,19 @@ async def resume_run(
     return await drive(context, journal)
 
 
-def _localised(context: RunContext, session: str, compiled: Compiled | None) -> Compiled | None:
-    """The new plan, or that of the run, with `network: local`. None: the run has it."""
-    info = context.runs.info(session)
+def _limited(
+    context: RunContext, session: str, compiled: Compiled | None, how: ResumeOptions
+) -> Compiled | None:
+    """The new plan, or that of the run, with the limits that are given. None: it stays as it is."""
+    info, caps = context.runs.info(session), caps_of(how["max_cost"], how["max_tokens"])
+    local = how["local"] and not (compiled or info).plan.is_local
+    if not local and caps is None:
+        return compiled
     if compiled is None:
-        if info.plan.is_local:
-            return None
         text = files.read_text(os.path.join(context.runs.layout(session).root, "pipeline.yaml")) or ""
         compiled = Compiled(info.plan, (), SourceText(info.plan.source.path, text))
-    return replace(compiled, plan=as_local(compiled.plan))
+    plan = as_local(compiled.plan) if local else compiled.plan
+    return replace(compiled, plan=plan.with_caps(caps) if caps else plan)
 
 
 def _resumed(how: ResumeOptions, text: str | None, environ: Mapping[str, str]) -> f.SessionResumed:
@@ -162,6 +166,7 @@ def validate_resume(
 ) -> None:
     """Raise the errors of `resume` that can be found without opening the run."""
     context.caller.refuse_decisions(how)
+    caps_of(how["max_cost"], how["max_tokens"])
     info = context.runs.info(session)
     context.caller.refuse_resume(info.state)
     context.trust.refuse_untrusted(session)
@@ -352,10 +357,13 @@ def _warn_if_skipped(change: f.PlanChanged) -> None:
     )
 
 
-def _change_plan(journal: Journal, layout: RunLayout, compiled: Compiled, waived: tuple[Waiver, ...]) -> None:
+def _change_plan(
+    journal: Journal, layout: RunLayout, compiled: Compiled, waived: tuple[Waiver, ...], how: ResumeOptions
+) -> None:
     """Switch the run to another plan, as the same session."""
     plan = replace(compiled.plan, session=replace(journal.plan.session, inputs=compiled.plan.session.inputs))
     changed = _plan_changed(plan, journal.plan, journal.state, journal.model.history, waived)
     # Files first: after a crash they are restored from the log when the run is reopened.
     write_definition(layout, replace(compiled, plan=plan))
-    journal.record(changed, journal.state.cursor)
+    caps_set = caps_of(how["max_cost"], how["max_tokens"]) is not None
+    journal.record(replace(changed, caps_set=caps_set), journal.state.cursor)

@@ -11,7 +11,9 @@ from agentforge.definition.read.values import (
     COMMAND,
     COUNT,
     FLAG,
+    MONEY,
     TIME_LIMIT,
+    TOKENS,
     ListOf,
     Name,
     Number,
@@ -26,7 +28,7 @@ from agentforge.definition.specs import RouteSpec
 from agentforge.definition.yaml_tree import Tree, Written, shown
 from agentforge.model.check import Check, CheckExpectation, CheckParser, CheckTime, FileRule
 from agentforge.model.diagnostic import USER_PREFIX
-from agentforge.model.plan import ROUTE_ACTIONS, CycleLimits, Route
+from agentforge.model.plan import ROUTE_ACTIONS, Limits, Route
 from agentforge.model.plan_limits import (
     MAX_CHECK_TEXT,
     MAX_CHECK_TEXTS,
@@ -140,6 +142,27 @@ CHECK: Table[MappingSpec | None] = Table(
     required=(Required(("name",), "a check has no `name`", "add a name, for example `name: test`"),),
 )
 
+CAP_KEYS = (
+    Key("cost_usd", MONEY, "Maximum cost in US dollars; at the cap, a person is asked."),
+    Key("tokens", TOKENS, "Maximum number of tokens, sent and received; at the cap, a person is asked."),
+)
+CAPS: Table[MappingSpec] = Table(
+    "limits",
+    CAP_KEYS,
+    plan=Limits,
+    name="caps",
+    prefix="limits.",
+    misplaced=dict.fromkeys(("cycles", "no_progress", "cluster", "runtime"), "put it on a stage"),
+)
+"""Of a node with several stages."""
+
+
+def without_caps(limits: MappingSpec) -> MappingSpec:
+    """What is for each stage of a pipeline, not for all of them together."""
+    caps = {key.name for key in CAP_KEYS}
+    return replace(limits, values={name: value for name, value in limits.values.items() if name not in caps})
+
+
 _CYCLES = Number(1, MAX_CYCLES, "a whole number", whole=True)
 LIMITS: Table[MappingSpec] = Table(
     "limits",
@@ -153,8 +176,9 @@ LIMITS: Table[MappingSpec] = Table(
             "Maximum runtime in seconds, as `guardrails.max_runtime_seconds`.",
             field=None,
         ),
+        *CAP_KEYS,
     ),
-    plan=CycleLimits,
+    plan=Limits,
     name="limits",
     prefix="limits.",
 )

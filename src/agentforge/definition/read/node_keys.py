@@ -6,7 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.definition.read.artifact_keys import FieldName, artifacts_elsewhere
-from agentforge.definition.read.check_keys import OF_STAGES
+from agentforge.definition.read.check_keys import CAPS, OF_STAGES
 from agentforge.definition.read.table import Entries, Key, Nested, Table
 from agentforge.definition.read.values import (
     COUNT,
@@ -270,6 +270,7 @@ BLOCK = Table(
 _SHAPE = "write `parallel: {providers: [claude, codex], stages: [{id: plan, prompt: …}]}`"
 # The approval of a block is that of the last stage of each branch.
 _APPROVE = replace(next(key for key in DEFAULT_KEYS if key.name == "approve"), field=None)
+_CAPS = Key("limits", Nested(CAPS), "What all of its stages together may spend.")
 _DESCRIPTION = Key("description", PROSE, "What the node is for.")
 PARALLEL_NODE = Table(
     "parallel node",
@@ -278,6 +279,7 @@ PARALLEL_NODE = Table(
         _DESCRIPTION,
         _APPROVE,
         _CHECKPOINT,
+        _CAPS,
         Key(
             "parallel",
             Nested(BLOCK, shape=_SHAPE),
@@ -291,7 +293,7 @@ PARALLEL_NODE = Table(
         Required(("parallel",), "`parallel` is empty", "add `providers: [claude, codex]` and `stages:`"),
     ),
     unsupported=_UNSUPPORTED,
-    misplaced={**OF_PIPELINE, **OF_STAGES, "limits": "put it on a stage", **artifacts_elsewhere(_ON_STAGES)},
+    misplaced={**OF_PIPELINE, **OF_STAGES, **artifacts_elsewhere(_ON_STAGES)},
     foreign=_OTHER_NAMES_OF_BLOCK,
 )
 _ON_A_STAGE = "put it on a stage of that pipeline"
@@ -302,6 +304,7 @@ PIPELINE_NODE = Table(
         _DESCRIPTION,
         Key("runs", COUNT, "How often the pipeline runs."),
         _CHECKPOINT,
+        _CAPS,
         Key("pipeline", TEXT, "The name or path of a pipeline.", field=None),
     ),
     lambda entries: _node(entries, pipeline=entries.get("pipeline"), is_stage=False),
@@ -309,7 +312,7 @@ PIPELINE_NODE = Table(
     required=(Required(("pipeline",), "`pipeline` is empty", "add its name or path"),),
     unsupported=_UNSUPPORTED,
     misplaced={
-        **dict.fromkeys(("approve", "limits", *OF_STAGES), _ON_A_STAGE),
+        **dict.fromkeys(("approve", *OF_STAGES), _ON_A_STAGE),
         **artifacts_elsewhere(_ON_A_STAGE),
         **OF_PIPELINE,
     },

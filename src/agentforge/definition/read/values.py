@@ -20,12 +20,14 @@ from agentforge.model.plan_limits import (
     MAX_RUNS,
     MAX_SECONDS,
     MAX_URL,
+    MAX_USD,
     NAME_PATTERN,
     VARIABLE_PATTERN,
     is_address,
     is_variable_name,
     wrong_port,
 )
+from agentforge.model.request import MAX_SPENT_TOKENS
 from agentforge.model.secrets import can_be_secret
 
 Schema = dict[str, Any]
@@ -333,6 +335,8 @@ SOME_TEXTS = ListOf(TEXT, or_one=True)
 FLAG = Flag()
 COUNT = Number(1, MAX_RUNS, "a whole number", whole=True)
 SECONDS = Number(0, MAX_SECONDS, "a number of seconds")
+MONEY = Number(0, MAX_USD, "a number of US dollars", above_low=True)
+TOKENS = Number(1, MAX_SPENT_TOKENS, "a whole number", whole=True)
 TIME_LIMIT = replace(SECONDS, above_low=True)
 ADDRESS = Address()
 COMMAND = CommandKind()

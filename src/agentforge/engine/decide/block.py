@@ -39,7 +39,7 @@ def decide_block(plan: Plan, state: RunState, step: Step, block: BlockState) -> 
     work: list[Work] = []
     questions: list[Question] = []
     for branch in branches:
-        ruling = _decide_branch(plan, state, step, block, branch)
+        ruling = _decide_branch(plan, state, step, block, branch, starting=tuple(facts))
         if ruling.failure is not None:
             failed = f.ProviderCompleted(
                 branch.provider, "failed", ruling.failure.message, ruling.failure.kind
@@ -54,7 +54,15 @@ def decide_block(plan: Plan, state: RunState, step: Step, block: BlockState) -> 
     return Ruling(tuple(facts), tuple(work))
 
 
-def _decide_branch(plan: Plan, state: RunState, step: Step, block: BlockState, branch: BranchState) -> Ruling:
+def _decide_branch(
+    plan: Plan,
+    state: RunState,
+    step: Step,
+    block: BlockState,
+    branch: BranchState,
+    *,
+    starting: tuple[Draft, ...],
+) -> Ruling:
     here = Cursor(step.path, block.run, 0, branch.provider)
     stages = step.branch(branch.provider)
     if branch.status in OVER:
@@ -80,6 +88,9 @@ def _decide_branch(plan: Plan, state: RunState, step: Step, block: BlockState, b
             (Draft(stage_started(node, place.path, place.run, folder, state.rounds), place.cursor(0)),)
         )
     stage = stage_in(plan, state, place, node, at)
+    if plan.caps:
+        active = sum(each.status not in OVER for each in block.branches)
+        stage = replace(stage, starting=starting, sharing=max(1, active))
     ruling = decide_stage(stage)
     if ruling.done is not None:
         given = at.verdict or NO_VERDICT

@@ -32,7 +32,7 @@ from agentforge.model import facts as f
 from agentforge.model.check import Check, CheckTime
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.place import visits_key
-from agentforge.model.plan import FAIL, PASS, CycleLimits, Items, PipelineInfo, Route, StageNode
+from agentforge.model.plan import FAIL, PASS, Items, Limits, PipelineInfo, Route, StageNode
 from agentforge.model.request import ACCEPT, CANCEL, RESUME, RETRY, Feedback
 from agentforge.model.state import OUTDATED, CheckRecord, StageState, Verdict
 from agentforge.model.status import NodeStatus
@@ -310,10 +310,10 @@ def verdict_feedback(here: StageAt, verdict: Verdict, said: str = "") -> Feedbac
     return Feedback(text, f"stage {here.node.id}", here.files, verdict.items, secrets)
 
 
-def cycle_limits(pipeline: PipelineInfo, stage: StageNode) -> CycleLimits:
+def cycle_limits(pipeline: PipelineInfo, stage: StageNode) -> Limits:
     """Those of the stage, each by default that of the run's pipeline."""
-    own, outer = stage.limits or CycleLimits(), pipeline.limits or CycleLimits()
-    return CycleLimits(
+    own, outer = stage.limits or Limits(), pipeline.limits or Limits()
+    return Limits(
         own.cycles if own.cycles is not None else outer.cycles,
         own.no_progress if own.no_progress is not None else outer.no_progress,
         own.cluster if own.cluster is not None else outer.cluster,

@@ -23,6 +23,7 @@ from datetime import timedelta
 from typing import Literal, assert_never
 
 from agentforge.engine.conditions import ConditionError, Values, evaluate
+from agentforge.engine.decide.caps import cap_in_plan
 from agentforge.engine.decide.hook_site import HookSite, hook_task, new_delivery, site
 from agentforge.engine.decide.requests import Question, Ruling
 from agentforge.engine.evolve.hooks import BY, TIMER
@@ -31,7 +32,8 @@ from agentforge.model.cursor import Cursor
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.hook import Hook, HookPoint
 from agentforge.model.plan import Plan
-from agentforge.model.request import ABORT, ACCEPT, CANCEL, CONTINUE, RESUME, RETRY, Request
+from agentforge.model.request import ABORT, ACCEPT, CANCEL, CONTINUE, RESUME, RETRY, Request, granted
+from agentforge.model.spending import SPENDING_CAP
 from agentforge.model.state import FAILED, HookCall, RunState, hook_host
 from agentforge.model.status import TaskStatus
 from agentforge.model.task import HookTask, Wait
@@ -218,14 +220,16 @@ def _answer_refusal(here: HookSite, call: HookCall) -> str:
     if here.state.hook_answers > MAX_HOOK_ANSWERS:
         return f"hooks have answered {MAX_HOOK_ANSWERS} requests in a row; a person must answer this one"
     limit = grant_limit(here.plan, request)
-    if request.grants and call.answer.isdigit() and int(call.answer) > limit:
-        return f"hooks may grant at most {limit} {request.grants}, got {call.answer}"
+    if request.grants and granted(call.answer, request.grants) > limit:
+        return f"hooks may grant at most {limit:g} {request.grants}, got {call.answer}"
     return ""
 
 
-def grant_limit(plan: Plan, request: Request) -> int:
+def grant_limit(plan: Plan, request: Request) -> float:
     """How much a hook may grant: what the plan itself allows."""
     stage = plan.stage(request.at.node_path, request.at.provider) if request.at else None
+    if request.reason == SPENDING_CAP:
+        return cap_in_plan(plan, request.subject)
     if request.grants == "seconds":
         limits = (plan.pipeline.guardrails, stage.guardrails if stage else None)
         return int(max((limit.max_runtime_seconds or 0 for limit in limits if limit), default=0))

@@ -195,7 +195,7 @@ def _after_escalation(
         return (), f.RequestResolved(request.id, "accepted")
     if answer == RESUME:
         return (), f.RequestResolved(request.id, "reset")
-    if request.grants and (number := granted(answer)):
+    if request.grants and (number := granted(answer, request.grants)):
         return (), f.RequestResolved(request.id, "granted", number)
     return (), f.RequestResolved(request.id, "continue")
 

@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.engine.decide.block import decide_block
+from agentforge.engine.decide.caps import warn
 from agentforge.engine.decide.hooks import call_hooks
 from agentforge.engine.decide.requests import (
     APPROVALS,
@@ -147,6 +148,11 @@ def _outdated(_: Plan, state: RunState) -> Directive | None:
         return None
     asked = [request for request in state.requests if request.reason == STUCK]
     return Directive(withdrawn(asked)) if asked else None
+
+
+def _warned(plan: Plan, state: RunState) -> Directive | None:
+    notice = warn(plan, state)
+    return Directive((Draft(notice, state.cursor),)) if notice else None
 
 
 def _resumed(plan: Plan, state: RunState) -> Directive | None:
@@ -349,7 +355,7 @@ def _missing_node(state: RunState, path: str) -> Directive:
 BETWEEN_NODES: tuple[NodeGate, ...] = (_other_checkpoint, _session_start, _session_end, _checkpoint)
 _WAITING_GATES: tuple[RunGate, ...] = (_cancelled, _overdue, _answered, _unanswered)
 GATES: Mapping[RunStatus, tuple[RunGate, ...]] = {
-    RunStatus.RUNNING: (_overdue, _stopping, _consequences, _outdated),
+    RunStatus.RUNNING: (_overdue, _stopping, _consequences, _outdated, _warned),
     RunStatus.PAUSED: _WAITING_GATES,
     RunStatus.AWAITING_APPROVAL: _WAITING_GATES,
 }

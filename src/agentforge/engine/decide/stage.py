@@ -12,6 +12,7 @@ from datetime import timedelta
 
 from msgspec.structs import replace
 
+from agentforge.engine.decide.caps import Spender, reserve
 from agentforge.engine.decide.checks import (
     baselines,
     checked_before,
@@ -158,7 +159,10 @@ def _judge(here: StageAt) -> Ruling | None:
         return asked
     number = before.number + 1 if before else 1
     judge = here.plan.judge_of(here.node)
-    return here.record(f.JudgeStarted(judge.type, judge.model, number))
+    reserved = reserve(Spender(here, judge, "the judge", before))
+    if isinstance(reserved, Ruling):
+        return reserved
+    return here.record(f.JudgeStarted(judge.type, judge.model, number, reserved))
 
 
 def _queue(here: StageAt) -> Ruling | None:
@@ -258,7 +262,7 @@ def _once(here: StageAt, iteration: IterationState, attempt: AttemptState) -> Ru
 
 
 def _failure(here: StageAt, iteration: IterationState, attempt: AttemptState) -> Ruling | None:
-    if attempt.status is not TaskStatus.FAILED or attempt.excused:
+    if attempt.status is not TaskStatus.FAILED or attempt.excused or attempt.is_at_cap:
         return None
     failed = FailedAttempt(here.node, here.at, iteration, attempt, here.remaining)
     turn = decide_after_failure(failed)
@@ -312,6 +316,9 @@ def _next_attempt(here: StageAt, iteration: IterationState) -> Ruling:
     timeout = tightest(node.timeout, here.remaining)
     choice = choose_in_chain(1 + len(node.fallbacks), here.at, here.state.updated_at)
     provider, agent = node.chosen(choice), iteration.agent
+    reserved = reserve(Spender(here, provider, "the next attempt", iteration.attempt))
+    if isinstance(reserved, Ruling):
+        return reserved
     continues = agent is not None and agent.choice == choice and agent.continued < MAX_CONTINUED
     return here.record(
         f.AttemptStarted(
@@ -324,6 +331,7 @@ def _next_attempt(here: StageAt, iteration: IterationState) -> Ruling:
             choice=choice,
             resume=agent.id if agent and continues else None,
             once=node.semantics == "at_most_once",
+            reserves=reserved,
         )
     )
 

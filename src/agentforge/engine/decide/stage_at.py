@@ -32,6 +32,10 @@ class StageAt(Struct, frozen=True):
     at: StageState
     remaining: float | None
     """The seconds that the runtime limit leaves as of the latest event, or None without a limit."""
+    starting: tuple[Draft, ...] = ()
+    """What other branches record before it in the same decision."""
+    sharing: int = 1
+    """How many branches share what is left to spend."""
 
     @property
     def cursor(self) -> Cursor:

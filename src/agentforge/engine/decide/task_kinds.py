@@ -30,6 +30,7 @@ def _agent(here: StageAt, attempt: TaskState) -> AgentTask | None:
     return AgentTask(
         **_started(here, attempt, iteration.number),
         by=here.node.chosen(attempt.choice),
+        budget=attempt.reserved,
         idle_timeout=attempt.idle_timeout,
         resume=attempt.resume,
         before=attempt.before,
@@ -46,7 +47,8 @@ def _agent(here: StageAt, attempt: TaskState) -> AgentTask | None:
 
 
 def _judge(here: StageAt, call: TaskState) -> JudgeTask | None:
-    return JudgeTask(**_started(here, call, here.at.completed), by=here.plan.judge_of(here.node))
+    judge = here.plan.judge_of(here.node)
+    return JudgeTask(**_started(here, call, here.at.completed), by=judge, budget=call.reserved)
 
 
 def _check(here: StageAt, call: TaskState) -> CheckTask | None:

@@ -198,7 +198,7 @@ def answered_stage(stage: StageState, request: Request, fact: f.RequestResolved)
         stage = checks_on_resume(stage)
     elif request.reason == "verdict":
         return replace(stage, restart=Restart(request.text or "asked for another visit", request.answered_by))
-    return stage if request.reason == "verdict" else replace(stage, granted=fact.granted or 1)
+    return stage if request.reason == "verdict" else replace(stage, granted=int(fact.granted) or 1)
 
 
 def checks_on_resume(at: StageState) -> StageState:

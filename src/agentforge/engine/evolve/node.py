@@ -10,6 +10,7 @@ from typing import TypeVar, assert_never
 from msgspec.structs import replace
 
 from agentforge.engine.evolve import checks
+from agentforge.engine.evolve.spending import settled
 from agentforge.engine.evolve.stage import entered_again, on_resume, reentry_of
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
@@ -35,7 +36,9 @@ _Given = TypeVar("_Given", bound=f.Fact)
 
 _BlockFact = f.ProviderStarted | f.ProviderCompleted | f.ManifestWritten
 """Facts about a block itself, whose path is in the cursor; others name a stage of a branch."""
-_OUTCOMES = frozenset(kind for kind in f.FACTS.values() if issubclass(kind, f.TaskOutcome))
+_SPENDS = frozenset(
+    kind for kind in f.FACTS.values() if issubclass(kind, f.TaskOutcome) and kind.KIND in ("agent", "judge")
+)
 _InBranch = f.NodeStarted | f.NodeRestarted | f.StageCompleted
 
 
@@ -67,8 +70,8 @@ def in_stage(
 ) -> RunState:
     """Change the stage of the cursor: a node of the run or a stage of a branch."""
     at = event.cursor
-    if type(fact) in _OUTCOMES and isinstance(fact, f.TaskOutcome) and fact.usage is not None:
-        state = replace(state, spending=state.spending.plus(fact.usage))
+    if type(fact) in _SPENDS and isinstance(fact, f.TaskOutcome):
+        state = settled(state, at, fact)
     if at is not None and at.provider is not None:
         block = _block_of(state.block, event)
         branch = _branch(block, event)

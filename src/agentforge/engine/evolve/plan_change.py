@@ -40,6 +40,8 @@ def apply_plan_change(state: RunState, event: Event, fact: f.PlanChanged) -> Run
         | {now: when for path, when in state.skipped.items() if (now := _passed(path, paths))},
         visits={_visited(key, fact): count for key, count in state.visits.items()},
         items={_visited(key, fact): items for key, items in state.items.items()},
+        spent={_visited(path, fact): part for path, part in state.spent.items()},
+        granted={_capped(cap, fact): more for cap, more in state.granted.items() if not _is_over(cap, fact)},
         requests=tuple(_asked_in(request, paths) for request in state.requests),
         cycles={_counted(key, paths): count for key, count in state.cycles.items()},
         clusters=tuple(_clustered(known, paths) for known in state.clusters),
@@ -54,6 +56,17 @@ def _visited(key: str, fact: f.PlanChanged) -> str:
     """The key of a stage's visits in the new plan, or its name if it was removed: it may come back."""
     path, at, provider = key.partition("@")
     return f"{fact.paths.get(path, path) or fact.gone.get(path, path)}{at}{provider}"
+
+
+def _capped(cap: str, fact: f.PlanChanged) -> str:
+    """The cap of a node by its new path."""
+    name, at, path = cap.partition("@")
+    now = fact.paths.get(path) or _passed(path, fact.paths) if path else ""
+    return f"{name}{at}{now or fact.gone.get(path, path)}"
+
+
+def _is_over(cap: str, fact: f.PlanChanged) -> bool:
+    return fact.caps_set and "@" not in cap
 
 
 def _passed(path: str, paths: dict[str, str | None]) -> str | None:

@@ -4,7 +4,7 @@ from typing import assert_never
 
 from msgspec.structs import asdict, replace
 
-from agentforge.engine.evolve import checks, hooks
+from agentforge.engine.evolve import checks, hooks, spending
 from agentforge.engine.evolve.node import with_fresh_stages, with_stage
 from agentforge.engine.evolve.stage import answered, excused, on_resume
 from agentforge.model import facts as f
@@ -12,7 +12,8 @@ from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
 from agentforge.model.failure import FailureKind
 from agentforge.model.request import Feedback, Request
-from agentforge.model.state import LOST, STUCK, RunState
+from agentforge.model.spending import SPENDING_CAP
+from agentforge.model.state import LOST, STUCK, RunState, StageState
 from agentforge.model.status import TaskStatus
 
 
@@ -75,6 +76,8 @@ def _allow_escalated(state: RunState, event: Event, fact: f.RequestResolved, req
         state = _reset(state, request)
     if request.reason == STUCK:
         return replace(state, recoveries_excused=state.recoveries)
+    if request.reason == SPENDING_CAP and fact.effect == "granted":
+        state = spending.granted(state, request, fact.granted)
     if request.reason == "runtime_limit":
         granted = float(fact.granted) if fact.effect == "granted" else None
         state = _extend_runtime(replace(state, clock_from=event.at, runtime_granted=granted), request)
@@ -86,17 +89,23 @@ def _allow_escalated(state: RunState, event: Event, fact: f.RequestResolved, req
         return with_stage(changed, request.at, checks.answered_stage(stage, request, fact))
     if request.reason == "hook_restarts" and fact.effect == "accepted":
         return hooks.request_resolved(state, request, "continue")
-    more = fact.granted if fact.effect == "granted" else 1 if fact.effect == "continue" else 0
+    return with_stage(state, request.at, _allowed(stage, request, fact))
+
+
+def _allowed(stage: StageState, request: Request, fact: f.RequestResolved) -> StageState:
+    """The stage that asked, with more of what it asked about, or with another try."""
+    more = int(fact.granted) if fact.effect == "granted" else 1 if fact.effect == "continue" else 0
     match request.reason:
         case "approval_rounds":
-            stage = replace(stage, rounds_granted=stage.rounds_granted + more)
+            return replace(stage, rounds_granted=stage.rounds_granted + more)
         case "question_rounds":
-            stage = replace(stage, asks_granted=stage.asks_granted + more)
+            return replace(stage, asks_granted=stage.asks_granted + more)
         case "hook_restarts":
-            stage = replace(stage, hook_restarts=max(0, stage.hook_restarts - more) if more else 0)
+            return replace(stage, hook_restarts=max(0, stage.hook_restarts - more) if more else 0)
+        case "spending_cap":
+            return excused(stage, "" if stage.iteration else "judge")
         case _:
-            stage = excused(stage, request.reason.removesuffix(LOST))
-    return with_stage(state, request.at, stage)
+            return excused(stage, request.reason.removesuffix(LOST))
 
 
 def _reset(state: RunState, request: Request) -> RunState:

@@ -180,4 +180,5 @@ _APPLY: Mapping[type[f.AnyFact], Callable[[RunState, Event, Any], RunState]] = {
     f.AttemptStarted: _attempt_started,
     f.TreeTaken: lambda state, *_: state,
     f.GitLeft: _git_left,
+    f.SpendingWarned: lambda state, *_: replace(state, warned=True),
 }

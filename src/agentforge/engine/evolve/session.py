@@ -32,7 +32,7 @@ def apply_session(state: RunState, event: Event, fact: f.AnyRunFact) -> RunState
     if isinstance(fact, f.ControlFact):
         return _apply_control(state, fact)
     match fact:
-        case f.SessionStarted() | f.TmuxSessionCleaned():
+        case f.SessionStarted() | f.TmuxSessionCleaned() | f.SpendingWarned():
             return state
         case f.PlanChanged():
             return apply_plan_change(state, event, fact)

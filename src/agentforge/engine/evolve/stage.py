@@ -129,6 +129,9 @@ def _judged(at: StageState, event: Event, fact: f.JudgeCompleted) -> StageState:
             stops = at.stops + 1 if fact.result.stop else 0
             heard = replace(at, judge_tries=0, judged=at.completed, judge_failures=0, stops=stops)
             return without_call(replace(heard, judge_reason=fact.result.reason), fact.KIND)
+        case "failed" if fact.capped:
+            reached = Failure(FailureKind.CAP_REACHED, fact.error)
+            return with_call(at, fact.KIND, status=TaskStatus.FAILED, failure=reached, lost=0)
         case "failed":
             # A failed judge means neither stop nor continue. Several calls for an iteration count once.
             failure = Failure(FailureKind.JUDGE_FAILED, fact.result.reason)

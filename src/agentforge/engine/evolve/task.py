@@ -98,6 +98,7 @@ def _attempt_started(at: StageState, event: Event, fact: f.AttemptStarted) -> St
         resume=fact.resume,
         before=agent.used if agent else None,
         once=fact.once,
+        reserved=fact.reserves,
     )
     if agent is not None:
         agent = replace(agent, continued=agent.continued + 1)
@@ -139,8 +140,8 @@ def _failed(at: StageState, event: Event, fact: f.ErrorOccurred) -> StageState:
     ended = with_attempt(
         left, status=TaskStatus.FAILED, failure=failure, ended_at=event.at, started=fact.started, lost=0
     )
-    if fact.kind in LIMITS:
-        # Limits don't count against the retry policy; they have their own bound.
+    if fact.kind in LIMITS or (fact.kind is FailureKind.CAP_REACHED and at.reserved):
+        # Limits and caps don't count against the retry policy; they have their own bound.
         return ended
     if fact.kind is FailureKind.ARTIFACT_INVALID:
         ended = with_iteration(ended, invalid=fact.message)
@@ -228,7 +229,13 @@ def evolve_call(at: StageState, event: Event, fact: f.TaskFact) -> StageState:
         # Only losses of the same task are in a row: another check has its own.
         lost = known.lost if known and known.about == fact.about else 0
         call = TaskState(
-            fact.attempt, TaskStatus.RUNNING, event.at, lost, about=fact.about, timeout=fact.timeout
+            fact.attempt,
+            TaskStatus.RUNNING,
+            event.at,
+            lost,
+            about=fact.about,
+            timeout=fact.timeout,
+            reserved=fact.reserves,
         )
         return replace(at, calls={**at.calls, fact.KIND: call})
     if known is None or fact.MOVES_TO is None:

@@ -8,6 +8,7 @@ from msgspec import Struct, field
 from agentforge.model.course import CourseStep
 from agentforge.model.failure import Failure
 from agentforge.model.result import Usage
+from agentforge.model.spending import Amount
 from agentforge.model.status import IterationStatus, NodeStatus, RunStatus, TaskStatus
 
 _T = TypeVar("_T")
@@ -100,6 +101,11 @@ class TaskStarted(TaskFact, frozen=True):
     def timeout(self) -> float | None:
         return None
 
+    @property
+    def reserves(self) -> Amount | None:
+        """What it may spend."""
+        return None
+
     def step(self) -> CourseStep:
         return CourseStep("task", attempt=self.attempt, detail=self.named)
 
@@ -134,6 +140,11 @@ class TaskOutcome(TaskFact, frozen=True):
         return None
 
     @property
+    def started(self) -> bool:
+        """False if it ended before anything ran."""
+        return True
+
+    @property
     def is_progress(self) -> bool:
         return self.leads_to is TaskStatus.SUCCEEDED
 
@@ -145,8 +156,3 @@ class TaskLost(TaskOutcome, frozen=True):
     """It ended without a result: the engine or the host died meanwhile, or it was stopped on request."""
 
     MOVES_TO = TaskStatus.LOST
-
-    @property
-    def started(self) -> bool:
-        """False if it ended before anything ran."""
-        return True

@@ -20,6 +20,7 @@ from agentforge.model.facts.fact import (
 from agentforge.model.failure import FailureKind
 from agentforge.model.plan_limits import artifact_defect
 from agentforge.model.result import Decision, Result, Usage
+from agentforge.model.spending import Amount
 from agentforge.model.status import IterationStatus, TaskStatus
 
 
@@ -66,6 +67,8 @@ class AttemptStarted(AttemptFact, TaskStarted, frozen=True):
     """The agent session that it resumes."""
     once: bool = False
     """Whether a retry needs a person's approval."""
+    reserves: Amount | None = None
+    """What it may spend, if that is bounded; the rest of the reservation is free again when it has ended."""
 
     def step(self) -> CourseStep:
         return CourseStep("attempt", attempt=self.attempt, detail=self.provider)

@@ -7,6 +7,7 @@ from msgspec import Struct
 from agentforge.model.course import CourseStep
 from agentforge.model.facts.fact import Fact, TaskEnding, TaskFact, TaskLost, TaskOutcome, TaskStarted
 from agentforge.model.result import Usage
+from agentforge.model.spending import Amount
 
 
 class JudgeResult(Struct, frozen=True):
@@ -27,6 +28,8 @@ class JudgeStarted(JudgeFact, TaskStarted, frozen=True):
     provider: str
     model: str
     attempt: int = 1
+    reserves: Amount | None = None
+    """What it may spend, if that is bounded."""
 
     def step(self) -> CourseStep:
         # Who judges depends on the machine, not on the definition.
@@ -45,6 +48,8 @@ class JudgeCompleted(JudgeFact, TaskOutcome, frozen=True):
     usage: Usage | None = None
     error: str = ""
     """Why it failed, for people; empty if it answered."""
+    capped: bool = False
+    """Whether it failed because it used up what was reserved for it."""
 
     def step(self) -> CourseStep:
         answer = "stop" if self.result.stop else "continue"

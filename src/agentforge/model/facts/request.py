@@ -76,7 +76,8 @@ class RequestResolved(Fact, frozen=True):
     ]
     """`continue`: one more try, counters are kept; `reset`: counters are reset; `retry`: a hook is called
     again."""
-    granted: int = 0
+    granted: int | float = 0
+    """Money is granted in dollars, with decimals."""
 
 
 class CheckpointCleared(Fact, frozen=True):

@@ -239,6 +239,8 @@ class PlanChanged(Fact, frozen=True):
     """Keys of the removed nodes, valid in any plan: a node that returns keeps its visit count."""
     skipped: tuple[str, ...] = ()
     """Paths of nodes that were not run and come before the current one now: no run goes back for them."""
+    caps_set: bool = False
+    """Whether a person set other caps of the run: what was granted beyond the earlier ones is over."""
 
     def defect(self, _session: str) -> str:
         return plan_defect(self.plan)
@@ -256,6 +258,15 @@ class FileRefused(Fact, frozen=True):
     reason: str
     moved_to: str
     """Its new name, in the same folder."""
+
+
+class SpendingWarned(Fact, frozen=True):
+    """The run has spent as much as its user wants to be told; nothing stops."""
+
+    TYPE = "spending_warned"
+
+    cost_usd: float
+    warn_usd: float
 
 
 class TmuxSessionCleaned(Fact, frozen=True):
@@ -291,5 +302,6 @@ AnyRunFact = (
     | AwaitingApproval
     | SessionContinued
     | TmuxSessionCleaned
+    | SpendingWarned
     | FileRefused
 )

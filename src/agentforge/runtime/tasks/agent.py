@@ -278,6 +278,7 @@ class AgentPerformer(CallPerformer[AgentTask]):
             artifact_path=here.artifact if task.node.artifact else "",
             # A copy, which the provider may change.
             schema={**task.node.artifact.agent_schema} if task.node.artifact else None,
+            budget=task.budget,
         )
 
     def _stage_variables(self, task: AgentTask) -> StageVariables:

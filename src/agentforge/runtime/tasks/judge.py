@@ -79,7 +79,9 @@ class JudgePerformer(CallPerformer[JudgeTask]):
         files.replace(os.path.join(here.root, "judge.log"), said.encode())
         if result.failure is not None or result.exit_code != 0:
             why = result.failure.message if result.failure else f"exit status {result.exit_code}"
-            return self._failed(task, INVOKE_FAILED, hide(why), result.usage)
+            failed = self._failed(task, INVOKE_FAILED, hide(why), result.usage)
+            is_at_cap = result.failure is not None and result.failure.kind is FailureKind.CAP_REACHED
+            return replace(failed, capped=is_at_cap and task.budget is not None)
         judgment = read_judgment(result.output)
         if judgment is None:
             answer = said.strip()[:ANSWER_CHARS]
@@ -128,6 +130,7 @@ class JudgePerformer(CallPerformer[JudgeTask]):
             node=recorded_key(context.plan, task.place.path, task.place.run),
             branch=task.place.branch or "",
             judges=True,
+            budget=task.budget,
         )
 
     def _prompt(self, task: JudgeTask) -> str:

@@ -35,7 +35,7 @@ def options_text(request: Request) -> str:
     if request.takes_text:
         return "any text"
     options = [one_line(option, OPTION_CHARS) for option in _shown_options(request.options)]
-    return ", ".join([*options, *([f"or a number of {request.grants}"] if request.grants else [])])
+    return ", ".join([*options, *([f"or a number of {request.unit}"] if request.grants else [])])
 
 
 def answerers_text(request: Request) -> str:

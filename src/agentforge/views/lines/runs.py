@@ -18,7 +18,7 @@ from agentforge.views.lines.row import (
     row,
 )
 from agentforge.views.stage_progress import completion_text
-from agentforge.views.text import counted, one_line, reason_text, request_text
+from agentforge.views.text import counted, money, one_line, reason_text, request_text
 
 
 def refused_text(file: f.FileRefused | RefusedFile) -> str:
@@ -161,6 +161,15 @@ ROWS = (
             "reason": quoted(x.reason),
         },
         line=lambda x, _: RunLine(f"refused {refused_text(x)}", "note", "warn"),
+    ),
+    row(
+        f.SpendingWarned,
+        details=lambda x: {"cost_usd": x.cost_usd, "warn_usd": x.warn_usd},
+        line=lambda x, _: RunLine(
+            f"has spent {money(x.cost_usd)}; you wanted to know at {money(x.warn_usd)}",
+            "warning",
+            "warn",
+        ),
     ),
     row(f.TmuxSessionCleaned, details=lambda x: {"name": x.name}),
     row(

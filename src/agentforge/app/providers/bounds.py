@@ -1,0 +1,65 @@
+"""What the providers of a plan keep to by themselves, and which of its attempts nothing bounds."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from msgspec.structs import replace
+
+from agentforge.model.errors import AgentForgeError, InvalidSettings
+from agentforge.model.plan import Judgment, Plan, ProviderChoice, StageNode
+from agentforge.model.spending import UNITS, Unit
+from agentforge.ports.provider import KnowsPrices, Provider
+
+CALLED = {"cost_usd": "cost", "tokens": "tokens"}
+
+
+def with_bounds(plan: Plan, known: Callable[[str], Provider | None]) -> Plan:
+    """The plan with what each of its providers keeps to. `known`: the provider of a name, or None."""
+
+    def bounded(choice: ProviderChoice) -> ProviderChoice:
+        return replace(choice, bounds=_bounds(choice, known(choice.type)))
+
+    def stage(node: StageNode) -> StageNode:
+        judge = bounded(node.judge) if node.judge else None
+        fallbacks = tuple(map(bounded, node.fallbacks))
+        return replace(node, provider=bounded(node.provider), fallbacks=fallbacks, judge=judge)
+
+    return replace(plan.with_stages(stage), judge=bounded(plan.judge))
+
+
+def _bounds(choice: ProviderChoice, provider: Provider | None) -> tuple[Unit, ...]:
+    found = provider.capabilities().bounds if provider else ()
+    if isinstance(provider, KnowsPrices) and not provider.has_price(choice.model, choice.config):
+        return tuple(unit for unit in found if unit != "cost_usd")
+    return found
+
+
+def spends_nothing(plan: Plan) -> Plan:
+    """The plan of a run whose agents are replaced by ones that spend nothing."""
+
+    def bounded(choice: ProviderChoice) -> ProviderChoice:
+        return replace(choice, bounds=UNITS)
+
+    def stage(node: StageNode) -> StageNode:
+        return replace(node, provider=bounded(node.provider), fallbacks=tuple(map(bounded, node.fallbacks)))
+
+    return replace(plan.with_stages(stage), judge=bounded(plan.judge))
+
+
+def unbounded(plan: Plan, broken: Mapping[str, AgentForgeError]) -> Iterator[tuple[str, AgentForgeError]]:
+    """Problems of providers that could spend any amount below a cap, with their names."""
+    for (path, _), stage in plan.placed.items():
+        units = {unit for place in plan.caps if place.has(path) for unit, _ in place.caps.known}
+        judges = (plan.judge_of(stage),) if isinstance(stage.termination, Judgment) else ()
+        for choice in (*stage.chain, *judges):
+            for unit in sorted(units.difference(choice.bounds)):
+                if stage.per_attempt.of(unit) is None and choice.type not in broken:
+                    yield choice.type, _problem(stage, choice, unit)
+
+
+def _problem(stage: StageNode, choice: ProviderChoice, unit: Unit) -> InvalidSettings:
+    model = f" / {choice.model}" if choice.model else ""
+    return InvalidSettings(
+        f"stage {stage.id!r} is below a cap on {CALLED[unit]}, and nothing bounds what an attempt with"
+        f" {choice.type}{model} may spend",
+        hint=f"add `max_iteration_{unit}` to the stage, or for all stages to the top of the pipeline",
+    )

@@ -1,0 +1,196 @@
+"""Decides whether an attempt or a judge may start under the caps on spending, and what it reserves.
+
+The bound of an attempt is its figure (`max_iteration_cost_usd`, `max_iteration_tokens`), else what its
+provider is told to keep to. It starts only if its bound fits into what is left of every cap above it.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct
+
+from agentforge.engine.decide.requests import Question, Ruling
+from agentforge.engine.decide.stage_at import StageAt
+from agentforge.model import facts as f
+from agentforge.model.event import Draft
+from agentforge.model.plan import CapPlace, Plan, ProviderChoice, StageNode
+from agentforge.model.request import CANCEL, RESUME, RETRY
+from agentforge.model.spending import SPENDING_CAP, UNITS, Amount, Unit, plus
+from agentforge.model.state import RunState, TaskState
+
+# Theory of operation
+#
+# A cap holds if no attempt starts whose bound doesn't fit. Between the start of an attempt and its outcome,
+# what it may spend counts as spent: branches share a cap without knowing of each other. An attempt that
+# doesn't fit only because of what others have reserved waits for them. One that doesn't fit into what is
+# left when they have spent nothing more is a breach, about which a person is asked once for each cap.
+#
+# A provider that keeps to a budget needs no figure: it gets what is left, in a block an equal part of it, so
+# that branches needn't wait for each other. One that was stopped at its budget continues with as much again,
+# while there is as much.
+
+ITERATION = "iteration_"
+"""Before the unit: the cap on an attempt of a node."""
+
+
+class Cap(Struct, frozen=True):
+    """A cap on a part of the run, as it stands."""
+
+    unit: Unit
+    place: CapPlace
+    limit: float
+    """With what people granted."""
+    spent: float
+    reserved: float
+
+    @property
+    def key(self) -> str:
+        return cap_key(self.unit, self.place.path)
+
+    @property
+    def left(self) -> float:
+        return plus(self.limit, -self.spent, -self.reserved)
+
+    @property
+    def left_at_most(self) -> float:
+        """If what is reserved isn't used."""
+        return plus(self.limit, -self.spent)
+
+
+def cap_key(name: str, path: str) -> str:
+    return f"{name}@{path}" if path else name
+
+
+def caps_of(plan: Plan, state: RunState, starting: Iterable[Draft] = ()) -> Iterator[Cap]:
+    """Those of the whole run first. `starting`: what is recorded before anything else."""
+    reserved = [*_reserved(state), *_reserving(starting)] if plan.caps else []
+    for place in plan.caps:
+        inside = [part for path, part in state.spent.items() if place.has(path)] if place.path else []
+        parts = inside if place.path else [state.spending]
+        held = [amount for path, amount in reserved if place.has(path)]
+        for unit, limit in place.caps.known:
+            yield Cap(
+                unit,
+                place,
+                plus(limit, state.granted.get(cap_key(unit, place.path), 0.0)),
+                plus(*(part.counted(unit) for part in parts)),
+                plus(*(amount.of(unit) or 0.0 for amount in held)),
+            )
+
+
+def _reserved(state: RunState) -> Iterator[tuple[str, Amount]]:
+    """What attempts and judges in flight may spend, with the paths of their stages."""
+    for _, stage in state.under_way():
+        for _, task in stage.tasks:
+            if task.in_flight and task.reserved is not None:
+                yield stage.path, task.reserved
+
+
+def _reserving(starting: Iterable[Draft]) -> Iterator[tuple[str, Amount]]:
+    for draft in starting:
+        if isinstance(draft.fact, f.TaskStarted) and draft.fact.reserves and draft.cursor:
+            yield draft.cursor.node_path, draft.fact.reserves
+
+
+class Spender(Struct, frozen=True):
+    """An attempt or a judge that is about to start."""
+
+    here: StageAt
+    by: ProviderChoice
+    what: str
+    """`the next attempt`"""
+    before: TaskState | None
+    """The latest try of the same."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.here.who}{self.what} of stage {self.here.node.id!r}"
+
+    def had(self, unit: Unit) -> float | None:
+        """What the latest try could spend, if it was stopped at that."""
+        last = self.before
+        is_at_cap = last is not None and last.is_at_cap and not last.excused
+        return last.reserved.of(unit) if last and last.reserved and is_at_cap else None
+
+
+def reserve(start: Spender) -> Amount | Ruling | None:
+    """What it may spend, if that is bounded; or that it waits, or a question."""
+    here, found = start.here, Amount()
+    every = caps_of(here.plan, here.state, here.starting)
+    caps = [cap for cap in every if cap.place.has(here.place.path)]
+    for unit in UNITS:
+        bound = _bound(start, unit, [cap for cap in caps if cap.unit == unit])
+        if isinstance(bound, Ruling):
+            return bound
+        found = found.with_unit(unit, bound)
+    return found if any(found.known) else None
+
+
+def _bound(start: Spender, unit: Unit, caps: list[Cap]) -> float | Ruling | None:
+    here, had = start.here, start.had(unit)
+    figure, keeps = here.node.per_attempt.of(unit), unit in start.by.bounds
+    if figure is not None:
+        key = cap_key(f"{ITERATION}{unit}", here.place.path)
+        figure = plus(figure, here.state.granted.get(key, 0.0))
+        if had is not None and had >= figure:
+            return _figure_reached(start, unit, key, figure)
+    if not caps:
+        return figure
+    needed = had or 0.0 if figure is None else figure
+    for cap in caps:
+        if cap.left_at_most <= 0 or needed > cap.left_at_most:
+            return _breach(start, cap, f"needs {f'up to {shown(unit, needed)}' if needed else 'more'}")
+        if figure is None and not keeps:
+            unknown = f"with {start.by.type} has no bound: set `max_iteration_{unit}` and recompile"
+            return _breach(start, cap, unknown)
+    left = min(cap.left for cap in caps)
+    if left <= 0 or needed > left:
+        return Ruling()
+    if figure is not None:
+        return figure
+    part = min(cap.left_at_most for cap in caps) / here.sharing
+    return max(needed, min(left, max(1, part // 1) if unit == "tokens" else plus(part)))
+
+
+def _figure_reached(start: Spender, unit: Unit, key: str, figure: float) -> Ruling:
+    most = f"{shown(unit, figure)}, the most that it may spend (`max_iteration_{unit}`)"
+    text = f"before {start.name}: the last one was stopped at {most}. Try once more with as much ({RETRY}),"
+    text += f" allow a further amount (a number), or cancel the run ({CANCEL})?"
+    return _asked(text, (RETRY, RESUME, CANCEL), key, unit)
+
+
+def _breach(start: Spender, cap: Cap, why: str) -> Ruling:
+    spent, limit = shown(cap.unit, cap.spent), shown(cap.unit, cap.limit)
+    held = f", {shown(cap.unit, cap.reserved)} reserved" if cap.reserved else ""
+    text = f"{cap.place.name} is at its cap: {spent} of {limit} spent{held}; {start.name} {why}."
+    text += f" Allow a further amount (a number), or cancel the run ({CANCEL})?"
+    return _asked(text, (RESUME, CANCEL), cap.key, cap.unit)
+
+
+def _asked(text: str, options: tuple[str, ...], cap: str, unit: Unit) -> Ruling:
+    return Ruling(question=Question(SPENDING_CAP, text, options, scope="run", subject=cap, grants=unit))
+
+
+def shown(unit: Unit, value: float) -> str:
+    """`$0.30`, `1,200 tokens`; as many decimals as it has."""
+    if unit == "tokens":
+        return f"{value:,.0f} tokens"
+    text = f"{value:,.6f}".rstrip("0")
+    whole, _, part = text.partition(".")
+    return f"${whole}.{part:0<2}"
+
+
+def cap_in_plan(plan: Plan, key: str) -> float:
+    """The cap, without what people granted; 0 if the plan has no such cap."""
+    found = {cap_key(unit, place.path): cap for place in plan.caps for unit, cap in place.caps.known}
+    for path, stage in plan.by_path.items():
+        if isinstance(stage, StageNode):
+            found |= {cap_key(f"{ITERATION}{unit}", path): most for unit, most in stage.per_attempt.known}
+    return found.get(key, 0)
+
+
+def warn(plan: Plan, state: RunState) -> f.SpendingWarned | None:
+    """The notice that the run has spent a certain amount, once."""
+    limit, spent = plan.pipeline.warn_usd, state.spending.counted("cost_usd")
+    if limit is None or state.warned or spent < limit:
+        return None
+    return f.SpendingWarned(spent, limit)
