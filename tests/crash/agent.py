@@ -5,15 +5,16 @@ uninterrupted one.
 """
 
 import fcntl
-import json
 import os
-import subprocess
 import sys
 import time
 
 sys.path.insert(0, os.environ["CRASH_HOME"])
+if "AGENT_TOOL" in os.environ:  # It takes long to import.
+    import subprocess
 
 import killer
+from plain_json import text_of
 
 EXIT_OF_THE_CRASH = 7
 MAX_WAIT = 60.0
@@ -29,20 +30,22 @@ LIMITS = 2
 def note(what: str) -> None:
     """One line, in one write, at the end of the ledger."""
     noted = {"what": what, "attempt": ATTEMPT, "pid": os.getpid(), "goes_on_with": GOES_ON_WITH}
-    line = json.dumps(noted).encode() + b"\n"
+    line = text_of(noted).encode() + b"\n"
     INJECTOR.around("note", lambda: write(LEDGER, line))
 
 
 def say(text: str, **more: str) -> None:
     if "--json" in sys.argv:
         conversation = GOES_ON_WITH or f"of-{ATTEMPT.replace('/', '-')}"
-        text = json.dumps({"text": text, "conversation": conversation, **more})
+        text = text_of({"text": text, "conversation": conversation, **more})
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 
 
 def times_before(what: str) -> int:
     """The number of calls at this place."""
+    import json
+
     with open(os.environ["CRASH_LEDGER"], encoding="utf-8") as ledger:
         lines = [json.loads(line) for line in ledger]
     return sum(line["what"] == what and line["attempt"].startswith(PLACE + "/") for line in lines)
@@ -131,15 +134,17 @@ def write_result() -> None:
     if wanted("AGENT_OLD_STATUS"):
         result = {"decision": "continue", "reason": "more to do", "summary": summary}
     with open(place, "w", encoding="utf-8") as file:
-        file.write(json.dumps(result))
+        file.write(text_of(result))
 
 
 def write_artifact() -> None:
     """As the scenario says for this place. `AGENT_INVALID`: the first agent there leaves half of it."""
-    given = json.loads(os.environ.get("AGENT_ARTIFACTS", "{}"))
     if "AGENTFORGE_ARTIFACT" not in os.environ:
         return
-    content = json.dumps(given.get(PLACE, {"done": PLACE}))
+    import json
+
+    given = json.loads(os.environ.get("AGENT_ARTIFACTS", "{}"))
+    content = text_of(given.get(PLACE, {"done": PLACE}))
     if wanted("AGENT_LARGE"):
         content = content.replace("{", '{"notes": "' + "x" * LARGE + '", ', 1)
     if wanted("AGENT_INVALID") and not times_before("invalid"):
@@ -194,7 +199,7 @@ def give_judgment() -> None:
     """A judge only prints its verdict."""
     take_time()
     note("end")
-    say(json.dumps({"stop": wanted("AGENT_STOPS"), "reason": f"judged {PLACE}", "confidence": 0.5}))
+    say(text_of({"stop": wanted("AGENT_STOPS"), "reason": f"judged {PLACE}", "confidence": 0.5}))
 
 
 def answer_the_hook() -> None:

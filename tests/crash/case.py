@@ -15,7 +15,7 @@ from pathlib import Path
 from tests.fork_server import Forked, ForkServer
 from tests.order.rules import CONTROLS
 
-from . import killer
+from . import victims
 from .scenarios import HOME, SCENARIOS, SERVICE, SESSION, Scenario
 from .service import service
 from .story import FINAL, Story, is_caused_by_a_kill
@@ -189,7 +189,9 @@ class CrashRun:
         killed = isinstance(planned_kill, Cut) or planned_kill is None
         while any(process.poll() is None for process in (engine, *senders)):
             if not killed and time.monotonic() - began >= planned_kill.seconds:
-                killer.kill_processes(self.story.run, planned_kill.victims.split("+"), str(counts / "killed"))
+                victims.kill_processes(
+                    self.story.run, planned_kill.victims.split("+"), str(counts / "killed")
+                )
                 killed = True
             if engine.poll() is None and self._is_time_for_control(senders):
                 control = self.story.scenario.control
@@ -198,7 +200,7 @@ class CrashRun:
                 senders.append(self.start("sender", (control.command, SESSION, *control.options), given))
             if time.monotonic() - began > LAUNCH_SECONDS:
                 self.story.trouble.append(f"{command[0]} hangs: it runs for more than {LAUNCH_SECONDS:g} s")
-                killer.kill_processes(self.story.run, list(killer.ROLES), os.devnull)
+                victims.kill_processes(self.story.run, list(victims.ROLES), os.devnull)
                 engine.wait()
             time.sleep(0.005)
         if (
@@ -242,7 +244,7 @@ class CrashRun:
         found = {}
         for file in sorted((self.output_dir / f"counts-{turn}").iterdir()):
             role, _, kind = file.name.partition(".")
-            if role in killer.ROLES:
+            if role in victims.ROLES:
                 found[role, kind] = file.stat().st_size
         return found
 

@@ -17,7 +17,7 @@ from tests.order.rules import CONTROLS, complaints, read_trace
 
 from agentforge.adapters.log.jsonl_log import verify
 
-from . import killer
+from . import killer, victims
 from .hook_checks import OF_HOOKS, course, hook_violations
 from .scenarios import SESSION
 from .story import FINAL, Story, is_caused_by_a_kill
@@ -324,11 +324,11 @@ def _stage_folder(story: Story, at: dict) -> Path:
 def _rest(story: Story) -> Iterator[str]:
     """No process is running, the lease is free, the lock file is removed."""
     until = time.monotonic() + DEATH_SECONDS
-    while (left := killer.processes(story.run)) and time.monotonic() < until:
+    while (left := victims.processes(story.run)) and time.monotonic() < until:
         time.sleep(0.02)
     if left:
         yield f"left running: {sorted(left.values())}"
-        killer.kill_processes(story.run, list(killer.ROLES), os.devnull)
+        victims.kill_processes(story.run, list(victims.ROLES), os.devnull)
     if story.status() not in FINAL:
         yield f"ended {story.status()}"
     descriptor = os.open(story.log, os.O_RDONLY)

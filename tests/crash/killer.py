@@ -1,7 +1,8 @@
 """The fault injector: counts a process's system calls and kills it at a chosen one.
 
 Product code knows nothing of it: a launcher installs it and then runs the ordinary entry point. Only the
-standard library, since the supervisor runs without any other.
+standard library, since the supervisor runs without any other; and none of its modules whose import would take
+longer than the start of the interpreter, as most processes of a crash run do no more than that.
 
 `CRASH_KILL` holds what to cut as `role:kind:n:when:victims`; `CRASH_COUNTS` is a folder in which calls are
 counted over all processes of one role; `CRASH_BASE` bounds what counts: files below it.
@@ -11,30 +12,13 @@ The numbers of ordinary calls change with the code. A case that needs a certain 
 """
 
 import builtins
-import contextlib
-import json
 import os
-import re
-import signal
-import subprocess
 import sys
 
-ROLES = ("engine", "sender", "supervisor", "agent", "tool")
 WRITES = ("append", "ahead", "keep", "write", "send", "post")
 WHENS = ("before", "during", "after")
 
-PR_SET_NAME = 15
-MARK = re.compile(rb"AGENTFORGE_ATTEMPT=[^/]*/([^/]*)/(\d+)/(\d+)/(\d+)(/judge|/check/[^/@]*)?@")
-HOOK_MARK = re.compile(rb"AGENTFORGE_ATTEMPT=[^/]*/hook/([^/]*)/(\d+)@")
-HOOK_FOLDER = re.compile(rb"/hooks/([^/]*)/attempt-(\d+)\0")
-FOLDER = re.compile(
-    rb"(?:parallel-(\d+)-[^/]*/providers/([^/]*)/)?"
-    rb"stage-(\d+)-[^/]*/(?:run-(\d+)/)?iterations/(\d+)/(attempt|judge)-(\d+)\0"
-)
-
-CHECK_FOLDER = re.compile(rb"stage-(\d+)-[^/]*/(?:run-(\d+)/)?checks/([^/]*)-(\d+)-(\d+)\0")
-
-EVENT_TYPE = re.compile(rb'"type":"(\w+)"')
+EVENT_TYPE = b'"type":"'
 
 _write, _open, _lseek, _close, _kill = os.write, os.open, os.lseek, os.close, os.kill
 _plain_open = builtins.open
@@ -90,8 +74,12 @@ class FaultInjector:
         _close(note)
 
     def kill_processes(self) -> None:
+        import signal
+
+        import victims
+
         dies = self.role in self.victims
-        kill_processes(self.run, self.victims, f"{self.counts}/killed", self.role if dies else "")
+        victims.kill_processes(self.run, self.victims, f"{self.counts}/killed", self.role if dies else "")
         if dies:
             _kill(os.getpid(), signal.SIGKILL)
 
@@ -111,93 +99,9 @@ class FaultInjector:
         return result
 
 
-def name_process(role: str) -> None:
-    """So that others can find this one, which was forked: command line and environment in /proc aren't its
-    own."""
-    import ctypes
-
-    ctypes.CDLL(None).prctl(PR_SET_NAME, _name(role, os.environ["CRASH_RUN"]).encode(), 0, 0, 0)
-
-
-def _name(role: str, run: str) -> str:
-    return f"{role[:6]}-{run[:8]}"
-
-
-def processes(run: str) -> dict[int, str]:
-    """All living processes of a crash run, each with its role."""
-    found = {}
-    roles = {_name(role, run): role for role in ("engine", "sender", "other")}
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(OSError):
-            with _plain_open(f"/proc/{name}/comm", encoding="utf-8", errors="replace") as file:
-                if role := roles.get(file.read().strip()):
-                    found[int(name)] = role
-                    continue
-            with _plain_open(f"/proc/{name}/environ", "rb") as file:
-                is_one = f"CRASH_RUN={run}".encode() in file.read().split(b"\0")
-            with _plain_open(f"/proc/{name}/cmdline", "rb") as file:
-                words = file.read().decode(errors="replace").split("\0")
-            # A supervisor has no environment.
-            if is_one or any(f"supervised-{run}" in word for word in words):
-                found[int(name)] = _role(words)
-    return found
-
-
-def _role(words: list[str]) -> str:
-    ends = [os.path.basename(word) for word in words]
-    if "launch.py" in ends:
-        return ends[ends.index("launch.py") + 1]
-    if any(word.startswith("supervised-") for word in ends):
-        return "supervisor"
-    return "agent" if "agent.py" in ends or "claude" in ends else "tool"
-
-
 def visited(node: str, visit: int) -> str:
     """A node in one of its visits; the first has no number."""
     return f"{node}~{visit}" if visit > 1 else node
-
-
-def attempt_of(pid: int) -> str:
-    """`node/iteration/attempt` that a supervisor or an agent works on, or `node/iteration/judge/attempt`; of
-    the script of a hook `hook/delivery/attempt`, of a check `node/iteration/check/name/attempt`."""
-    with contextlib.suppress(OSError):
-        with _plain_open(f"/proc/{pid}/environ", "rb") as file:
-            environ = file.read()
-            if mark := HOOK_MARK.search(environ):
-                return b"/".join((b"hook", *mark.groups())).decode()
-            if mark := MARK.search(environ):
-                node, visit, iteration, attempt, judge = mark.groups(b"")
-                place = visited(node.decode(), int(visit))
-                return f"{place}/{int(iteration)}{judge.decode()}/{int(attempt)}"
-        with _plain_open(f"/proc/{pid}/cmdline", "rb") as file:
-            words = file.read()
-            if place := HOOK_FOLDER.search(words):
-                return b"/".join((b"hook", *place.groups())).decode()
-            if place := CHECK_FOLDER.search(words):
-                stage, visit, name, iteration, attempt = place.groups(b"")
-                node = visited(str(int(stage)), int(visit or 1))
-                return f"{node}/{int(iteration)}/check/{name.decode()}/{int(attempt)}"
-            if place := FOLDER.search(words):
-                block, provider, stage, visit, iteration, kind, attempt = place.groups(b"")
-                node = f"{int(block)}.{int(stage)}@{provider.decode()}" if block else str(int(stage))
-                node = visited(node, int(visit or 1))
-                judge = "/judge" if kind == b"judge" else ""
-                return f"{node}/{int(iteration)}{judge}/{int(attempt)}"
-    return ""
-
-
-def kill_processes(run: str, victims: list[str], notes: str, myself: str = "") -> None:
-    """Kill the living processes of these roles, all but ourselves. Who they are is noted first, since the
-    death of one may be ours."""
-    others = {pid: role for pid, role in processes(run).items() if role in victims and pid != os.getpid()}
-    killed = [[myself, attempt_of(os.getpid())]] if myself else []
-    killed += [[role, attempt_of(pid)] for pid, role in others.items()]
-    note = _open(notes, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    _write(note, json.dumps(killed).encode() + b"\n")
-    _close(note)
-    for pid in others:
-        with contextlib.suppress(ProcessLookupError):
-            _kill(pid, signal.SIGKILL)
 
 
 def place_of(where, folder=None) -> str:
@@ -264,7 +168,8 @@ def _wrap_descriptors(injector: FaultInjector) -> None:
                 name, "write"
             )
             if kind == "append":
-                injector.appended = [found.decode() for found in EVENT_TYPE.findall(bytes(data))]
+                _, *found = bytes(data).split(EVENT_TYPE)
+                injector.appended = [part.partition(b'"')[0].decode() for part in found]
                 kind = injector.kind(kind, injector.appended)
             half = bytes(data)[: len(data) // 2]
             return injector.around(kind, lambda: original(fd, data, *rest), lambda: original(fd, half, *rest))
@@ -370,15 +275,18 @@ def _wrap_sockets(injector: FaultInjector) -> None:
 
 
 def _wrap_processes(injector: FaultInjector) -> None:
-    fork, start = os.fork, subprocess.Popen.__init__
-
-    def starting(self, *arguments, **options):
-        return injector.around("spawn", lambda: start(self, *arguments, **options))
-
+    fork = os.fork
     os.fork = lambda: injector.around("spawn", fork)
     os.kill = lambda *given: injector.around("signal", lambda: _kill(*given))
-    subprocess.Popen.__init__ = starting
-    if hasattr(signal, "pidfd_send_signal"):
+    # What hasn't been imported yet isn't used.
+    if subprocess := sys.modules.get("subprocess"):
+        start = subprocess.Popen.__init__
+
+        def starting(self, *arguments, **options):
+            return injector.around("spawn", lambda: start(self, *arguments, **options))
+
+        subprocess.Popen.__init__ = starting
+    if hasattr(signal := sys.modules.get("signal"), "pidfd_send_signal"):
         send = signal.pidfd_send_signal
         signal.pidfd_send_signal = lambda *given: injector.around("signal", lambda: send(*given))
 

@@ -12,6 +12,7 @@ import sys
 from itertools import count
 
 import killer
+import victims
 
 HOME = os.path.dirname(os.path.abspath(__file__))
 
@@ -73,7 +74,7 @@ def serve(fork_server) -> None:
     import agentforge.sdk.engine  # noqa: F401
 
     fork_server.serve()
-    killer.name_process(sys.argv[1])
+    victims.name_process(sys.argv[1])
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from . import killer
+from . import victims
 from .case import Case, CrashRun, Cut
 from .checks import violations
 from .points import baseline
@@ -35,7 +35,7 @@ ENGINE_DIES = Cut("agent", "note", 1, "after", "engine")
 def run(tmp_path: Path) -> Iterator[CrashRun]:
     run = CrashRun(tmp_path / "run", SCENARIOS["plain"])
     yield run
-    killer.kill_processes(run.story.run, list(killer.ROLES), os.devnull)
+    victims.kill_processes(run.story.run, list(victims.ROLES), os.devnull)
 
 
 def eventually(what: Callable[[], object], seconds: float = 60.0) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from . import killer
+from . import victims
 from .case import CrashRun
 from .checks import violations
 from .points import baseline
@@ -41,10 +41,10 @@ def attempt_in_flight(tmp_path: Path, **agent: str) -> tuple[CrashRun, subproces
 
 
 def terminate(run: CrashRun, *roles: str) -> None:
-    for pid, role in sorted(killer.processes(run.story.run).items()):
+    for pid, role in sorted(victims.processes(run.story.run).items()):
         if role in roles:
             if role != "engine":
-                run.story.killed.append((role, killer.attempt_of(pid)))
+                run.story.killed.append((role, victims.attempt_of(pid)))
             with suppress(ProcessLookupError):  # Those that were told before may have ended it.
                 os.kill(pid, signal.SIGTERM)
 
@@ -86,7 +86,7 @@ def test_what_is_killed_before_it_has_stopped_is_interrupted_and_recovered(tmp_p
         time.sleep(0.01)
     roles = ["engine", "supervisor", "agent", "tool"]
     notes = tmp_path / "killed"
-    killer.kill_processes(run.story.run, roles, str(notes))
+    victims.kill_processes(run.story.run, roles, str(notes))
     engine.wait(60)
     run.story.killed += [(role, attempt) for role, attempt in json.loads(notes.read_text())]
     assert run.story.status() == "running"

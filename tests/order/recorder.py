@@ -1,20 +1,19 @@
 """Records a process's system calls, one JSON line each, in a file that all processes of a run append to.
 
-Only the standard library, since the supervisor runs without any other. What others may observe (a link, a
-rename, an unlink, a spawn, a signal, a write, a webhook) is recorded before it happens, a sync after it has
-returned. So if a sync stands before an act in the file, it was over before the act began.
+Only the standard library, since the supervisor runs without any other, and none of its modules that take long
+to import (tests/crash/killer.py). What others may observe (a link, a rename, an unlink, a spawn, a signal, a
+write, a webhook) is recorded before it happens, a sync after it has returned. So if a sync stands before an
+act in the file, it was over before the act began.
 """
 
 import atexit
 import builtins
-import contextlib
 import io
-import json
 import os
 import posix
-import signal
-import subprocess
 import sys
+
+from plain_json import text_of
 
 SMALL = 1 << 20
 
@@ -29,7 +28,7 @@ class Recorder:
 
     def note(self, call: str, path: str = "", **more: object) -> None:
         line = {"pid": os.getpid(), "role": self.role, "call": call, "path": path, **more}
-        _write(self.fd, json.dumps(line).encode() + b"\n")
+        _write(self.fd, text_of(line).encode() + b"\n")
 
     def path_of(self, where: object, folder: int | None = None) -> str:
         """Of a path or descriptor, if it lies where the run does; `folder` is the descriptor that the path is
@@ -129,7 +128,7 @@ def _wrap_paths(recorder: Recorder) -> None:
     os.link = moving("link", os.link)
     os.unlink = os.remove = unlink
     os.open, builtins.open, os.mkdir = opening, opening_file, making
-    with contextlib.suppress(ImportError):  # The supervisor can't import it, and doesn't use it.
+    if recorder.role != "supervisor":  # It can't import it, and doesn't use it.
         from agentforge.system import linux
 
         original_openat2 = linux.open_without_links
@@ -166,10 +165,13 @@ def _wrap_processes(recorder: Recorder) -> None:
         recorder.note("exit")
         leave(status)
 
-    start, fork, kill, leave = subprocess.Popen.__init__, os.fork, os.kill, os._exit
-    subprocess.Popen.__init__ = starting
+    fork, kill, leave = os.fork, os.kill, os._exit
     os.fork, os.kill, os._exit = forking, killing, leaving
-    if hasattr(signal, "pidfd_send_signal"):
+    # What hasn't been imported yet isn't used.
+    if subprocess := sys.modules.get("subprocess"):
+        start = subprocess.Popen.__init__
+        subprocess.Popen.__init__ = starting
+    if hasattr(signal := sys.modules.get("signal"), "pidfd_send_signal"):
         send = signal.pidfd_send_signal
         signal.pidfd_send_signal = sending
     atexit.register(recorder.note, "exit")
