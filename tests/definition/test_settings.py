@@ -15,7 +15,7 @@ from agentforge.definition.report import Report
 from agentforge.definition.settings import Settings, parts_of, read_settings
 from agentforge.model.diagnostic import ARGUMENTS
 from agentforge.model.errors import DefinitionError, StorageFailed
-from agentforge.model.plan import Overrides, ProviderChoice, Route, StageNode
+from agentforge.model.plan import Limits, Overrides, ProviderChoice, Route, StageNode
 
 from .world import TextWorld, found, only_node, plan, stage, where
 
@@ -75,6 +75,14 @@ def test_files_that_say_nothing(text: str) -> None:
         ("orchestration: {stages: {a: {parallel_steps: false}}, token_budget: {}}\n", []),
         ("model: ${MODEL}\nproject: ${NONE}\n", ["error unset-variable 1:8", "warning unknown-key 2:1"]),
         ("notify: 'https://x.example/${API_TOKEN}'\n", ["error secret-in-file 1:9"]),
+        ("limits: {cost_usd: 0, tokens: -1, daily_usd: .nan, warn_usd: .inf}\n",
+         ["error bad-value 1:20", "error bad-value 1:31", "error bad-type 1:46", "error bad-type 1:62"]),
+        ("cost: {max_per_pipeline_usd: 0, max_daily_usd: -.inf, warn_threshold_usd: ten}\n",
+         ["error bad-value 1:30", "error bad-type 1:48", "error bad-type 1:75"]),
+        ("limits: {tokens: 1.5, cost_usd: true, runtime: 5}\n",
+         ["error bad-type 1:18", "error bad-type 1:33", "warning unknown-key 1:39"]),
+        ("limits: {daily_usd: 5}\ncost: {max_daily_usd: 5}\n", ["error conflict 2:1"]),
+        ("limits: 5\n", ["error bad-type 1:9"]),
     ],
 )  # fmt: skip
 def test_mistakes_have_a_place(text: str, expected: list[str]) -> None:
@@ -98,6 +106,8 @@ def test_all_mistakes_are_reported_with_those_of_the_pipeline() -> None:
         ("commands: {test: a}\n", "commands: {lint: b}\n", []),
         ("commands: {test: a}\n", "commands: {lint: b, test: c}\n", ["error conflict 1:21"]),
         ("orchestration: {cycle_limit: 2}\n", "orchestration: {cycle_limit: 2}\n", ["error conflict 1:17"]),
+        ("limits: {daily_usd: 2}\n", "limits: {cost_usd: 2}\ncost: {warn_threshold_usd: 1}\n", []),
+        ("limits: {daily_usd: 2}\n", "cost: {max_daily_usd: 2}\n", ["error conflict 1:8"]),
     ],
 )
 def test_a_key_stands_in_one_file_of_the_project(own: str, other: str, expected: list[str]) -> None:
@@ -324,6 +334,63 @@ def test_a_built_in_pipeline_takes_the_users_sandbox_in_silence() -> None:
     assert compiled.plan.only_stage.sandbox
     assert compiled.plan.only_stage.sandbox.type == "bwrap"
     assert compiled.warnings == ()
+
+
+LIMITS = ("cost_usd", "tokens", "daily_usd", "warn_usd")
+LONGER = {"cost_usd": "max_per_pipeline_usd", "daily_usd": "max_daily_usd", "warn_usd": "warn_threshold_usd"}
+AMOUNTS = st.dictionaries(st.sampled_from(LIMITS), st.integers(1, 9), max_size=4)
+
+
+@given(AMOUNTS, AMOUNTS, st.dictionaries(st.sampled_from(LIMITS[:2]), st.integers(1, 9)), st.booleans())
+def test_the_lowest_limit_counts_wherever_it_is_said(
+    users: dict[str, int], own: dict[str, int], pipeline: dict[str, int], longer: bool
+) -> None:
+    said = json.dumps({"limits": users})
+    if longer:
+        costs = {LONGER[name]: value for name, value in users.items() if name in LONGER}
+        rest = {name: value for name, value in users.items() if name not in LONGER}
+        said = json.dumps({"cost": costs, "limits": rest})
+    files = {USERS: said, OWN: json.dumps({"limits": own}), **stage()}
+    written = json.dumps({"nodes": [{"id": "n", "stage": "s"}], "limits": pipeline})
+    world = TextWorld({"p.yaml": written, **files}, HOME="/home/me")
+    info = compile_pipeline(world, "p.yaml", "s").plan.pipeline
+    given = info.limits or Limits()
+    found = {"cost_usd": given.cost_usd, "tokens": given.tokens}
+    found |= {"daily_usd": info.daily_usd, "warn_usd": info.warn_usd}
+    for name in LIMITS:
+        levels = [level[name] for level in (users, own, pipeline) if name in level]
+        assert found[name] == min(levels, default=None)
+    named = {applied.key for applied in info.settings}
+    assert named == {
+        f"limits.{name}"
+        for name in {*users, *own}
+        if (lowest := found[name]) is not None and lowest < pipeline.get(name, 10)
+    }
+
+
+def test_limits_above_those_of_the_user_are_a_warning_where_they_are_written() -> None:
+    users, own = (
+        "limits: {cost_usd: 2, daily_usd: 5}\n",
+        "cost: {max_per_pipeline_usd: 3, max_daily_usd: 4}\n",
+    )
+    text = "limits:\n  cost_usd: 10\n  cycles: 2\n  tokens: 9\nnodes: [{id: n, stage: s}]\n"
+    diagnostics = found(text, {USERS: users, OWN: own}, HOME="/home/me")
+    assert [(one.place.file, where(one), one.is_error) for one in diagnostics] == [
+        (OWN, "less-strict 1:30", False),
+        ("p.yaml", "less-strict 2:13", False),
+    ]
+    assert (
+        diagnostics[1].message == f"`limits.cost_usd` of the settings is lower ({USERS}:1:20), which counts"
+    )
+    limits = plan(text, {USERS: users, OWN: own}, HOME="/home/me").pipeline.limits
+    assert limits == Limits(cycles=2, cost_usd=2, tokens=9)
+
+
+def test_limits_of_settings_are_for_stages_alone_and_built_in_pipelines_too() -> None:
+    built_in = "/b/pipelines/q.yaml"
+    files = {OWN: "limits: {cost_usd: 2}\n", built_in: f"name: q\nlimits: {{cost_usd: 9}}\n{NODE}", **stage()}
+    world = TextWorld(files)
+    assert compile_stage(world, "s").plan.pipeline.limits == Limits(cost_usd=2)
 
 
 def test_the_default_provider_is_asked_only_if_none_is_named() -> None:

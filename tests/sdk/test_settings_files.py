@@ -59,6 +59,20 @@ def test_set_keeps_comments_order_and_quotes(project: Path) -> None:
     )
 
 
+def test_the_lowest_limit_is_in_force_and_can_be_set_under_both_names(project: Path) -> None:
+    put(project.parent / "home", ".config/agentforge/settings.yaml", "limits: {cost_usd: 2, daily_usd: 9}\n")
+    made = files(project)
+    with pytest.raises(InvalidRequest, match=r"the setting 'limits\.tokens' has no value"):
+        made.get("limits.tokens")
+    for key, value in (("limits.cost_usd", "5"), ("limits.tokens", "1000"), ("cost.max_daily_usd", "8")):
+        made.set(key, value)
+    assert made.get("limits").value == {"cost_usd": 2, "daily_usd": 8, "tokens": 1000}
+    assert made.get("cost.max_daily_usd").origin == f"{OWN}:5"
+    assert made.get("limits.cost_usd").origin.endswith("home/.config/agentforge/settings.yaml:1")
+    with pytest.raises(DefinitionError, match="must be greater than 0"):
+        made.set("limits.daily_usd", "0", user=True)
+
+
 def test_a_file_of_comments_keeps_them(project: Path) -> None:
     made = files(project)
     path = made.init()

@@ -15,11 +15,12 @@ from agentforge.app.wiring import sources_of
 from agentforge.definition.compiler import compile_pipeline
 from agentforge.definition.precedence import DEFAULT_MODELS
 from agentforge.definition.project_commands import find_language
-from agentforge.definition.read.settings_keys import SETTINGS
+from agentforge.definition.read.settings_keys import SETTINGS, SPENDING
 from agentforge.definition.read.values import as_data
 from agentforge.definition.report import Report, SourceText, relative
 from agentforge.definition.settings import (
     BY_NAME,
+    LIMITS,
     Settings,
     is_blank,
     nested,
@@ -57,6 +58,7 @@ TEMPLATE = """\
 # model: opus
 # sandbox: auto               # bwrap where it works
 # network: any                # local: only providers on this machine
+# limits: {cost_usd: 5, daily_usd: 50, warn_usd: 2}    # US dollars for a run, a day, a notice
 # notify: desktop             # when a run needs a person, fails, completes or is cancelled
 # pipeline: loop              # for `agentforge run "REQUEST"`
 
@@ -118,6 +120,7 @@ class SettingsFiles:
         inner = [value for value in found.values() if value.key.startswith(f"{name}.")]
         if not inner:
             known = {*found, *(row.name for row in SETTINGS.keys)}
+            known |= {f"{LIMITS}.{row.name}" for row in SPENDING.keys}
             what = f"the setting {key!r} has no value" if name in known else f"no setting {key!r}"
             raise InvalidRequest(what, hint=choice(name, "settings", known))
         origins = dict.fromkeys(value.origin for value in inner)
@@ -132,7 +135,7 @@ class SettingsFiles:
             key: SettingInForce(key, value.value, f"{value.at.file}:{value.at.line}")
             for level in settings.levels
             for key, value in level.written.items()
-            if top_of(key) in BY_NAME or settings.level_of(top_of(key), trusts_project=trusted) is level
+            if settings.level_of(key, trusts_project=trusted) is level
         }
         for key, names in VARIABLES.items():
             name = next((name for name in names if self._environ.get(name)), None)

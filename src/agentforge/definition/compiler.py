@@ -65,7 +65,7 @@ from agentforge.definition.yaml_tree import Written, parse_mapping
 from agentforge.model.diagnostic import Diagnostic, SourcePlace
 from agentforge.model.errors import DefinitionError, StorageFailed
 from agentforge.model.names import control_character, session_name
-from agentforge.model.plan import Mode, Overrides, Plan
+from agentforge.model.plan import Mode, Overrides, PipelineInfo, Plan
 from agentforge.ports.sources import MAX_INPUTS, Sources
 
 INLINE = "<inline>"
@@ -167,7 +167,9 @@ class Compilation:
         written = [part.spec.get("network") for part in parts]
         if self._settings.is_local or given.local or any(rule and rule.value == "local" for rule in written):
             plan = as_local(plan)
-        info = replace(plan.pipeline, settings=applied.used)
+        limits = self._settings.limits.items()
+        of_user = {name: value.value for name, value in limits if name in PipelineInfo.__struct_fields__}
+        info = replace(plan.pipeline, settings=applied.used, **of_user)
         plan = replace(plan, pipeline=info)
         named = {name: (at, self._report.line(at)) for name, at in validation.places.items()}
         return Compiled(plan, self._report.diagnostics, located.spec.source, named)

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agentforge.definition.read.settings_keys import SETTINGS, TIMEOUT, TOTAL
+from agentforge.definition.read.settings_keys import COST, SETTINGS, TIMEOUT, TOTAL
 from agentforge.definition.read.table import Entries, MappingSpec
 from agentforge.definition.read.values import as_data
 from agentforge.definition.read.work_keys import build_work
@@ -34,11 +34,18 @@ from agentforge.model.plan import NETWORK
 from agentforge.model.secrets import is_secret_name
 from agentforge.ports.sources import MAX_SOURCE_BYTES, Sources
 
-ALIASES = {"llm.provider": "provider", "llm.model": "model", "pipeline.default_type": "pipeline"}
+LIMITS = "limits"
+LOOSEN = "change your settings to allow it"
+ALIASES = {
+    "llm.provider": "provider",
+    "llm.model": "model",
+    "pipeline.default_type": "pipeline",
+    **{f"cost.{longer}": f"{LIMITS}.{name}" for longer, name in COST.items()},
+}
 """Longer ways to write a key."""
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _NOTHING = re.compile(r"(?:\s|#.*+|---)*+")
-BY_NAME = ("commands", "orchestration")
+BY_NAME = ("commands", "orchestration", LIMITS)
 """Keys whose values are merged; of the others, each has one value."""
 _CONFINING = {"none": 0, "auto": 1}
 """How strict kinds of sandboxes are; others always confine."""
@@ -54,6 +61,7 @@ class SettingsLevel(Struct, frozen=True):
     network: Written[str] | None = None
     notify: tuple[Written[Notification], ...] = ()
     orchestration: Mapping[str, Written[Any]] = {}
+    limits: Mapping[str, Written[Any]] = {}
     written: Mapping[str, Written[Any]] = {}
     """All of it as data, by dotted keys; empty if the caller says it."""
 
@@ -83,6 +91,14 @@ class Settings(Struct, frozen=True):
         return {key: value for level in self.levels for key, value in level.orchestration.items()}
 
     @property
+    def limits(self) -> dict[str, Written[Any]]:
+        """The lowest of all files: a project lowers what its user may spend, and doesn't raise it."""
+        lowest: dict[str, Written[Any]] = {}
+        for name, value in (item for level in self.levels for item in level.limits.items()):
+            lowest[name] = min(lowest.get(name, value), value, key=lambda one: one.value)
+        return lowest
+
+    @property
     def of_caller(self) -> Mapping[str, Written[Any]]:
         """What the caller says below `orchestration`."""
         return next((level.orchestration for level in self.levels if not level.written), {})
@@ -104,15 +120,20 @@ class Settings(Struct, frozen=True):
 
     def level_of(self, key: str, *, trusts_project: bool = True) -> SettingsLevel | None:
         """The level whose value of a key counts: the project's, if it may say that to this user."""
-        levels = [level for level in self.levels if key in map(top_of, level.written)]
-        if key == "notify":
+        top, _, name = key.partition(".")
+        if top in BY_NAME:
+            said = [level for level in self.levels if key in level.written]
+            lowest = [level for level in said if level.limits.get(name) is self.limits.get(name)]
+            return next(iter(lowest if top == LIMITS else reversed(said)), None)
+        levels = [level for level in self.levels if top in map(top_of, level.written)]
+        if top == "notify":
             levels = [level for level in levels if level.notify and (level.is_users or trusts_project)]
         users, last = next(iter(levels), None), next(reversed(levels), None)
         if users is None or last is None or not users.is_users:
             return last
         own, least = last.work.get("sandbox"), users.work.get("sandbox")
-        is_looser = key == "sandbox" and own and least and not is_as_strict(own, least)
-        return users if is_looser or (key == "network" and users.is_local) else last
+        is_looser = top == "sandbox" and own and least and not is_as_strict(own, least)
+        return users if is_looser or (top == "network" and users.is_local) else last
 
 
 def is_as_strict(sandbox: MappingSpec, users: MappingSpec) -> bool:
@@ -151,7 +172,11 @@ def read_settings(
     for level in settings.levels:
         if level.network and settings.is_local and not (level.is_users or level.is_local):
             message = "your settings have `network: local`, which counts"
-            report.warning("less-strict", level.network.at, message, "change your settings to allow it")
+            report.warning("less-strict", level.network.at, message, LOOSEN)
+        for name, value in level.limits.items():
+            if not level.is_users and (lowest := settings.limits[name]) is not value:
+                message = f"`{LIMITS}.{name}` of your settings is lower ({lowest.at.text}), which counts"
+                report.warning("less-strict", value.at, message, LOOSEN)
     return settings
 
 
@@ -204,7 +229,7 @@ class _Reader:
                 continue
             known = {key.name for key in SETTINGS.keys}
             tree = self._expanded(tree)
-            own = dict(_leaves([one for one in tree.entries if one.key.text in known], self._report))
+            own = dict(_leaves([one for one in tree.entries if one.key.text in known]))
             self._refuse_twice(own, written)
             entries = SETTINGS.read(tree, self._report)
             values = _united(values, self._short(entries))
@@ -237,12 +262,17 @@ class _Reader:
 
     def _short(self, entries: Entries) -> dict[str, Any]:
         values = dict(entries.values)
-        longer: MappingSpec | None = values.pop("llm", None)
-        for name, value in (longer.values if longer else {}).items():
-            if values.setdefault(name, value) is not value:
-                at = entries.written["llm"].key.at
-                message = f"`{name}` and `llm.{name}` are the same setting"
-                self._report.error("conflict", at, message, "keep one of them")
+        if limits := values.get(LIMITS):
+            values[LIMITS] = dict(limits.values)
+        for top in ("llm", "cost"):
+            longer: MappingSpec | None = values.pop(top, None)
+            for name, value in (longer.values if longer else {}).items():
+                short = plain_key(f"{top}.{name}")
+                *above, last = short.split(".")
+                into = values.setdefault(LIMITS, {}) if above else values
+                if into.setdefault(last, value) is not value:
+                    message = f"`{short}` and `{top}.{name}` are the same setting"
+                    self._report.error("conflict", entries.written[top].key.at, message, "keep one of them")
         return values
 
     def _expanded(self, tree: Keyed) -> Keyed:
@@ -308,19 +338,19 @@ def _level(entries: Entries, written: Mapping[str, Written[Any]], *, is_users: b
         entries.get("network"),
         entries.get("notify", ()),
         entries.get("orchestration", {}),
+        entries.get(LIMITS, {}),
         written,
     )
 
 
-def _leaves(
-    entries: list[Entry] | tuple[Entry, ...], report: Report, within: str = ""
-) -> Iterator[tuple[str, Written[Any]]]:
+def _leaves(entries: list[Entry] | tuple[Entry, ...], within: str = "") -> Iterator[tuple[str, Written[Any]]]:
+    """What isn't valid is reported where the keys are read."""
     for entry in entries:
         name = f"{within}{entry.key.text}"
         if isinstance(entry.value, Keyed) and entry.value.entries:
-            yield from _leaves(entry.value.entries, report, f"{name}.")
+            yield from _leaves(entry.value.entries, f"{name}.")
         elif not is_null(entry.value):
-            yield plain_key(name), Written(as_data(entry.value, f"`{name}`", report), entry.key.at)
+            yield plain_key(name), Written(as_data(entry.value, f"`{name}`", Report()), entry.key.at)
 
 
 def plain_key(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -14,10 +15,10 @@ from agentforge.definition.orchestration import (
 )
 from agentforge.definition.precedence import DEFAULT_PROVIDER, merged, naming_level
 from agentforge.definition.project_commands import find_language, parser_of
-from agentforge.definition.read.check_keys import RULES
+from agentforge.definition.read.check_keys import CAPS, RULES
 from agentforge.definition.read.table import MappingSpec
 from agentforge.definition.report import Report, absolute
-from agentforge.definition.settings import Settings, is_as_strict
+from agentforge.definition.settings import LIMITS, LOOSEN, Settings, is_as_strict
 from agentforge.definition.specs import (
     PipelineSpec,
     ProviderSpec,
@@ -81,16 +82,39 @@ class StageSettings:
                     self._used.add(value.at)
 
     def to_pipeline(self, spec: PipelineSpec) -> PipelineSpec:
-        """The outermost pipeline with the commands and the notifications of settings."""
+        """The outermost pipeline with the commands, the notifications and the limits of settings."""
         commands = {**self._settings.commands, **spec.values.get("commands", {})}
         notify = (*spec.values.get("notify", ()), *self._notify)
-        added = {"commands": commands} if commands else {}
+        added: dict[str, Any] = {"commands": commands} if commands else {}
         if self._notify and len(notify) > MAX_NOTIFICATIONS:
             message = (
                 f"settings and pipeline have {len(notify)} notifications; the maximum is {MAX_NOTIFICATIONS}"
             )
             self._report.error("too-large", notify[-1].at, message, "remove some of them")
+        if limits := self._limits(spec):
+            added[LIMITS] = limits
         return replace(spec, values={**spec.values, **added, **({"notify": notify} if notify else {})})
+
+    def _limits(self, spec: PipelineSpec) -> MappingSpec | None:
+        """Those of the pipeline, apart from caps of settings that are lower."""
+        own: MappingSpec | None = spec.get(LIMITS)
+        values = dict(own.values) if own else {}
+        for name, value in self._settings.limits.items():
+            if name in values and values[name].value <= value.value:
+                continue
+            level = self._settings.level_of(key := f"{LIMITS}.{name}")
+            assert level is not None
+            self._used.add(level.written[key].at)
+            if name in values and not self._is_builtin(values[name].at):
+                message = f"`limits.{name}` of the settings is lower ({value.at.text}), which counts"
+                self._report.warning("less-strict", values[name].at, message, LOOSEN)
+            values[name] = value
+            own = own or MappingSpec(CAPS, value.at)
+        return replace(own, values=values) if own else None
+
+    def _is_builtin(self, place: SourcePlace) -> bool:
+        """No one has to correct a built-in pipeline."""
+        return absolute(self._sources.project, place.file).startswith(f"{self._sources.builtin}/")
 
     @cached_property
     def _notify(self) -> tuple[Written[Notification], ...]:
@@ -140,12 +164,11 @@ class StageSettings:
         users, found = self._settings.users_sandbox, merged(stage, "sandbox")
         if users is None or is_as_strict(found, users):
             return stage
-        # No one has to correct a built-in pipeline.
-        if not absolute(self._sources.project, found.at.file).startswith(f"{self._sources.builtin}/"):
+        if not self._is_builtin(found.at):
             message = (
                 f"this sandbox is less strict than that of your settings ({users.at.text}), which counts"
             )
-            self._report.warning("less-strict", found.at, message, "change your settings to allow it")
+            self._report.warning("less-strict", found.at, message, LOOSEN)
         return replace(stage, overrides=(*stage.overrides, WorkSpec({"sandbox": users})))
 
     def _with_commands(self, stage: ResolvedStage) -> ResolvedStage:

@@ -6,11 +6,12 @@ from typing import Any, get_args
 from msgspec import Struct
 
 from agentforge.definition.read.artifact_keys import TOKENS
-from agentforge.definition.read.check_keys import LIMITS
+from agentforge.definition.read.check_keys import CAP_KEYS, LIMITS
 from agentforge.definition.read.hook_keys import NOTIFY_KEY
 from agentforge.definition.read.table import Entries, Key, MappingSpec, Nested, Table
 from agentforge.definition.read.values import (
     FLAG,
+    MONEY,
     TEXT,
     TIME_LIMIT,
     Anything,
@@ -153,6 +154,22 @@ _DEFAULT_PIPELINE: Table[MappingSpec] = Table(
 )
 _LLM: Table[MappingSpec] = Table("llm", (_OF_STAGES["provider"], _OF_STAGES["model"]), prefix="llm.")
 
+SPENDING: Table[MappingSpec] = Table(
+    "limits",
+    (
+        *CAP_KEYS,
+        Key("daily_usd", MONEY, "Maximum cost in US dollars of all runs of a day."),
+        Key("warn_usd", MONEY, "The cost in US dollars at which a run gives a notice; nothing stops."),
+    ),
+    prefix="limits.",
+)
+COST = {"max_per_pipeline_usd": "cost_usd", "max_daily_usd": "daily_usd", "warn_threshold_usd": "warn_usd"}
+_COST: Table[MappingSpec] = Table(
+    "cost",
+    tuple(Key(name, MONEY, f"Another way to write `limits.{short}`.") for name, short in COST.items()),
+    prefix="cost.",
+)
+
 SETTINGS: Table[Entries] = Table(
     "the settings",
     (
@@ -165,6 +182,8 @@ SETTINGS: Table[Entries] = Table(
         NOTIFY_KEY,
         _OF_STAGES["sandbox"],
         Key("network", Text(NETWORKS), "`local`: only providers on this machine."),
+        Key("limits", Nested(SPENDING), "What runs may spend; the lowest of all files counts."),
+        Key("cost", Nested(_COST), "Another way to write `limits`."),
         Key("orchestration", Orchestration(), "For pipelines with `settings: orchestration`."),
     ),
     lambda entries: entries,
