@@ -151,7 +151,7 @@ def test_timeline_as_text_and_as_a_picture(project: Project) -> None:
     done = project.call("show", "auth", "--timeline", "--svg", "auth.svg")
     assert done.code == 0
     rows = [line.partition("█")[0].strip() for line in done.out.splitlines()[3:]]
-    assert rows == ["✓ run auth", "✓   plan, visit 1", "✓     iteration 1, attempt 1: command"]
+    assert rows == ["✓ run auth", "✓   plan, visit 1", "✓     iteration 1: command"]
     picture = (project.root / "auth.svg").read_text()
     assert [len(re.findall(tag, picture)) for tag in ("^<svg ", "<script", 'class="done"')] == [1, 0, 3]
     (project.root / "auth.svg").write_text("<svg/>")

@@ -164,11 +164,11 @@ def names(rows: list[TimelineRow]) -> list[str]:
 
 
 def test_the_only_attempt_is_on_the_row_of_its_iteration() -> None:
-    first, second = row(0, 1), row(1, 2)
+    first, second = row(0, 1, name="attempt 1: claude"), row(1, 2)
     alone = run_of(2, row(0, 2, "iteration"), replace(first, depth=2), row(1, 2, "hook", 2))
-    assert names(drawn_rows(alone)) == ["run", "iteration, attempt", "hook"]
+    assert names(drawn_rows(alone)) == ["run", "iteration: claude", "hook"]
     both = run_of(2, row(0, 2, "iteration"), replace(first, depth=2), replace(second, depth=2))
-    assert names(drawn_rows(both)) == ["run", "iteration", "attempt", "attempt"]
+    assert names(drawn_rows(both)) == ["run", "iteration", "attempt 1: claude", "attempt"]
 
 
 def test_of_many_iterations_the_first_and_the_last_are_drawn() -> None:

@@ -158,8 +158,8 @@ def timeline_json(row: TimelineRow) -> dict[str, Any]:
 
 
 def drawn_rows(rows: Sequence[TimelineRow]) -> list[TimelineRow]:
-    """At most MAX_ROWS: of many parts the first and the last, and one row for the others. The only attempt of
-    an iteration is on its row."""
+    """At most MAX_ROWS: of many parts the first and the last, and one row for the others. An iteration
+    with one attempt has its provider."""
     least = (rows[0].ended_at - rows[0].started_at) * SHORT_DELAY
     shown = [row for row in rows if row.waits_for != "delay" or row.ended_at - row.started_at > least]
     half = MAX_BELOW // 2
@@ -173,7 +173,7 @@ def _drawn(rows: Sequence[TimelineRow], half: int) -> Iterator[TimelineRow]:
     parts = [rows[start:end] for start, end in pairwise((*begin, len(rows)))]
     attempts = [part[0] for part in parts if part[0].type == "attempt"]
     if len(attempts) == 1:
-        row = replace(row, name=f"{row.name}, {attempts[0].name}")
+        row = replace(row, name=f"{row.name}: {attempts[0].name.partition(': ')[2]}")
         parts = [part for part in parts if part[0] is not attempts[0]]
     yield row
     cut = len(parts) > 2 * half + 1

@@ -10,7 +10,7 @@ from agentforge.views.timeline_scale import Scale
 
 MESSAGE_CHARS = 200
 MIN_BAR, MAX_COLUMNS = 10, 140
-TICK_COLUMNS = 12
+TICK_COLUMNS = 9
 """How far the times above the bars are from each other, at least."""
 TONES = {"done": "good", "failed": "bad", "wait": "warn", "note": "dim"}
 """Of a bar, by the mark of its row."""
@@ -64,8 +64,8 @@ def timeline_lines(rows: Sequence[TimelineRow], status: str, columns: int) -> It
     texts = [timeline_text(row) for row in drawn]
     # The mark, and what is between the columns.
     room = min(columns, MAX_COLUMNS) - 6
-    named = min(max(map(width, heads)), room * 2 // 5)
-    said = min(max(map(width, texts)), room * 2 // 5)
+    named = min(max(map(width, heads)), room // 3)
+    said = min(max(map(width, texts)), room // 3)
     wide = max(MIN_BAR, room - named - said)
     yield TimelineLine("", " " * named, "", _axis(scale, wide), "dim", "")
     for row, head, text in zip(drawn, heads, texts, strict=True):
