@@ -63,8 +63,9 @@ def timeline_of(record: RunRecord) -> list[TimelineRow]:
     ended = chain((one.end_time for one in spans), (one.ended_at for one in record.waits))
     # The clock may have been set back: nothing of a run is earlier than its beginning, or later than its end.
     times = [state.updated_at, *begun, *(at for at in ended if at)]
-    run, *others = (_of_span(one, max(times)) for one in spans)
-    run = replace(run, started_at=min(times), ended_at=max(times), spending=state.spending)
+    start, end = min(times), max(times)
+    run, *others = (_of_span(one, end) for one in spans)
+    run = replace(run, started_at=start, ended_at=end, spending=state.spending)
     rows = {row.id: row for row in (run, *others)}
     for at, work in record.placed():
         if at is not None and isinstance(work, IterationWork):
