@@ -5,18 +5,20 @@ from xml.etree import ElementTree
 
 import pytest
 from msgspec.structs import replace
-from tests.engine.plans import NOON, event, plan_of
+from tests.engine.plans import NOON, block, event, plan_of
 from tests.engine.plans import stage as stage_of
+from tests.engine.test_decide_caps import capped, priced, told
 from tests.views.item_runs import PLAN, ItemStory, at
 from tests.views.test_spans import whole
 from tests.views.test_work import Story
 
 from agentforge.model import facts as f
 from agentforge.model.cursor import Destination
+from agentforge.model.event import Event
 from agentforge.model.failure import FailureKind
 from agentforge.model.state import Spending
 from agentforge.views.lines.timeline import timeline_count, timeline_lines, timeline_text
-from agentforge.views.record import RunRecord
+from agentforge.views.record import RunRecord, record_of
 from agentforge.views.timeline import MAX_BELOW, MAX_ROWS, TimelineRow, drawn_rows, timeline_json, timeline_of
 from agentforge.views.timeline_picture import timeline_svg
 from agentforge.views.timeline_scale import Scale
@@ -112,6 +114,21 @@ def test_waits_between_two_iterations() -> None:
         ("delay", 2),
         ("waits for a retry", 2),
     ]
+
+
+def test_an_attempt_that_others_hold_at_a_cap_waits_until_they_have_ended() -> None:
+    plan, said = capped(block("a b", priced()), cost_usd=0.5), ("start", "a: prepared", "b: prepared")
+    (held,) = rows_of_type("wait", told(plan, *said)[0].events)
+    assert (held.name, held.message) == ("waits for other attempts", "the run: $0.30 of $0.50 reserved")
+    assert not held.is_over
+    (held,) = rows_of_type("wait", told(plan, *said, "a: completed cost=0.2")[0].events)
+    assert (held.depth, held.is_over) == (3, True)
+    roomy = capped(block("a b", priced()), cost_usd=0.6)
+    assert rows_of_type("wait", told(roomy, *said)[0].events) == []
+
+
+def rows_of_type(type: str, events: list[Event]) -> list[TimelineRow]:
+    return [one for one in timeline_of(record_of(events)) if one.type == type]
 
 
 def test_wait_of_a_node_that_moves_in_a_new_plan() -> None:

@@ -7,7 +7,7 @@ share the meaning of each fact: `visited`, `worked` and `delivered` say what bec
 only say which entry it is.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Literal, TypeVar
 
@@ -137,11 +137,11 @@ class RunRecord:
             self.said.append(said)
         if isinstance(fact, f.PlanChanged):
             self._move(fact)
-        if self.model.state is not None:
-            self._wait(self.model.state, event, before)
+        if self.model.plan is not None and self.model.state is not None:
+            now = dict(waits_after(self.model.plan, self.model.state, event))
+            self._wait(now, event, before)
 
-    def _wait(self, state: RunState, event: Event, before: RunState | None) -> None:
-        now = dict(waits_after(state, event))
+    def _wait(self, now: Mapping[WaitKey, RunWait], event: Event, before: RunState | None) -> None:
         for key in [key for key in self._waiting if key not in now]:
             number = self._waiting.pop(key)
             self.waits[number] = replace(self.waits[number], ended_at=event.at)

@@ -26,6 +26,7 @@ _WAITS: Mapping[WaitsFor, str] = {
     "answer": "waits for an answer",
     "limit": "waits for a limit",
     "retry": "waits for a retry",
+    "cap": "waits for other attempts",
     "delay": "delay",
     "resume": "waits for a resume",
     "engine": "no engine",
@@ -134,13 +135,10 @@ def _placed(row: TimelineRow, below: Mapping[str | None, list[TimelineRow]]) -> 
 
 
 def _sum(spent: Iterable[Spending]) -> Spending:
-    all = list(spent)
-    return Spending(
-        sum(one.cost_usd for one in all),
-        sum(one.input_tokens for one in all),
-        sum(one.output_tokens for one in all),
-        tuple(dict.fromkeys(model for one in all for model in one.unpriced))[:MAX_UNPRICED],
-    )
+    all = [asdict(one) for one in spent]
+    models = tuple(dict.fromkeys(model for one in all for model in one.pop("unpriced")))
+    sums = {name: sum(one[name] for one in all) for name in (all[0] if all else ())}
+    return Spending(**sums, unpriced=models[:MAX_UNPRICED])
 
 
 def timeline_json(row: TimelineRow) -> dict[str, Any]:

@@ -1,20 +1,23 @@
-"""What a run waits for: people, limits, retries, and an engine that drives it."""
+"""What a run waits for: people, limits, retries, caps, and an engine that drives it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Literal
 
 from msgspec import Struct
 
+from agentforge.engine.decide.caps import Cap, caps_of, shown
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
+from agentforge.model.plan import Plan, StageNode
 from agentforge.model.state import RunState, StageState
 from agentforge.model.status import FINAL, RunStatus, TaskStatus
 from agentforge.views.text import reason_text
 
-WaitsFor = Literal["answer", "limit", "retry", "delay", "resume", "engine"]
-"""`delay`: the pause between two iterations; `resume`: of a run that is paused or has failed."""
+WaitsFor = Literal["answer", "limit", "retry", "cap", "delay", "resume", "engine"]
+"""`cap`: other attempts have reserved what is left; `delay`: the pause between two iterations; `resume`: of a
+run that is paused or has failed."""
 WaitKey = tuple[str, Cursor | None]
 _STOPPED = (RunStatus.PAUSED, RunStatus.FAILED)
 
@@ -33,7 +36,7 @@ class RunWait(Struct, frozen=True):
     """None: it still waits."""
 
 
-def waits_after(state: RunState, event: Event) -> Iterator[tuple[WaitKey, RunWait]]:
+def waits_after(plan: Plan, state: RunState, event: Event) -> Iterator[tuple[WaitKey, RunWait]]:
     """What the run waits for after the event; one that it begins to wait for begins with the event."""
     if state.status in FINAL:
         return
@@ -44,11 +47,14 @@ def waits_after(state: RunState, event: Event) -> Iterator[tuple[WaitKey, RunWai
         failure = state.failure if state.status is RunStatus.FAILED else None
         why = failure.message if failure else reason_text(state.pause_reason or "")
         yield ("resume", None), RunWait("resume", event.at, message=why)
+    caps = [cap for cap in caps_of(plan, state) if cap.reserved and state.status is RunStatus.RUNNING]
     for provider, stage in state.under_way():
+        number = stage.iteration.number if stage.iteration else stage.completed
+        at = Cursor(stage.path, stage.run, number, provider)
         for kind, message in _of_stage(stage, event.fact):
-            number = stage.iteration.number if stage.iteration else stage.completed
-            at = Cursor(stage.path, stage.run, number, provider)
             yield ("task", at), RunWait(kind, event.at, at, message)
+        for held in _held(plan.stage(stage.path, provider), stage, caps):
+            yield ("cap", at), RunWait("cap", event.at, at, held)
 
 
 def _of_stage(stage: StageState, fact: f.Fact) -> Iterator[tuple[WaitsFor, str]]:
@@ -60,3 +66,16 @@ def _of_stage(stage: StageState, fact: f.Fact) -> Iterator[tuple[WaitsFor, str]]
         yield "retry", stage.failure.message if stage.failure else ""
     elif stage.delay_due is not None:
         yield "delay", ""
+
+
+def _held(node: StageNode | None, stage: StageState, caps: Iterable[Cap]) -> Iterator[str]:
+    """The caps that hold the next attempt until others have ended."""
+    attempt = stage.iteration.attempt if stage.iteration else None
+    is_due = attempt is None or not (attempt.in_flight or attempt.status is TaskStatus.WAITING)
+    if node is None or stage.iteration is None or not is_due:
+        return
+    for cap in caps:
+        needed = node.per_attempt.of(cap.unit) or 0.0
+        if cap.place.has(stage.path) and (cap.left <= 0 or needed > cap.left):
+            reserved, limit = shown(cap.unit, cap.reserved), shown(cap.unit, cap.limit)
+            yield f"{cap.place.name}: {reserved} of {limit} reserved"
