@@ -19,6 +19,7 @@ def test_run_prints_a_line_for_each_event_that_matters(project: Project) -> None
         "Session: auth",
         "2 stages: plan → build",
         "Providers: command",
+        "Spending: no cap",
         "[HH:MM:SS] ▸ plan started: up to 2 iterations with command",
         "[HH:MM:SS] ▸ plan 1/2 started",
         "[HH:MM:SS] ✓ plan 1/2 done in Ns: did it",

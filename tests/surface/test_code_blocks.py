@@ -37,6 +37,7 @@ NOT_RUN = {
     "docs/agents.md": 1,
     "docs/benchmarks.md": 2,
     "docs/durability.md": 2,
+    "docs/limits.md": 2,
     "docs/providers-api.md": 1,
     "docs/runs.md": 1,
 }

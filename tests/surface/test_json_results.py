@@ -53,14 +53,15 @@ EXAMPLES: Examples = {
     ("recover", "run result"): ["recover", "first"],
     ("recover", "recovery"): ["recover"],
 }
-SHOWN = ("run result", "recovery", "visit", "check run", "waiver")
+SHOWN = ("run result", "cap", "recovery", "visit", "check run", "waiver")
 
 
 def test_keys_of_results_are_those_of_the_page(project: Project) -> None:
     (project.root / "checked.yaml").write_text(
         json.dumps({"name": "p", "nodes": [CHECKED, {**CHECKED, "id": "docs"}]})
     )
-    project.pipeline("a=exit 3", name="fails.yaml", extra="    retry: {max_attempts: 1}\n")
+    once = "    retry: {max_attempts: 1}\n    limits: {cost_usd: 1}\n    max_iteration_cost_usd: 0.1\n"
+    project.pipeline("a=exit 3", name="fails.yaml", extra=once)
     project.stage("work", "provider: mock\ndelay: 0\n")
     recorded = project.pipeline(f"a={WRITE_RESULT}", name="recorded.yaml")
     assert project.call("run", "-p", recorded, "-s", "recorded", "--record").code == 0

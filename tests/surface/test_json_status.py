@@ -39,7 +39,8 @@ def stop_some(project: Project) -> None:
     assert project.call("run", "-p", asked, "-s", "hooked").code == 0
     branches = write_pipeline(project, "branches", block("both", "mine", approve=True))
     assert project.call("run", "-p", branches, "-s", "branches").code == 0
-    failing = write_pipeline(project, "failed", stage("a", "exit 3", retry={"max_attempts": 1}))
+    failed = stage("a", "exit 3", retry={"max_attempts": 1}, max_iteration_cost_usd=0.1)
+    failing = write_pipeline(project, "failed", failed, limits={"cost_usd": 1})
     assert project.call("run", "-p", failing, "-s", "failed").code == 1
     assert project.call("run", "-p", failing, "-s", "failed", "--background=failed").code != 0
     plan = stage("plan", f"{LEAVE_STEPS}; {WRITE_RESULT}", artifact={"type": "object"})

@@ -62,6 +62,9 @@ SHOWN = (
 )
 
 
+CAPPED = {"limits": {"cost_usd": 9}, "max_iteration_cost_usd": 0.1}
+
+
 def test_keys_of_what_a_run_did_are_those_of_the_page(project: Project) -> None:
     subprocess.run(["git", "init", "-q", str(project.root)], check=True, env=project.env)
     describe_provider(project, "mine", f"{WRITE_RESULT}; echo '{{\"stop\": true}}'")
@@ -69,7 +72,7 @@ def test_keys_of_what_a_run_did_are_those_of_the_page(project: Project) -> None:
     nodes = [
         stage("build", f"echo x >> count; {LONG_OUTPUT}; {ARTIFACT}; {leaves(verdict='pass')}", **routes()),
         stage("refine", termination={"type": "judgment", "max": 1}),
-        stage("do", f"{ARTIFACT}; {WRITE_RESULT}", **over_items()),
+        stage("do", f"{ARTIFACT}; {WRITE_RESULT}", **over_items(), **CAPPED),
         block("both", "mine"),
         stage("ask", "git init -q sub; " + leaves(decision="ask", questions=QUESTIONS), **sandbox),
     ]

@@ -9,15 +9,15 @@ from agentforge.views.lines.events import header_lines
 
 def test_the_header_of_a_pipeline() -> None:
     lines = header_lines(plan_of(stage("plan"), stage("build")))
-    assert lines[-2:] == ["2 stages: plan → build", "Providers: claude / opus"]
-    assert header_lines(plan_of(stage("plan"), passes=3))[-2] == "1 stage: plan, 3 times"
+    assert lines[-3:] == ["2 stages: plan → build", "Providers: claude / opus", "Spending: no cap"]
+    assert header_lines(plan_of(stage("plan"), passes=3))[-3] == "1 stage: plan, 3 times"
     chain = replace(stage("b"), fallbacks=(ProviderChoice("codex", "small"), ProviderChoice("mine", "")))
-    assert header_lines(plan_of(stage("a"), chain))[-1] == "Providers: claude / opus, codex / small, mine"
+    assert header_lines(plan_of(stage("a"), chain))[-2] == "Providers: claude / opus, codex / small, mine"
 
 
 def test_the_header_of_a_single_stage() -> None:
     plan = plan_of(replace(stage("tidy", 5), provider=ProviderChoice("claude", "opus")), mode="loop")
-    assert header_lines(plan)[0::2] == ["Loop: tidy", "Max iterations: 5"]
+    assert header_lines(plan)[0::2] == ["Loop: tidy", "Max iterations: 5", "Spending: no cap"]
     assert header_lines(plan)[3] == "Provider: claude / opus"
     plain = plan_of(replace(stage("tidy", 5), provider=ProviderChoice("claude", "")), mode="loop")
     assert header_lines(plain)[3] == "Provider: claude"

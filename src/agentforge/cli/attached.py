@@ -47,8 +47,9 @@ from agentforge.views.lines.checks import waiver_text
 from agentforge.views.lines.requests import question_text
 from agentforge.views.lines.status import program_text
 from agentforge.views.run_model import RunModel
+from agentforge.views.spending import cap_of_run, cost_text, spending_json
 from agentforge.views.status import needed_hooks, resume_command, resume_command_of
-from agentforge.views.text import cost, counted, duration_text, one_line, reason_text
+from agentforge.views.text import counted, duration_text, one_line, reason_text
 
 T = TypeVar("T")
 POLL_SECONDS = 0.1
@@ -225,15 +226,11 @@ def show_conclusion(call: Invocation, driven: DriveResult, hooks: Sequence[str] 
         command, then = None, f"with {program_text(hooks)}"
     with ignore_closed_stdout():
         if call.as_json:
-            spent = result.spending
             shown = {key: value for key, value in asdict(result).items() if key != "spending"}
             shown |= {
                 "outcome": result.outcome,
                 "orchestration_code": result.orchestration_code,
-                "cost_usd": spent.cost_usd or None,
-                "unpriced_models": spent.unpriced,
-                "input_tokens": spent.input_tokens,
-                "output_tokens": spent.output_tokens,
+                **spending_json(result.spending, result.caps),
             }
             print_json({**shown, "resume_command": command})
         else:
@@ -271,7 +268,7 @@ def conclusion(result: RunResult, program: str = "agentforge") -> list[str]:
 
 
 def _amount(result: RunResult) -> str:
-    spent = cost(result.spending.cost_usd, result.spending.unpriced)
+    spent = cost_text(result.spending, cap_of_run(result.caps, "cost_usd"))
     duration = duration_text(result.duration_seconds, result.waited_seconds)
     return f"{counted(result.iterations, 'iteration')} in {duration}{f', cost {spent}' if spent else ''}"
 

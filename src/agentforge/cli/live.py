@@ -23,9 +23,10 @@ from agentforge.views.lines.requests import QUESTION_CHARS, waits_text
 from agentforge.views.lines.status import branch_text, running_check_text, stage_text, step_text
 from agentforge.views.results import duration
 from agentforge.views.run_model import RunModel, Summary
+from agentforge.views.spending import cap_of_run, cap_views, cost_text
 from agentforge.views.stage_progress import BranchProgress, StageMark, StageProgress, stage_progress
 from agentforge.views.status import running_check, waiting
-from agentforge.views.text import cost, counted, one_line, printable, span
+from agentforge.views.text import counted, one_line, printable, span
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 MAX_STAGES = 10
@@ -105,7 +106,11 @@ class LivePainter:
         if run is None or run.plan is None or run.state is None:
             return shown("")
         plan, state = run.plan, run.state
-        parts: list[RenderableType] = [shown(""), self._stages(plan, state), self._footer(run.summary, state)]
+        parts: list[RenderableType] = [
+            shown(""),
+            self._stages(plan, state),
+            self._footer(run.summary, plan, state),
+        ]
         room = max(10, self._console.width - 5)
         for wait in waiting(plan, state):
             left = span((wait.until - datetime.now(UTC)).total_seconds())
@@ -175,8 +180,8 @@ class LivePainter:
             append(text, f"  attempt {attempt.number}", "yellow")
         return text
 
-    def _footer(self, summary: Summary, state: RunState) -> Text:
-        spending = state.spending
+    def _footer(self, summary: Summary, plan: Plan, state: RunState) -> Text:
+        spending, caps = state.spending, cap_views(plan, state)
         if self._began is None:
             elapsed = duration(state, state.status, datetime.now(UTC)) - summary.waited_seconds
         else:
@@ -184,9 +189,11 @@ class LivePainter:
         parts = [span(elapsed), counted(summary.iterations, "iteration")]
         if summary.errors:
             parts.append(counted(summary.errors, "error"))
-        if spent := cost(spending.cost_usd, spending.unpriced):
+        if spent := cost_text(spending, cap_of_run(caps, "cost_usd")):
             parts.append(spent)
-        if tokens := spending.input_tokens + spending.output_tokens:
+        if cap := cap_of_run(caps, "tokens"):
+            parts.append(cap.text)
+        elif tokens := spending.input_tokens + spending.output_tokens:
             parts.append(f"{tokens:,} tokens")
         return shown("    " + " · ".join(parts), "dim")
 

@@ -30,6 +30,7 @@ from agentforge.views.lines.metrics import metrics_entry
 from agentforge.views.lines.spans import span_entry
 from agentforge.views.lines.structured_work import artifact_entry, item_entry, items_text
 from agentforge.views.lines.timeline import timeline_count, timeline_lines
+from agentforge.views.spending import cap_views
 from agentforge.views.text import counted, one_line
 from agentforge.views.timeline import timeline_json
 from agentforge.views.visits import checks_of
@@ -261,6 +262,7 @@ def run_head(info: "RunInfo") -> dict[str, Any]:
 
 def echo_head(info: "RunInfo", count: str) -> None:
     name, status = styled(info.session, "strong"), status_text(info.status, info.state.open_requests)
-    echo_wrapped(f"{name}: {status}, pipeline {info.plan.pipeline.name}, {count}")
+    spent = [cap.text for cap in cap_views(info.plan, info.state) if not cap.path]
+    echo_wrapped(", ".join([f"{name}: {status}", f"pipeline {info.plan.pipeline.name}", count, *spent]))
     for waiver in info.state.waivers:
         echo_row("Waived", waiver_text(waiver), LABEL, indent=4)

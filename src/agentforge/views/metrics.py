@@ -3,11 +3,14 @@
 from collections.abc import Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from agentforge.model.artifact import PlannedItem
 from agentforge.model.place import visits_key
 from agentforge.model.request import APPROVE
+from agentforge.model.spending import plus
 from agentforge.views.record import RunRecord
+from agentforge.views.spending import CapView, cap_views
 from agentforge.views.visit_totals import VisitTotals
 from agentforge.views.visits import StageVisit, verdict_mark
 from agentforge.views.work import IterationWork
@@ -22,6 +25,8 @@ class Amounts(Struct, frozen=True, kw_only=True):
     """As reported by providers, of all attempts and judges; None if none of them reported any."""
     tokens_unreported: int
     """How many attempts and judges ran and reported none."""
+    cost_usd: float | None
+    """As reported; None if none of them reported it."""
     tokens_budget: int | None
     """How many an iteration may be given."""
     tokens_given: int | None
@@ -51,6 +56,8 @@ class StageMetrics(Amounts, frozen=True, kw_only=True):
     cycles: int
     """How often the stage was visited."""
     visits: tuple[VisitMetrics, ...]
+    caps: tuple[CapView, ...] = ()
+    """What all of its visits together may spend."""
 
     @property
     def visit(self) -> int:
@@ -77,17 +84,20 @@ def metrics_of(record: RunRecord) -> list[StageMetrics]:
         for request in record.requests.values()
         if request.kind == "approval" and (at := request.at) and request.answer is not None
     }
-    items = record.model.state.items if record.model.state else {}
-    return [_stage(entries, items.get(visits_key(*key)), answers) for key, entries in stages.items()]
+    plan, state = record.model.plan, record.model.state
+    items = state.items if state else {}
+    caps = cap_views(plan, state) if plan and state else ()
+    found = [_stage(entries, items.get(visits_key(*key)), answers) for key, entries in stages.items()]
+    return [replace(one, caps=tuple(cap for cap in caps if cap.path == one.path)) for one in found]
 
 
 def _stage(
     entries: Sequence[_Entry], items: dict[str, PlannedItem] | None, answers: _Answers
 ) -> StageMetrics:
     visits = tuple(_visit(entry, items is not None, answers) for entry in entries)
-    used, budgets, given = (
+    used, costs, budgets, given = (
         [known for one in visits if (known := getattr(one, name)) is not None]
-        for name in ("tokens_used", "tokens_budget", "tokens_given")
+        for name in ("tokens_used", "cost_usd", "tokens_budget", "tokens_given")
     )
     last = entries[-1][0]
     judged = next((one for one in reversed(visits) if one.approved is not None), None)
@@ -99,6 +109,7 @@ def _stage(
         duration_seconds=round(sum(one.duration_seconds for one in visits), 3),
         tokens_used=sum(used) if used else None,
         tokens_unreported=sum(one.tokens_unreported for one in visits),
+        cost_usd=plus(*costs) if costs else None,
         tokens_budget=budgets[-1] if budgets else None,
         tokens_given=max(given, default=None),
         iterations=sum(one.iterations for one in visits),
@@ -124,6 +135,7 @@ def _visit(entry: _Entry, has_items: bool, answers: _Answers) -> VisitMetrics:
         duration_seconds=round(totals.seconds, 3),
         tokens_used=totals.tokens_used,
         tokens_unreported=totals.unreported,
+        cost_usd=totals.cost_usd,
         tokens_budget=next((use.budget for use in reversed(uses) if use.budget is not None), None),
         tokens_given=max((use.tokens for use in uses), default=None),
         iterations=visit.iterations,

@@ -12,6 +12,7 @@ from agentforge.model.hook import Occasion
 from agentforge.model.plan import Plan
 from agentforge.model.state import RunState
 from agentforge.views.answers import answer_command
+from agentforge.views.spending import cap_of_run, cap_views
 from agentforge.views.text import one_line, reason_text
 
 TEXT_COLUMNS = 400
@@ -61,10 +62,16 @@ def _notice(occasion: Occasion, status: str, event: Event, plan: Plan, state: Ru
         session=state.session,
         event=occasion,
         title="Loop Agent" if is_loop else "AgentForge",
-        text=one_line(f"{name} {state.session}: {status}", TEXT_COLUMNS),
+        text=one_line(f"{name} {state.session}: {status}{_spent(plan, state)}", TEXT_COLUMNS),
         notification=notification_key(state.run_id, event.seq),
         run_id=state.run_id,
     )
+
+
+def _spent(plan: Plan, state: RunState) -> str:
+    """`; $0.90 of $1.00`: below a cap, what it has spent. The question of a run at its cap says it, too."""
+    cap = cap_of_run(cap_views(plan, state), "cost_usd")
+    return f"; {cap.text}" if cap and not state.open_requests else ""
 
 
 def notification_key(run_id: str, seq: int) -> str:

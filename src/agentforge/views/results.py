@@ -17,6 +17,7 @@ from agentforge.model.status import RunStatus, status_text
 from agentforge.ports.event_log import BufferHealth, Damage
 from agentforge.views.orchestration import orchestration_code
 from agentforge.views.run_model import Health, Summary, health
+from agentforge.views.spending import CapView, cap_views
 from agentforge.views.text import one_line, reason_text, shown_reason
 from agentforge.views.visits import StageVisit
 
@@ -41,6 +42,8 @@ class RunResult(Struct, frozen=True):
     """The path of the cassette, or None if the run isn't recorded."""
     spending: Spending = Spending()
     """Of the whole run; what is unknown is named."""
+    caps: tuple[CapView, ...] = ()
+    """What it may spend, those of the whole run first."""
     visits: tuple[StageVisit, ...] = ()
     """Of each stage with checks or a verdict, the latest visit."""
     unverified: tuple[str, ...] = ()
@@ -136,6 +139,7 @@ def result_of(
         requests=state.open_requests,
         cassette=f"{run_dir}/cassette.jsonl" if state.settings.record else None,
         spending=state.spending,
+        caps=cap_views(plan, state),
         visits=summary.visits,
         unverified=tuple(id for id in unverified_stages(plan, state.baselines) if id in ran),
         waivers=state.waivers,

@@ -12,6 +12,7 @@ from agentforge.model.failure import StopReason
 from agentforge.model.names import session_argument
 from agentforge.model.plan import Items, Mode, Plan, ProviderChoice, StageNode, Step
 from agentforge.model.request import Request
+from agentforge.model.spending import Spending
 from agentforge.model.state import RefusedFile, RunState, StageState, Waiver, position_of
 from agentforge.model.status import RunStatus, TaskStatus
 from agentforge.ports.event_log import BufferHealth
@@ -19,6 +20,7 @@ from agentforge.views.answers import commands_of, inspect_command
 from agentforge.views.hook_calls import HookCallView, hook_calls
 from agentforge.views.results import RunInfo, duration
 from agentforge.views.run_model import Health
+from agentforge.views.spending import CapView, cap_views, unenforced
 from agentforge.views.stage_progress import (
     StageProgress,
     current_path,
@@ -154,6 +156,16 @@ class StatusView(Struct, frozen=True):
     resting: tuple[RestStatus, ...] = ()
     requests: tuple[Request, ...] = ()
     """Open requests, even while the rest of the run continues."""
+    caps: tuple[CapView, ...] = ()
+    """What it may spend, those of the whole run first."""
+    unenforced: tuple[str, ...] = ()
+    """Stages below a cap that hold because of a figure which their provider doesn't keep to."""
+    assumed_usd: float = 0.0
+    """What counts as spent for attempts whose cost is unknown."""
+    assumed_tokens: int = 0
+    overruns: int = 0
+    """How many attempts used more than they had reserved."""
+    overrun_usd: float = 0.0
     wake_at: datetime | None = None
     """When a run that waits for people continues without an answer."""
     answer_commands: tuple[str, ...] = ()
@@ -174,6 +186,19 @@ class StatusView(Struct, frozen=True):
     """Whether the run waits although a request was answered, or its time is over."""
     unanswered: tuple[str, ...] = ()
     """Ids of the requests that a person still has to answer although it was answered."""
+
+    @property
+    def spending(self) -> Spending:
+        return Spending(
+            self.cost_usd or 0.0,
+            self.input_tokens,
+            self.output_tokens,
+            self.unpriced_models,
+            self.assumed_usd,
+            self.assumed_tokens,
+            self.overruns,
+            self.overrun_usd,
+        )
 
 
 def running_check(state: RunState) -> RunningCheck | None:
@@ -249,6 +274,12 @@ def status_view(info: RunInfo, now: datetime, program: str = "agentforge") -> St
             if known.until is None or known.until > now
         ),
         requests=state.open_requests,
+        caps=cap_views(plan, state),
+        unenforced=tuple(dict.fromkeys(unenforced(plan))),
+        assumed_usd=state.spending.assumed_usd,
+        assumed_tokens=state.spending.assumed_tokens,
+        overruns=state.spending.overruns,
+        overrun_usd=state.spending.overrun_usd,
         wake_at=state.wake_at,
         answer_commands=tuple(
             command

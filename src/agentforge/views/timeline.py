@@ -13,6 +13,7 @@ from msgspec.structs import asdict, replace
 from agentforge.model.spending import MAX_UNPRICED, Spending
 from agentforge.views.record import RunRecord
 from agentforge.views.spans import Span, SpanStatus, SpanType, place_id, span_id, spans_of
+from agentforge.views.spending import usage_json
 from agentforge.views.text import counted
 from agentforge.views.waits import WaitsFor
 from agentforge.views.work import IterationWork
@@ -142,14 +143,9 @@ def _sum(spent: Iterable[Spending]) -> Spending:
 
 
 def timeline_json(row: TimelineRow) -> dict[str, Any]:
-    spent = row.spending
     return {
         **{name: value for name, value in asdict(row).items() if name != "spending"},
-        # Null if no agent reported its cost.
-        "cost_usd": spent.cost_usd or None,
-        "unpriced_models": spent.unpriced,
-        "input_tokens": spent.input_tokens,
-        "output_tokens": spent.output_tokens,
+        **usage_json(row.spending),
     }
 
 

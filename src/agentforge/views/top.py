@@ -11,6 +11,7 @@ from agentforge.model.request import Request
 from agentforge.model.status import status_text
 from agentforge.views.lines.requests import answerers_text
 from agentforge.views.lines.status import running_check_text
+from agentforge.views.spending import CapView, cap_of_run
 from agentforge.views.status import StatusView
 from agentforge.views.text import cost, one_line, reason_text, span, width
 
@@ -39,6 +40,8 @@ class TopRow(Struct, frozen=True):
     """The open ones."""
     item: ItemAt | None = None
     """The one that the stage works on."""
+    cap: CapView | None = None
+    """What the run may cost."""
 
     @property
     def status_text(self) -> str:
@@ -53,7 +56,7 @@ class TopRow(Struct, frozen=True):
             self.stage,
             self._progress,
             span(self.duration_seconds - self.waited_seconds),
-            cost(self.cost_usd or 0.0, self.unpriced_models),
+            self.cap.text if self.cap else cost(self.cost_usd or 0.0, self.unpriced_models),
             self.waits_for,
         )
 
@@ -81,6 +84,7 @@ def top_row(view: StatusView, now: datetime) -> TopRow:
         waits_for(view, now),
         view.requests,
         view.item,
+        cap_of_run(view.caps, "cost_usd"),
     )
 
 

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from agentforge.model import facts as f
 from agentforge.model.event import Event
 from agentforge.model.facts.fact import Fact, TaskOutcome
+from agentforge.model.spending import plus
 from agentforge.views.run_model import Summary
 
 
@@ -24,6 +25,8 @@ class VisitTotals(Struct, frozen=True):
     unreported: int = 0
     """Attempts and judges that ran and reported none."""
     reported: int = 0
+    cost_usd: float | None = None
+    """None if none of them reported its cost."""
     retries: int = 0
     """Attempts that followed a failed one of their iteration."""
     has_failed: bool = False
@@ -62,6 +65,8 @@ def _counted(totals: VisitTotals, fact: Fact) -> VisitTotals:
         case TaskOutcome(KIND="agent" | "judge"):
             totals = replace(totals, has_failed=totals.has_failed or isinstance(fact, f.ErrorOccurred))
             usage = fact.usage
+            if usage is not None and usage.cost_usd is not None:
+                totals = replace(totals, cost_usd=plus(totals.cost_usd or 0.0, usage.cost_usd))
             tokens = (usage.input_tokens, usage.output_tokens) if usage else (None, None)
             if tokens == (None, None):
                 return replace(totals, unreported=totals.unreported + getattr(fact, "started", True))

@@ -14,6 +14,7 @@ from agentforge.model.event import Event
 from agentforge.model.place import visits_key
 from agentforge.model.result import Result
 from agentforge.model.spending import Spending
+from agentforge.views.spending import usage_json
 
 WorkStatus = Literal["running", "completed", "failed", "lost", "cancelled"]
 
@@ -187,16 +188,12 @@ def iteration_json(work: IterationWork, changes: Changes | None) -> dict[str, An
     """`changes`: None if unknown, as `changed` is then."""
     fields = asdict(work)
     shown = {name: value for name, value in fields.items() if name not in _NOT_IN_JSON}
-    result, spent = work.result, work.spending
+    result = work.result
     return {
         **shown,
         "artifact": work.artifact and replace(work.artifact, value=None),
         "decision": result.decision if result else None,
         "summary": result.summary if result else "",
-        # Null if no agent reported its cost.
-        "cost_usd": spent.cost_usd or None,
-        "unpriced_models": spent.unpriced,
-        "input_tokens": spent.input_tokens,
-        "output_tokens": spent.output_tokens,
+        **usage_json(work.spending),
         "changed": changes.files if changes else None,
     }

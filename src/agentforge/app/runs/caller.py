@@ -20,6 +20,8 @@ DECISIONS = {
     "cancel": "cancel a run",
     "change_settings": "change settings",
     "force": "stop, take over or replace a run",
+    "max_cost": "set a cap on the cost of a run",
+    "max_tokens": "set a cap on the tokens of a run",
     "overwrite": "overwrite uncommitted changes",
     "pause": "pause a run",
     "recompile": "change the plan of a run",

@@ -30,6 +30,7 @@ from agentforge.model.plan import Plan
 from agentforge.model.request import MAX_USER_REQUEST_BYTES
 from agentforge.model.run_options import StartOptions, completed
 from agentforge.model.secrets import StoredText, references_in
+from agentforge.model.spending import Amount
 from agentforge.model.state import RunSettings, Waiver
 from agentforge.runtime.supervision import end_left, end_leftovers, left_supervisors, pids_of
 from agentforge.system import files
@@ -53,7 +54,7 @@ async def start_run(
     on_ready: Callable[[], None] | None = None,
 ) -> RunResult:
     """`on_ready`: called when nothing refuses the start any more, before an agent starts."""
-    _refuse_agent(context, how, replay)
+    _refuse_agent(context, how, replay, compiled.plan)
     session, leases = compiled.plan.session.name, context.leases
     environ = context.environ
     compiled = without_secrets(compiled, environ)
@@ -106,7 +107,7 @@ async def validate_start(
     context: RunContext, compiled: Compiled, how: StartOptions, replay: Replay | None = None
 ) -> None:
     """Raise the errors of `start` without starting anything."""
-    _refuse_agent(context, how, replay)
+    _refuse_agent(context, how, replay, compiled.plan)
     session = compiled.plan.session.name
     _refuse_unsafe(replay, compiled.plan, context)
     _given(context, compiled.plan, how, replay)
@@ -128,8 +129,10 @@ def _refuse_unsafe(replay: Replay | None, plan: Plan, context: RunContext) -> No
         refuse_unsafe_replay(replay, plan, context.project, context.environ)
 
 
-def _refuse_agent(context: RunContext, how: StartOptions, replay: Replay | None) -> None:
+def _refuse_agent(context: RunContext, how: StartOptions, replay: Replay | None, plan: Plan) -> None:
     context.caller.refuse_decisions(how)
+    caps = plan.pipeline.overrides.caps or Amount()
+    context.caller.refuse_agent(max_cost=caps.cost_usd, max_tokens=caps.tokens)
     if replay is not None:
         context.caller.refuse_agent(allow_commands=replay.allow_commands, overwrite=replay.overwrite)
 

@@ -16,6 +16,7 @@ from agentforge.model.request import Request
 from agentforge.model.state import RunState
 from agentforge.views.lines import checks, hooks, items, iterations, requests, runs
 from agentforge.views.lines.row import DemoLine, Row, RunLine, ShownPlace, task_row
+from agentforge.views.spending import caps_line
 from agentforge.views.stage_progress import StageProgress
 from agentforge.views.text import counted, one_line
 
@@ -78,6 +79,7 @@ def header_lines(plan: Plan) -> list[str]:
             f"Session: {plan.session.name}",
             f"Items: {ends.source}" if isinstance(ends, Items) else f"Max iterations: {ends.max}",
             f"Provider: {node.provider.type}{model}",
+            f"Spending: {caps_line(plan)}",
         ]
     stages = " → ".join(node.id for node in plan.nodes)
     again = f", {plan.passes} times" if plan.passes > 1 else ""
@@ -86,6 +88,7 @@ def header_lines(plan: Plan) -> list[str]:
         f"Session: {plan.session.name}",
         f"{counted(len(plan.nodes), 'stage').capitalize()}: {stages}{again}",
         f"Providers: {', '.join(_providers(plan))}",
+        f"Spending: {caps_line(plan)}",
     ]
 
 

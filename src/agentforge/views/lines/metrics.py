@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from agentforge.views.lines.entries import EntryRow, RunEntry, Shown
 from agentforge.views.metrics import Amounts, StageMetrics, VisitMetrics
-from agentforge.views.text import counted, one_line, span
+from agentforge.views.text import counted, money, one_line, span
 
 
 def metrics_entry(one: StageMetrics, shown: Shown) -> RunEntry:
@@ -31,6 +31,9 @@ def metric_rows(one: StageMetrics) -> Iterator[EntryRow]:
     yield EntryRow("Duration", _seconds(one.duration_seconds))
     budget = "" if one.tokens_budget is None else f" / {one.tokens_budget:,}"
     yield EntryRow("Tokens", f"{_used(one)}{budget}")
+    if one.cost_usd:
+        yield EntryRow("Cost", money(one.cost_usd))
+    yield from (EntryRow("Cap", cap.text) for cap in one.caps)
     yield EntryRow("Retries", f"{one.retries:,}")
     if one.steps is not None:
         done = "" if one.steps == one.steps_done else f"{one.steps_done:,} / "

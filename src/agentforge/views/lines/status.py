@@ -15,9 +15,10 @@ from agentforge.views.lines.hooks import hook_call_text
 from agentforge.views.lines.requests import question_text, waits_text
 from agentforge.views.lines.runs import refused_text
 from agentforge.views.run_model import judge_warning
+from agentforge.views.spending import cap_of_run, cost_text, overrun_text
 from agentforge.views.stage_progress import BranchProgress, StageProgress, completion_text
 from agentforge.views.status import RunningCheck, StatusView, WaitStatus
-from agentforge.views.text import age, cost, counted, duration_text, one_line, reason_text, span
+from agentforge.views.text import age, counted, duration_text, one_line, reason_text, span
 from agentforge.views.visits import CheckRun, VerdictMark, verdict_mark
 
 Tone = Literal["plain", "good", "busy", "warn", "bad", "dim"]
@@ -58,10 +59,7 @@ def status_rows(view: StatusView, now: datetime, zone: tzinfo) -> list[StatusRow
     rows += _health(view)
     rows.append(StatusRow("Errors", str(view.errors), "bad" if view.errors else "plain"))
     rows.append(StatusRow("Duration", duration_text(view.duration_seconds, view.waited_seconds)))
-    if spent := cost(view.cost_usd or 0.0, view.unpriced_models):
-        rows.append(StatusRow("Cost", spent))
-    if view.input_tokens or view.output_tokens:
-        rows.append(StatusRow("Tokens", f"{view.input_tokens:,} in, {view.output_tokens:,} out"))
+    rows += _spent(view)
     rows.append(StatusRow("Events", _events(view)))
     rows += [StatusRow("Damage", one_line(damage), "bad") for damage in view.log.damage]
     rows += [StatusRow("Refused", refused_text(file), "warn") for file in view.refused[-MAX_SHOWN_REFUSED:]]
@@ -75,6 +73,21 @@ def status_rows(view: StatusView, now: datetime, zone: tzinfo) -> list[StatusRow
     if view.program_hooks:
         rows.append(StatusRow("Resume", f"with {program_text(view.program_hooks)}", "warn"))
     return rows
+
+
+def _spent(view: StatusView) -> Iterator[StatusRow]:
+    spending, tokens = view.spending, cap_of_run(view.caps, "tokens")
+    if spent := cost_text(spending, cap_of_run(view.caps, "cost_usd")):
+        yield StatusRow("Cost", spent)
+    if view.input_tokens or view.output_tokens or tokens:
+        most = f" ({tokens.text})" if tokens else ""
+        yield StatusRow("Tokens", f"{view.input_tokens:,} in, {view.output_tokens:,} out{most}")
+    yield from (StatusRow("Cap", f"{one_line(cap.of)}: {cap.text}") for cap in view.caps if cap.path)
+    if more := overrun_text(spending):
+        yield StatusRow("Overrun", more, "warn")
+    if view.unenforced:
+        stages = ", ".join(view.unenforced)
+        yield StatusRow("Not enforced", f"the caps hold if the figures of these do: {stages}", "warn")
 
 
 def answered_text(then: str) -> str:
