@@ -206,6 +206,11 @@ LINES: list[tuple[AnyFact, str, str | None]] = [
         "escalation: Retry? [resume, cancel]",
     ),
     (
+        f.RequestOpened("r-2", "escalation", "k", "cap", "More?", ("cancel",), grants="tokens"),
+        'node=1 visit=1 id=r-2 kind=escalation of=person question="More?"',
+        "escalation: More? [cancel, or a number of tokens]",
+    ),
+    (
         f.RequestOpened("q-1", "question", "k", "q", "Which?", (), ("person", "agent"), due_at=SOON),
         "node=1 visit=1 id=q-1 kind=question of=person|agent"
         f' due={SOON:%Y-%m-%dT%H:%M:%SZ} question="Which?"',

@@ -4,9 +4,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.views.samples import NOON
 
 from agentforge.model.request import Request, RequestKind
+from agentforge.model.spending import SPENDING_CAP
 from agentforge.views.answers import answer_commands, inspect_command, labelled_commands
 from agentforge.views.lines.requests import question_text, request_lines, waits_text
 
@@ -60,6 +62,16 @@ def test_question_names_the_answers_that_are_accepted(asked: Request, text: str)
 def test_command_of_each_kind_can_be_pasted(asked: Request, commands: list[str]) -> None:
     assert answer_commands("auth", [asked], "forge") == commands
     assert request_lines("auth", [asked], "forge") == [(question_text(asked), commands[0])]
+
+
+def test_run_at_its_cap_is_allowed_more_or_its_agent_tries_once_more() -> None:
+    asked = replace(
+        request("escalation", options=("resume", "cancel"), grants="cost_usd"), reason=SPENDING_CAP
+    )
+    assert question_text(asked) == "Ship it? [resume, cancel, or a number of US dollars]"
+    assert answer_commands("auth", [asked], "forge") == ["forge answer auth AMOUNT"]
+    again = replace(asked, options=("retry", "resume", "cancel"))
+    assert answer_commands("auth", [again], "forge") == ["forge answer auth retry"]
 
 
 @pytest.mark.parametrize(

@@ -68,8 +68,7 @@ class Request(Struct, frozen=True, omit_defaults=True):
 
     @property
     def unit(self) -> str:
-        """What a number as the answer grants, for people."""
-        return "US dollars" if self.grants == "cost_usd" else self.grants
+        return granted_unit(self.grants)
 
     def accepts(self, answer: str) -> bool:
         """Whether the answer was offered."""
@@ -97,6 +96,11 @@ class Request(Struct, frozen=True, omit_defaults=True):
     def is_overdue(self) -> bool:
         """Whether it timed out unanswered, so that the default is the answer."""
         return self.is_open and self.overdue and self.default is not None
+
+
+def granted_unit(what: str) -> str:
+    """What a number as the answer grants, for people."""
+    return "US dollars" if what == "cost_usd" else what
 
 
 def granted(answer: str, what: str) -> int | float:

@@ -18,6 +18,7 @@ from agentforge.model.request import (
     SUCCEEDED,
     Request,
 )
+from agentforge.model.spending import SPENDING_CAP
 from agentforge.views.text import one_line
 
 APPROVED_WITH = {"approval": APPROVE, "checkpoint": APPROVE, "pause": CONTINUE}
@@ -31,11 +32,14 @@ LABELS = {
 
 
 def answer_command(session: str, request: Request, program: str, *, only: bool) -> str:
-    """Uses the first option that needs no reason, so that it can be pasted unchanged; TEXT stands for any
-    text. `only`: whether it is the only open request, so that it needn't be named."""
+    """Uses the first option that needs no reason, so that it can be pasted unchanged. TEXT stands for any
+    text, AMOUNT for how much more a run at its cap may spend. `only`: whether it is the only open request, so
+    that it needn't be named."""
     name = session_argument(session)
     if request.kind in APPROVED_WITH:
         return f"{program} approve{_named(request, only)} {name}"
+    if request.reason == SPENDING_CAP and RETRY not in request.options:
+        return f"{program} answer{_named(request, only)} {name} AMOUNT"
     plain = next((option for option in request.options if not request.needs_reason(option)), None)
     answer = shlex.quote(one_line(plain)) if plain is not None else "TEXT"
     return f"{program} answer{_named(request, only)} {name} {answer}"
@@ -118,6 +122,10 @@ BY_REASON = {
     "cycle_limit": _BACK,
     "failure_cluster": _BACK,
     "no_progress": _BACK,
+    SPENDING_CAP: {
+        RESUME: "look at the caps again, as after `resume --max-cost`",
+        RETRY: "one more attempt, which may spend as much as the last one",
+    },
 }
 """What answers mean for escalations with that reason."""
 FINAL = frozenset({ABORT, CANCEL})

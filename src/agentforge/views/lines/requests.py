@@ -5,7 +5,7 @@ from datetime import datetime
 
 from agentforge.model import facts as f
 from agentforge.model.event import Event
-from agentforge.model.request import RESUME, SUCCEEDED, Request
+from agentforge.model.request import RESUME, SUCCEEDED, Request, granted_unit
 from agentforge.views.answers import answer_command
 from agentforge.views.lines.row import BRIEF_CHARS, RunLine, message, quoted, row, utc
 from agentforge.views.text import age, one_line, span
@@ -65,8 +65,10 @@ def closed_text(fact: f.RequestAnswered | None) -> str:
 
 
 def _asked(fact: f.RequestOpened, _: Event) -> RunLine:
-    options = ", ".join(one_line(option, BRIEF_CHARS) for option in _shown_options(fact.options))
-    return RunLine(f"{fact.kind}: {message(fact.question)} [{options or 'any text'}]", "wait", "warn")
+    options = [one_line(option, BRIEF_CHARS) for option in _shown_options(fact.options)]
+    options += [f"or a number of {granted_unit(fact.grants)}"] if fact.grants else []
+    text = f"{fact.kind}: {message(fact.question)} [{', '.join(options) or 'any text'}]"
+    return RunLine(text, "wait", "warn")
 
 
 def _answered(fact: f.RequestAnswered, _: Event) -> RunLine:
