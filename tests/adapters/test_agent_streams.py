@@ -17,6 +17,7 @@ from agentforge.adapters.providers.gemini import GEMINI
 from agentforge.adapters.providers.opencode import OPENCODE
 from agentforge.model.failure import FailureKind as K
 from agentforge.model.result import Usage
+from agentforge.model.spending import Amount
 from agentforge.model.state import Spending
 from agentforge.ports.provider import ExecuteResult, Exit, ShowsProgress
 
@@ -153,6 +154,27 @@ def test_failures_are_classified(case: str, code: int, kind: K, says: str) -> No
     if kind is K.PROVIDER_AUTH:
         # No model answered, so there is no cost, not an unknown one.
         assert Spending().plus(result.usage) == Spending()
+
+
+@pytest.mark.parametrize(
+    ("budget", "arguments", "kind"),
+    [
+        (None, [], K.AGENT_LIMIT),
+        (Amount(tokens=9), [], K.AGENT_LIMIT),
+        (Amount(0.001), [], K.CAP_REACHED),
+        (Amount(0.001), ["--max-budget-usd", "0.001"], K.CAP_REACHED),
+        (Amount(0.001), ["--max-budget-usd=0.0009"], K.AGENT_LIMIT),
+        (Amount(0.001), ["--max-budget-usd", "cheap"], K.CAP_REACHED),
+    ],
+)
+def test_agent_that_used_up_its_budget_is_at_a_cap_unless_its_settings_say_less(
+    budget: Amount | None, arguments: list[str], kind: K
+) -> None:
+    result = read("claude/budget", 1, budget=budget, config={"arguments": arguments})
+    assert result.failure is not None
+    assert result.failure.kind is kind
+    assert result.usage is not None
+    assert result.usage.cost_usd == pytest.approx(0.00375)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from agentforge.adapters.providers.gemini import GEMINI
 from agentforge.adapters.providers.opencode import OPENCODE
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.failure import FailureKind
+from agentforge.model.spending import Amount
 from agentforge.ports.provider import Command, ExecuteRequest, Exit, Provider
 from agentforge.testing.provider_contract import LeaveArtifacts, ProcessProviderContract, run
 
@@ -161,6 +162,50 @@ def test_command_lines(
     cli: AgentCli, model: str, resume: str, config: dict[str, Any], words: str, bin: Path
 ) -> None:
     assert command(cli, bin, model, config, resume).argv == (str(bin / cli.name), *words.split())
+
+
+@pytest.mark.parametrize(
+    ("budget", "config", "words"),
+    [
+        (None, {}, []),
+        (Amount(tokens=9), {}, []),
+        (Amount(0.5, 9), {}, ["--max-budget-usd", "0.5"]),
+        (Amount(1000.0), {}, ["--max-budget-usd", "1000"]),
+        (Amount(0.00001), {}, ["--max-budget-usd", "0.00001"]),
+        (Amount(0.1 + 0.2), {}, ["--max-budget-usd", "0.3"]),
+        # The last one counts for the CLI, and the lower one is last.
+        (Amount(2.0), {"arguments": ["--max-budget-usd", 0.7]}, ["0.7", "--max-budget-usd", "0.7"]),
+        (Amount(2.0), {"arguments": ["--max-budget-usd=3"]}, ["--max-budget-usd=3", "--max-budget-usd", "2"]),
+        (Amount(2.0), {"permissions": ["--max-budget-usd=1"]}, ["--max-budget-usd", "1"]),
+        (Amount(2.0), {"arguments": ["--max-budget-usd", "nan"]}, ["nan", "--max-budget-usd", "2"]),
+        (None, {"arguments": ["--max-budget-usd", "0.7"]}, ["--max-budget-usd", "0.7"]),
+    ],
+)
+def test_claude_is_told_the_lower_one_of_its_budgets(
+    bin: Path, budget: Amount | None, config: dict[str, Any], words: list[str]
+) -> None:
+    request = asked(bin.parent, config=config, budget=budget, resume="S")
+    argv = CliAgent(CLAUDE, {"PATH": str(bin)}).command(request).argv
+    assert list(argv[:-2])[-len(words) :] == (words or list(argv[:-2]))
+    assert ("--max-budget-usd" in argv) == bool(words)
+    assert argv[-2:] == ("--resume", "S")
+
+
+@pytest.mark.parametrize(
+    ("model", "known"),
+    [
+        ("", True),
+        ("opus", True),
+        ("sonnet[1m]:high", True),
+        ("claude-haiku", True),
+        ("claude-sonnet-4-5", True),
+        ("us.anthropic.claude-opus-4-5-v1:0", True),
+        ("qwen3-coder:30b", False),
+        ("gpt-5.5", False),
+    ],
+)
+def test_claude_knows_the_prices_of_its_makers_models(model: str, known: bool) -> None:
+    assert CliAgent(CLAUDE, {}).has_price(model, {}) is known
 
 
 @pytest.mark.parametrize(
@@ -490,6 +535,7 @@ def test_capabilities_are_those_of_the_description(cli: AgentCli) -> None:
     able = CliAgent(cli, {}).capabilities()
     assert (able.supports_tools, able.supports_resume, able.concurrent) == (True, True, True)
     assert able.supports_reasoning_control == (cli is not GEMINI)
+    assert able.bounds == (("cost_usd",) if cli is CLAUDE else ())
 
 
 @EACH

@@ -14,6 +14,7 @@ from agentforge.adapters.providers.cli import InlineCli
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.failure import FailureKind as K
 from agentforge.model.result import Usage
+from agentforge.model.spending import Amount
 from agentforge.ports.provider import ExecuteRequest, Exit, Provider
 from agentforge.testing.provider_contract import LeaveArtifacts, ProcessProviderContract, run
 
@@ -103,12 +104,16 @@ def test_the_public_names_exist() -> None:
         ({"prompt_suffix": " now"}, [], "Say é now"),
         ({"permission_arguments": ["--yes"], "permissions": ["--ask"]}, ["--ask"], "Say é"),
         ({"retries": 2, "retry_arguments": ["--tries={retries}"]}, ["--tries=2"], "Say é"),
+        ({"budget_arguments": ["--usd={budget}"]}, ["--usd=0.25"], "Say é"),
+        ({"budget_arguments": ["--usd={budget}"], "arguments": ["--usd=0.1"]}, ["--usd=0.1"] * 2, "Say é"),
     ],
 )
 def test_a_stage_s_own_program_is_called_as_it_describes(
     bin: Path, config: dict[str, Any], words: list[str], stdin: str
 ) -> None:
-    request = asked(bin.parent, model="big", resume="S1", config={"program": "my-agent", **config})
+    request = asked(
+        bin.parent, model="big", resume="S1", budget=Amount(0.25), config={"program": "my-agent", **config}
+    )
     result = run(InlineCli({"PATH": str(bin)}).execute(request))
     assert result.failure is None
     called = shown(result.output)

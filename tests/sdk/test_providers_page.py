@@ -214,6 +214,7 @@ def test_the_table_of_failures_is_true() -> None:
         K.ITERATION_TIMEOUT,
         K.PERMISSION_DENIED,
         K.AGENT_LIMIT,
+        K.CAP_REACHED,
         K.OUTPUT_UNREADABLE,
     }
     for name, happens in rows.items():

@@ -173,6 +173,8 @@ class Exit(Struct, frozen=True):
     """From the request, for programs that don't report it."""
     config: dict[str, Any] = field(default_factory=dict)
     """From the request, for providers whose config defines the output format."""
+    budget: Amount | None = None
+    """From the request, to tell a cap of the run from a limit of the agent's own."""
 
 
 @runtime_checkable

@@ -14,6 +14,7 @@ from agentforge.model.errors import NOT_JSON, StorageFailed
 from agentforge.model.layout import OUTBOX, AttemptLayout, IterationLayout
 from agentforge.model.plan import ProviderChoice
 from agentforge.model.result import Usage
+from agentforge.model.spending import Amount
 from agentforge.model.task import MARK
 from agentforge.ports.host import Identity
 from agentforge.ports.provider import ExecuteRequest, Exit
@@ -131,7 +132,11 @@ KILLED = ExitRecord("signaled", None, signal.SIGKILL, 0)
 
 
 def exit_of(
-    record: ExitRecord, attempt: AttemptLayout, by: ProviderChoice, before: Usage | None = None
+    record: ExitRecord,
+    attempt: AttemptLayout,
+    by: ProviderChoice,
+    before: Usage | None = None,
+    budget: Amount | None = None,
 ) -> Exit:
     """The exit of an agent with its output, for the provider to interpret."""
 
@@ -150,6 +155,7 @@ def exit_of(
         ended_at=record.ended_at,
         model=by.model,
         config=by.config,
+        budget=budget,
     )
 
 

@@ -3,6 +3,7 @@
 import re
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from msgspec import Struct, field
@@ -13,9 +14,10 @@ from agentforge.adapters.environment import SettingValue, as_text
 from agentforge.adapters.known_models import model_doubt
 from agentforge.model.diagnostic import did_you_mean, is_misspelled
 from agentforge.model.errors import ProviderUnusable
+from agentforge.model.spending import DIGITS, Amount
 from agentforge.ports.provider import ExecuteRequest
 
-PLACEHOLDER = re.compile(r"\{(model|effort|session|prompt|retries|model_provider|schema)\}")
+PLACEHOLDER = re.compile(r"\{(model|effort|session|prompt|retries|model_provider|schema|budget)\}")
 MAX_PATTERN_CHARS = 4096
 TEMPLATES = {
     "prompt_arguments": {"prompt"},
@@ -24,6 +26,7 @@ TEMPLATES = {
     "resume_arguments": {"session"},
     "retry_arguments": {"retries", "model_provider"},
     "schema_arguments": {"schema"},
+    "budget_arguments": {"budget"},
 }
 """The placeholders that each template accepts."""
 
@@ -121,6 +124,7 @@ def build_arguments(cli: AgentCli, config: CliConfig, request: ExecuteRequest, c
         "retries": "" if retries is None else str(retries),
         "model_provider": config.model_provider,
         "schema": schema_argument(request.schema),
+        "budget": _budget(cli, config, request.budget),
     }
     return (
         *cli.arguments,
@@ -130,6 +134,8 @@ def build_arguments(cli: AgentCli, config: CliConfig, request: ExecuteRequest, c
         *_filled(cli.retry_arguments, values),
         *_filled(cli.schema_arguments, values),
         *texts(config.arguments),
+        # After those of the stage, which may set one, too: the last one counts.
+        *_filled(cli.budget_arguments, values),
         # At the end: some CLIs take the session as a command of its own, and the prompt by its position.
         *_filled(cli.resume_arguments, values),
         *_prompt_words(cli, request),
@@ -142,6 +148,31 @@ def _filled(template: Words, values: Mapping[str, str]) -> Words:
     if any(not values.get(name) for name in names):
         return ()
     return tuple(PLACEHOLDER.sub(lambda found: values[found[1]], word) for word in template)
+
+
+def _budget(cli: AgentCli, config: CliConfig, given: Amount | None) -> str:
+    """The lower one of the budget of the request and of the one that its settings pass to the CLI; "" if the
+    request has none."""
+    if given is None or given.cost_usd is None:
+        return ""
+    own = own_budget(cli, config)
+    lowest = given.cost_usd if own is None else min(own, given.cost_usd)
+    # Not every CLI reads 1e-05.
+    return f"{lowest:.{DIGITS}f}".rstrip("0").removesuffix(".")
+
+
+def own_budget(cli: AgentCli, config: CliConfig) -> float | None:
+    """The budget that its description or the settings of the stage pass to it."""
+    option, found = cli.budget_arguments[0].partition("=")[0] if cli.budget_arguments else "", None
+    words = (*cli.arguments, *permissions_of(cli, config), *texts(config.arguments), "")
+    for word, following in pairwise(words):
+        name, equals, value = word.partition("=")
+        if option and name == option:
+            try:
+                found = float(value if equals else following)
+            except ValueError:
+                continue  # The CLI refuses it.
+    return found if found is not None and found > 0 else None
 
 
 def whole_prompt(cli: AgentCli, request: ExecuteRequest) -> str:

@@ -86,6 +86,11 @@ class AgentCli(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     """With `{schema}`, the JSON Schema of the stage's artifact; empty: it can't return one."""
     schema_suffix: str = ""
     """Appended to the prompt if the schema is passed."""
+    budget_arguments: Words = ()
+    """With `{budget}`, the US dollars that an attempt may spend; empty: it can't keep to a budget."""
+    priced_models: Words = ()
+    """Names and patterns of models whose price it knows, without which it can't keep to a budget. Empty: it
+    knows the price of every model."""
 
     addresses: Words = ()
     """Variables with the address of the server of its models; the first that is set counts."""

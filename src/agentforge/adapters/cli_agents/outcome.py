@@ -10,6 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from agentforge.adapters.cli_agents import pattern_search
+from agentforge.adapters.cli_agents.command_line import CliConfig, own_budget
 from agentforge.adapters.cli_agents.description import AgentCli
 from agentforge.adapters.cli_agents.failures import failure_of
 from agentforge.adapters.cli_agents.pattern_search import PatternMatches
@@ -45,12 +46,25 @@ class PatternFailed(Exception):
     """The search didn't end in time."""
 
 
-def interpret_exit(cli: AgentCli, reader: StreamReader | None, exit: Exit) -> ExecuteResult:
+def interpret_exit(
+    cli: AgentCli, config: CliConfig, reader: StreamReader | None, exit: Exit
+) -> ExecuteResult:
     try:
-        return _interpreted(cli, reader, exit)
+        return _at_cap(cli, config, exit, _interpreted(cli, reader, exit))
     except PatternFailed as error:
         failure = Failure(FailureKind.OUTPUT_UNREADABLE, str(error), exit.exit_code)
         return ExecuteResult(exit.output, exit_status(exit) or 1, exit.duration_ms, failure=failure)
+
+
+def _at_cap(cli: AgentCli, config: CliConfig, exit: Exit, result: ExecuteResult) -> ExecuteResult:
+    """A lower budget of the stage's own settings is a limit of the agent, as its turns are, not a cap."""
+    failure, budget = result.failure, exit.budget.cost_usd if exit.budget else None
+    if failure is None or failure.kind is not FailureKind.CAP_REACHED:
+        return result
+    own = own_budget(cli, config)
+    if budget is not None and (own is None or budget <= own):
+        return result
+    return replace(result, failure=replace(failure, kind=FailureKind.AGENT_LIMIT))
 
 
 def _interpreted(cli: AgentCli, reader: StreamReader | None, exit: Exit) -> ExecuteResult:

@@ -87,7 +87,7 @@ async def _in_time(provider: ProcessProvider, command: Command, request: Execute
     except TimeoutError:
         message = f"the agent was ended after {command.timeout or 0:g} s"
         return ExecuteResult(failure=Failure(FailureKind.ITERATION_TIMEOUT, message), exit_code=TIMED_OUT)
-    exit = replace(exit, model=request.model, config=request.config)
+    exit = replace(exit, model=request.model, config=request.config, budget=request.budget)
     return await asyncio.to_thread(provider.interpret, exit)
 
 

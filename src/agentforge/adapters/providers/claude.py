@@ -57,6 +57,9 @@ CLAUDE = AgentCli(
     resume_arguments=("--resume", "{session}"),
     schema_arguments=("--json-schema", "{schema}"),
     schema_suffix=SCHEMA_INSTRUCTION,
+    budget_arguments=("--max-budget-usd", "{budget}"),
+    # For others, it makes up a cost.
+    priced_models=("*claude*", "opus*", "sonnet*", "haiku*", "default"),
     addresses=("ANTHROPIC_BASE_URL",),
     remote_with=(
         *("CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY"),
@@ -86,8 +89,12 @@ CLAUDE = AgentCli(
 
 
 TYPES = frozenset({"system", "assistant", "user", "result", "stream_event", "rate_limit_event"})
-LIMITS = {"error_max_turns": "turns", "error_max_budget_usd": "budget"}
-"""By the subtype of the last event: which of its limits stopped the agent."""
+STOPPED_BY = {
+    "error_max_turns": FailureKind.AGENT_LIMIT,
+    "error_max_budget_usd": FailureKind.CAP_REACHED,
+    "error_max_structured_output_retries": FailureKind.ARTIFACT_INVALID,
+}
+"""By the subtype of the last event, which says what stopped the agent."""
 
 # In these modes a denial is intended; in the others a person would have been asked.
 DECIDED_MODES = frozenset({"bypassPermissions", "dontAsk"})
@@ -162,10 +169,8 @@ def _item_text(item: OutputLine) -> str:
 def _reported_error(last: OutputLine, events: Sequence[OutputLine]) -> ReportedError | None:
     errors = [error for error in last.get("errors") or () if isinstance(error, str)]
     message = "; ".join(errors) or text_at(last, "result") or text_at(last, "subtype")
-    if text_at(last, "subtype") == "error_max_structured_output_retries":
-        return ReportedError(message, kind=FailureKind.ARTIFACT_INVALID)
-    if text_at(last, "subtype") in LIMITS:
-        return ReportedError(message, kind=FailureKind.AGENT_LIMIT)
+    if (kind := STOPPED_BY.get(text_at(last, "subtype"))) is not None:
+        return ReportedError(message, kind=kind)
     if last.get("is_error"):
         used_up = text_at(last, "api_error") == "usage_limit_reached"
         return ReportedError(

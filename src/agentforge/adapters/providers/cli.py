@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,7 @@ class CliAgent(ProgramProvider):
             supports_reasoning_control=bool(self.cli.efforts),
             supports_resume=bool(self.cli.resume_arguments),
             writes_result=True,
+            bounds=("cost_usd",) if self.cli.budget_arguments else (),
         )
 
     def validate(self) -> None:
@@ -96,6 +98,12 @@ class CliAgent(ProgramProvider):
 
     def endpoints(self, model: str, config: Mapping[str, Any]) -> Endpoints:
         return endpoints_of(self.cli, model, self._config.read(config), self._environ)
+
+    def has_price(self, model: str, config: Mapping[str, Any]) -> bool:  # noqa: ARG002 - the port's
+        name = split_model(self.cli, model)[0] or self.cli.default_model
+        return not (name and self.cli.priced_models) or any(
+            fnmatchcase(name, pattern) for pattern in self.cli.priced_models
+        )
 
     def builds_sandbox(self, config: Mapping[str, Any]) -> str:
         if not _lacks(self.cli, self._config.read(config), self.cli.own_sandbox_unless):
@@ -113,7 +121,8 @@ class CliAgent(ProgramProvider):
         # A CLI may not report its model: then it is the one that was asked for, without the effort.
         requested = exit.model or self._environ.get(self.cli.model_variable, "") or self.cli.default_model
         model = split_model(self.cli, requested)[0]
-        return interpret_exit(self.cli, self._reader, replace(exit, model=model))
+        config = self._config.read(exit.config)
+        return interpret_exit(self.cli, config, self._reader, replace(exit, model=model))
 
     def progress(self, line: str) -> str:
         event = json_line(line) if self._reader else None
@@ -330,7 +339,8 @@ class InlineCli(ProgramProvider):
 
     def interpret(self, exit: Exit) -> ExecuteResult:
         cli = cli_from_config(exit.config or {"program": NAME})
-        return interpret_exit(cli, reader_of(cli), exit)
+        config = self._config.read(_settings(exit.config))
+        return interpret_exit(cli, config, reader_of(cli), exit)
 
 
 def cli_from_config(config: Mapping[str, Any]) -> AgentCli:

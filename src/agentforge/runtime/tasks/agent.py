@@ -228,6 +228,7 @@ class AgentPerformer(CallPerformer[AgentTask]):
             scope=place.scope,
             writable=(layout.iteration(place.folder, task.iteration).root, self._progress(task)),
             before=task.before,
+            budget=task.budget,
             once=task.node.semantics == "at_most_once",
         )
 

@@ -23,6 +23,7 @@ from agentforge.model.layout import AttemptLayout, RunLayout
 from agentforge.model.plan import Plan, ProviderChoice, SandboxChoice
 from agentforge.model.result import Usage
 from agentforge.model.secrets import Redactor
+from agentforge.model.spending import Amount
 from agentforge.ports.provider import Command, ExecuteRequest, ExecuteResult, ProcessProvider, Provider
 from agentforge.runtime.attempt_folder import (
     KILLED,
@@ -103,6 +104,8 @@ class ProviderCall(Struct, frozen=True):
     """The directory of its branch, relative to the run directory; empty outside a block."""
     before: Usage | None = None
     """The usage of the agent session before it was resumed."""
+    budget: Amount | None = None
+    """What it may spend; None: it isn't bounded."""
     once: bool = False
     """Whether a person is asked before it is repeated: a power failure must not hide that it was started."""
     report: TaskReport | None = None
@@ -266,7 +269,7 @@ class Calls:
         self, call: ProviderCall, provider: ProcessProvider, record: ExitRecord
     ) -> ExecuteResult:
         def interpret() -> ExecuteResult:
-            exit = exit_of(record, call.place, call.by, call.before)
+            exit = exit_of(record, call.place, call.by, call.before, call.budget)
             try:
                 return checked(provider.interpret(exit), call.by.type)
             except Exception as error:  # Otherwise every engine that recovers the run would crash.

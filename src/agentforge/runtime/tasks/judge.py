@@ -67,6 +67,7 @@ class JudgePerformer(CallPerformer[JudgeTask]):
             limits=AttemptLimits(TIMEOUT),
             sandbox=task.node.sandbox,
             scope=task.place.scope,
+            budget=task.budget,
         )
 
     async def _finished(self, task: JudgeTask, ended: Finished) -> f.JudgeCompleted:
