@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from agentforge.app.runs.lookup import RunRow as RunRow
     from agentforge.app.runs.lookup import Runs as Runs
     from agentforge.app.runs.removal import OutdatedRuns as OutdatedRuns
+    from agentforge.app.runs.span_export import export_spans as export_spans
     from agentforge.app.runs.updates import Overview as Overview
     from agentforge.app.runs.updates import Tail as Tail
     from agentforge.app.runs.work import RunChange as RunChange
@@ -231,6 +232,7 @@ _HOME = {
     "app.runs.lookup": ("RunRow", "Runs"),
     "app.runs.updates": ("Overview", "Tail"),
     "app.runs.removal": ("OutdatedRuns",),
+    "app.runs.span_export": ("export_spans",),
     "app.runs.context": ("EngineOptions",),
     "app.runs.work": ("RunChange", "RunWork"),
     "app.settings_files": ("SettingInForce", "SettingsCheckup", "SettingsFiles"),

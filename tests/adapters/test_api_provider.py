@@ -13,7 +13,8 @@ import pytest
 import yaml
 
 import agentforge
-from agentforge.adapters.providers.api import ApiProvider, install_command
+from agentforge.adapters.extras import install_command
+from agentforge.adapters.providers.api import ApiProvider
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.result import Usage
@@ -344,4 +345,4 @@ def test_progress_is_shown_as_text(event: Any, words: str) -> None:
     ],
 )
 def test_the_extra_is_installed_in_the_way_that_this_program_was(prefix: str, command: str) -> None:
-    assert install_command(prefix, "/my python") == f"{command}, in a clone of AgentForge"
+    assert install_command("api", prefix, "/my python") == f"{command}, in a clone of AgentForge"

@@ -121,6 +121,7 @@ FUNCTIONS = (
         "doctor",
         "copy_pipeline",
         "examine_project",
+        "export_spans",
         "init_project",
         "protect_process",
         "refuse_agent",

@@ -47,6 +47,13 @@ INVALID = [
         "AGENTFORGE_NOTIFY must be a URL with a port from 1 to 65535; no notifications are sent",
     ),
     ("AGENTFORGE_NOTIFY", "desktpo", "warning", "desktpo was not found or is not executable"),
+    ("OTEL_TRACES_EXPORTER", "zipkin", "warning", "OTEL_TRACES_EXPORTER: 'zipkin' is not supported"),
+    (
+        "OTEL_EXPORTER_OTLP_ENDPOINT",
+        "localhost",
+        "warning",
+        "OTEL_EXPORTER_OTLP_ENDPOINT is not a plain http(s) address",
+    ),
     ("MOCK_MODE", "1", "warning", "'1' has no effect"),
     ("AGENTFORGE_DEBUG", "yes", "warning", "'yes' has no effect"),
     ("AGENTFORGE_TRUST_PROJECT", "true", "warning", "'true' has no effect"),
@@ -86,9 +93,14 @@ VALID = {
 def test_a_valid_value_is_ok(variable: Variable, tmp_path: Path) -> None:
     (tmp_path / "prompt.md").write_text("x")
     value = variable.values[0] if variable.values else VALID[variable.kind]
-    value = {"PIPELINE_CLI_INPUTS": "[]", "AGENTFORGE_NOTIFY": "https://example.com/"}.get(
-        variable.name, value
-    )
+    address = "https://example.com/"
+    value = {
+        "PIPELINE_CLI_INPUTS": "[]",
+        "AGENTFORGE_NOTIFY": address,
+        "OTEL_EXPORTER_OTLP_ENDPOINT": address,
+        "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": address,
+        "OTEL_TRACES_EXPORTER": "otlp",
+    }.get(variable.name, value)
     found = probed(tmp_path, **{variable.name: value})
     if variable.name in QUIET:
         assert list(found) == ["environment"]

@@ -148,6 +148,7 @@ DECIDE_NOT = {
     "clean": "--older-than --dry-run",
     "log": "",
     "log verify": "SESSION",
+    "log spans": "SESSION",
     "migrate": "",
     "migrate check": "FOLDER",
     "help": "COMMAND",

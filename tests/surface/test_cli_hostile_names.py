@@ -27,6 +27,7 @@ COMMANDS = {
     "pause": ("pause", "NAME"),
     "cancel": ("cancel", "NAME"),
     "log verify": ("log", "verify", "NAME"),
+    "log spans": ("log", "spans", "NAME"),
 }
 
 

@@ -40,6 +40,7 @@ NOT_RUN = {
     "docs/limits.md": 2,
     "docs/providers-api.md": 1,
     "docs/runs.md": 1,
+    "docs/traces.md": 1,
 }
 """How many shell blocks of a page can't run in an empty folder."""
 

@@ -7,6 +7,7 @@ from typing import Any
 from tests.surface.json_agents import block, describe_provider, stage, write_pipeline
 from tests.surface.json_calls import Calls, Examples
 from tests.surface.terminal import WRITE_RESULT, Project
+from tests.webhook_server import serving
 
 from agentforge.adapters.sandboxes.bwrap import BwrapSandbox
 from agentforge.model.errors import ProviderUnusable
@@ -39,6 +40,7 @@ EXAMPLES: Examples = {
     ("show --spans", "spans"): ["show", "work", "--spans"],
     ("show --timeline", "timeline"): ["show", "work", "--timeline", "--svg", "work.svg"],
     ("log verify", "log report"): ["log", "verify", "work"],
+    ("log spans", "log spans"): ["log", "spans", "work"],
     ("replay --check", "course comparison"): ["replay", "work", "--check", "-p", OTHER],
 }
 SHOWN = (
@@ -54,6 +56,7 @@ SHOWN = (
         "amounts",
         "spans",
         "timeline",
+        "log spans",
         "log report",
         "damage",
         "course comparison",
@@ -86,7 +89,9 @@ def test_keys_of_what_a_run_did_are_those_of_the_page(project: Project) -> None:
     write_pipeline(project, "other", nodes[0], stage("ship"), hooks=HOOKS)
     with (project.run_dir("work") / "events.jsonl").open("a") as log:
         log.write("damaged\ntorn")
-    calls.call_all(EXAMPLES)
+    with serving() as server:
+        project.env["OTEL_EXPORTER_OTLP_ENDPOINT"] = server.url
+        calls.call_all(EXAMPLES)
     calls.call("show SESSION STAGE", "shown iteration", ["show", "work", "do", "--context"])
     assert [found for found in calls.problems(SHOWN) if sandbox or "git_left" not in found] == []
 

@@ -65,6 +65,22 @@ def test_repeated_call_is_one_delivery_with_two_tries_and_one_key() -> None:
     ]
 
 
+def test_hook_that_is_called_again_after_another_failure_is_another_delivery() -> None:
+    again: tuple[str, HookPoint, str] = ("review", "iteration_end", "d-2")
+    first, second, third = found(
+        CALL,
+        f.HookCompleted(*HOOK),
+        f.HookStarted(*again, action="webhook"),
+        f.HookLost(*again),
+        f.HookStarted(*again, 2, action="webhook"),
+        f.HookSkipped(*HOOK[:2], "it was lost"),
+        f.HookStarted(*HOOK[:2], "d-3", action="webhook"),
+    )
+    assert (first.key, first.status, len(first.tries)) == ("d-1", "completed", 1)
+    assert (second.key, second.status, len(second.tries)) == ("d-2", "skipped", 2)
+    assert (third.key, third.status, len(third.tries)) == ("d-3", "running", 1)
+
+
 def test_call_that_is_repeated_under_a_new_plan_is_the_same_delivery() -> None:
     again = f.HookStarted(*HOOK, 2, action="webhook")
     opened = f.RequestOpened("hook_lost-5", "pause", "k", "hook_lost", "?", ("continue",), subject="review")

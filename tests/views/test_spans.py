@@ -105,6 +105,7 @@ def test_spans_have_what_exporters_need() -> None:
         "agentforge.total_cost_usd": 0.5,
     }
     assert failed.attributes["gen_ai.request.model"] == "opus"
+    assert failed.attributes["error.type"] == "provider_crashed"
     assert failed.message == "provider_crashed: it died"
     assert (check.message, check.end_time) == ("2 tests fail", check.start_time + timedelta(seconds=1))
 

@@ -149,7 +149,7 @@ def _unreachable(message: WebhookMessage, error: Exception) -> WebhookRefused:
 
     origin = _origin(httpx2.URL(message.url))
     told = str(error) or type(error).__name__
-    for cause in _causes(error):
+    for cause in causes(error):
         if isinstance(cause, ssl.SSLCertVerificationError):
             text = f"the certificate of {origin} is not valid: {cause.verify_message}"
             return WebhookRefused(short_message(text), retry=False)
@@ -159,7 +159,7 @@ def _unreachable(message: WebhookMessage, error: Exception) -> WebhookRefused:
     return WebhookRefused(short_message(f"can't reach {origin}: {told}"), retry=True)
 
 
-def _causes(error: BaseException) -> Iterator[BaseException]:
+def causes(error: BaseException) -> Iterator[BaseException]:
     """The error and what led to it, the origin last."""
     cause: BaseException | None = error
     while cause is not None:

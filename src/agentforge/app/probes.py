@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from agentforge.adapters.log.jsonl_log import BUFFER_VARIABLE, FLUSH_VARIABLE, buffer_settings
+from agentforge.adapters.otlp import collector
 from agentforge.adapters.providers.cli import parse_seconds
 from agentforge.adapters.providers.mock import mock_delay
 from agentforge.app.hook_needs import notification_needs
@@ -57,6 +58,7 @@ class Probe(Struct, frozen=True):
 MAX_SHOWN = 80
 QUIET = frozenset({"TERM", "XDG_STATE_HOME", "XDG_CONFIG_HOME"})
 """Most desktops set them, and any value will do."""
+OTEL = "OTEL_"
 OWN_RULES = ("IS_SANDBOX", "MOCK_MODE", "AGENT_PIPELINES_LEGACY", NOTIFY_VARIABLE)
 """Variables that aren't checked as their kind says."""
 CheckedValue = tuple[ProbeLevel, str, str]
@@ -81,7 +83,7 @@ class _Probes:
     def finding(self, variable: Variable) -> CheckedValue:
         value = self._environ[variable.name].strip()
         try:
-            has_rules = variable.name in READERS or variable.name in OWN_RULES
+            has_rules = variable.name in READERS or variable.name.startswith((*OWN_RULES, OTEL))
             problem = self._of_name(variable.name, value) if has_rules else self._of_kind(variable, value)
         except AgentForgeError as error:
             return "broken", error.message, error.hint
@@ -104,6 +106,8 @@ class _Probes:
                 return "warning", found, "unset AGENT_PIPELINES_LEGACY"
             case "AGENTFORGE_NOTIFY":
                 return self._notify(value)
+            case _ if name.startswith(OTEL):
+                return self._traces()
             case _ if name in READERS:
                 READERS[name]({name: value})
         return None
@@ -133,6 +137,13 @@ class _Probes:
 
     def _path(self, value: str) -> str:
         return os.path.join(self._project, value)
+
+    def _traces(self) -> CheckedValue:
+        try:
+            address = collector(self._environ)
+        except AgentForgeError as error:  # The variable may be for other programs.
+            return "warning", error.message, error.hint
+        return "ok", f"spans are sent to {address}" if address else "no spans are sent", ""
 
     def _notify(self, value: str) -> CheckedValue | None:
         """The value is never shown: commands and URLs may contain secrets."""

@@ -11,7 +11,7 @@ from msgspec import Struct
 VariableKind = Literal[
     "text", "folder", "file", "provider", "seconds", "number", "time", "list", "mapping", "switch"
 ]
-Subject = Literal["files", "runs", "judge", "codex", "api", "mock", "log", "trust", "terminal"]
+Subject = Literal["files", "runs", "judge", "codex", "api", "mock", "log", "traces", "trust", "terminal"]
 
 
 class Variable(Struct, frozen=True):
@@ -32,6 +32,7 @@ class GivenVariable(Struct, frozen=True):
 
 
 LOG_LEVELS = ("debug", "info", "warn", "warning", "error", "fatal")
+OTLP = "http/protobuf"
 EFFORTS = ("xhigh", "high", "medium", "low", "minimal")
 
 SUBJECTS: dict[Subject, str] = {
@@ -42,6 +43,7 @@ SUBJECTS: dict[Subject, str] = {
     "api": "Provider `api`",
     "mock": "Mock mode",
     "log": "The log of a run",
+    "traces": "Traces",
     "trust": "Trust",
     "terminal": "Output",
 }
@@ -149,6 +151,22 @@ VARIABLES = (
         "1000",
     ),
     Variable("EVENTS_TAIL_LINES", "log", "the number of past events that `tail` shows first", "number", "50"),
+    Variable(
+        "OTEL_EXPORTER_OTLP_ENDPOINT",
+        "traces",
+        "the collector of OpenTelemetry that the spans of runs are sent to, such as `http://localhost:4318`",
+    ),
+    Variable("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "traces", "the same with the path, such as `/v1/traces`"),
+    Variable(
+        "OTEL_EXPORTER_OTLP_PROTOCOL", "traces", "the protocol; no other is supported", default=f"`{OTLP}`"
+    ),
+    Variable("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "traces", "the same, which overrides it"),
+    Variable(
+        "OTEL_TRACES_EXPORTER",
+        "traces",
+        "`otlp`: send spans, without an endpoint to `http://localhost:4318`; `none`: send none",
+    ),
+    Variable("OTEL_SDK_DISABLED", "traces", "`true`: send no spans"),
     Variable(
         "AGENTFORGE_TRUST_PROJECT",
         "trust",

@@ -416,10 +416,12 @@ class Engine(HookDecorators):
         return await probe_providers(self._registry)
 
     async def close(self) -> None:
-        """End the subscriptions, shut down the providers, and wait for notifications that are being sent."""
+        """End the subscriptions, shut down the providers, and wait for notifications that are being sent. For
+        spans it waits two seconds at most."""
         self._context.follower.close()
         await self._registry.close()
         await self._context.sender.close()
+        await self._context.span_export.close()
 
     # -- details
 

@@ -32,8 +32,8 @@ from agentforge.views.waits import RunWait, WaitKey, waits_after
 from agentforge.views.work import EndOfAttempt, IterationFact, IterationWork, worked
 
 _Moved = TypeVar("_Moved", StageVisit, IterationWork, Delivery)
-_Call = tuple[Cursor | None, HookPoint, str, str]
-"""Place, point, hook and subject: a hook is called there once."""
+_Call = tuple[Cursor | None, HookPoint, str, str, int]
+"""Place, point, hook and subject: a hook is called there once, and again when the run fails there again."""
 
 
 class RunTrees(Struct, frozen=True):
@@ -230,8 +230,14 @@ class RunRecord:
     # -- calls of hooks, and requests
 
     def _call(self, event: Event, fact: f.HookStarted | f.HookSkipped) -> None:
-        place = (event.cursor, fact.point, fact.hook, fact.subject)
-        one = self._deliveries.get(place) or begun_delivery(fact, self.model.plan, event.cursor)
+        here, number = (event.cursor, fact.point, fact.hook, fact.subject), 0
+        while (*here, number + 1) in self._deliveries:
+            number += 1
+        known = self._deliveries.get((*here, number))
+        if isinstance(fact, f.HookStarted) and known and known.key not in (None, fact.delivery):
+            number, known = number + 1, None
+        place = (*here, number)
+        one = known or begun_delivery(fact, self.model.plan, event.cursor)
         if isinstance(fact, f.HookStarted):
             self._by_key[fact.delivery] = place
             self._deliveries[place] = replace(
@@ -245,7 +251,7 @@ class RunRecord:
         if not asks_about_hook(request):
             return
         for place in reversed(self._by_key.values()):
-            one, (at, _, hook, _) = self._deliveries[place], place
+            one, (at, _, hook, *_) = self._deliveries[place], place
             # The latest call of the hook at that place led to the request.
             is_cause = (hook, at) == (request.subject, request.at)
             if one.request == request.id or (is_cause and request.is_open):

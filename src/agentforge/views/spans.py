@@ -265,6 +265,7 @@ def _iteration(work: IterationWork, visit: _SpanPlace) -> Iterator[_SpanPart]:
     for one in work.attempts:
         also = {"attempt": one.number, "provider": one.provider, "outcome": one.status}
         also |= {"gen_ai.operation.name": "invoke_agent", "gen_ai.request.model": one.model or None}
+        also["error.type"] = one.error.partition(":")[0] if one.status == "failed" else None
         attempt, times = ("attempt", *place, one.number), (one.started_at, one.ended_at)
         yield _SpanPart(attempt, at, one.provider, *times, _status(one.status), one.error, about | also, True)
 

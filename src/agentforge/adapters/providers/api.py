@@ -1,11 +1,9 @@
 """Models called directly: the tool loop as the agent program. Needs the extra `api`."""
 
 import os
-import shlex
 import sys
 from collections.abc import Mapping
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
@@ -16,6 +14,7 @@ from agentforge.adapters import known_models
 from agentforge.adapters.cli_agents.program import ProgramProvider, exit_status
 from agentforge.adapters.cli_agents.settings import ConfigReader
 from agentforge.adapters.environment import SettingValue, agent_environment, as_text, secrets_in
+from agentforge.adapters.extras import install_command
 from agentforge.model.errors import NOT_JSON, MissingKey, ProviderUnusable, StorageFailed
 from agentforge.model.layout import LOCKS, RUNS
 from agentforge.model.plan import NETWORK
@@ -42,19 +41,6 @@ from agentforge.tool_loop.task import (
     endpoint_of,
     program_argv,
 )
-
-
-def install_command(prefix: str, executable: str) -> str:
-    """How to add the packages to the environment of this program."""
-    folders = Path(prefix).parts
-    if "pipx" in folders:
-        command = "pipx install --force '.[api]'"
-    elif "uv" in folders and "tools" in folders:
-        command = "uv tool install --force '.[api]'"
-    else:
-        command = f"{shlex.quote(executable)} -m pip install '.[api]'"
-    return f"{command}, in a clone of AgentForge"
-
 
 NEEDED = ("pydantic_ai", "anthropic", "openai")
 SESSIONS = "api-sessions"
@@ -109,7 +95,7 @@ class ApiProvider(ProgramProvider):
         if missing:
             raise ProviderUnusable(
                 f"provider {self.name} needs packages that aren't installed ({', '.join(missing)}). "
-                f"Install with: {install_command(sys.prefix, sys.executable)}"
+                f"Install with: {install_command('api')}"
             )
         if self._config.defaults:
             self._config.read({})

@@ -1,7 +1,9 @@
 """`network: local`: what a run would call elsewhere. Asked before it starts, and before each attempt."""
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 
+from agentforge.adapters.otlp import ENDPOINTS, collector
 from agentforge.app.notifications import user_notifications
 from agentforge.definition.settings import is_local_user
 from agentforge.model.errors import AgentForgeError, InvalidRequest, ProviderUnusable
@@ -80,3 +82,6 @@ def _addresses(plan: Plan, environ: Mapping[str, str]) -> Iterator[tuple[str, st
     yield from ((owner, with_secrets(url, values)) for owner, url in named if url)
     own = user_notifications(environ.get(NOTIFY_VARIABLE, "").strip())
     yield from ((NOTIFY_VARIABLE, one.url) for one in own if one.url)
+    with suppress(InvalidRequest):  # No spans are exported then.
+        if address := collector(environ):
+            yield ENDPOINTS[1], address

@@ -18,6 +18,7 @@ from agentforge.app.providers.registry import Registry
 from agentforge.app.runs.caller import Caller
 from agentforge.app.runs.leases import Leases
 from agentforge.app.runs.lookup import Runs
+from agentforge.app.runs.span_export import SpanExport
 from agentforge.app.runs.trust import Trust
 from agentforge.app.runs.updates import Tail
 from agentforge.app.wiring import local_processes, sandboxes, sources_of
@@ -121,6 +122,7 @@ class RunContext:
         self.leases = Leases(runs, self.processes, self.clock, self.trust)
         self.follower = Follower(runs)
         self.sender = Sender()
+        self.span_export = SpanExport(runs)
         self.drivers: dict[str, Driver] = {}
         """Of the runs that this engine drives, by session."""
         self.released: dict[str, asyncio.Event] = {}

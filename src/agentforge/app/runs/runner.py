@@ -157,6 +157,8 @@ async def _drive(context: RunContext, journal: Journal) -> RunResult:
     is_replay = journal.state.settings.replay is not None
     receivers = channels(journal.plan, context.environ, context.project, context.sandboxes)
     notifier = Notifier(journal, () if is_replay else receivers, context.sender)
+    if not is_replay:
+        context.span_export.follow(session)
     task = asyncio.create_task(driver.drive())
     is_written = False
     """Whether state.json shows the end of the drive."""
@@ -183,6 +185,7 @@ async def _drive(context: RunContext, journal: Journal) -> RunResult:
         # what is missing.
         leases.release(journal, keep_lock=is_over and not is_written)
         notifier.finish()
+        context.span_export.release(session)
     model, folder = journal.model, context.runs.layout(session).root
     artifact = model.history.artifact
     return result_of(session, journal.plan, journal.state, model.summary, folder, artifact=artifact)

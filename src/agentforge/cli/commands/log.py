@@ -1,4 +1,4 @@
-"""`agentforge log verify`: check whether a run's log is intact."""
+"""`agentforge log`: check whether a run's log is intact, and export its spans."""
 
 from typing import TYPE_CHECKING
 
@@ -40,6 +40,26 @@ def verify(session: str | None) -> int:
     else:
         _print(name, report)
     return exit_codes.COMPLETED if report.is_intact else exit_codes.FAILED
+
+
+@log.command()
+@click.argument("session", required=False)
+@project_options
+def spans(session: str | None) -> None:
+    """Export the spans of a run to an OpenTelemetry collector.
+
+    The variables OTEL_* say where it is, by default http://localhost:4318. If one of them names a collector,
+    runs export their spans themselves. This exports all that have ended, with the same ids.
+    """
+    from agentforge import export_spans
+
+    call = invocation()
+    name = choose_session_to_show(call, session)
+    count = export_spans(call.runs, name)
+    if call.as_json:
+        print_json({"session": name, "exported": count})
+    else:
+        echo_wrapped(f"Exported {counted(count, 'span')} of session '{name}'")
 
 
 def _print(name: str, report: "LogReport") -> None:
