@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from agentforge.app.runs.context import EngineOptions as EngineOptions
     from agentforge.app.runs.first_artifact import GivenArtifact as GivenArtifact
     from agentforge.app.runs.first_artifact import write_artifact as write_artifact
+    from agentforge.app.runs.forecast import Forecast as Forecast
     from agentforge.app.runs.lookup import RunRow as RunRow
     from agentforge.app.runs.lookup import Runs as Runs
     from agentforge.app.runs.removal import OutdatedRuns as OutdatedRuns
@@ -63,6 +64,9 @@ if TYPE_CHECKING:
     from agentforge.definition.resolve import Available as Available
     from agentforge.engine.rehearsal.rehearse import Difference as Difference
     from agentforge.engine.rehearsal.rehearse import Rehearsal as Rehearsal
+    from agentforge.engine.worst_case import StageWorst as StageWorst
+    from agentforge.engine.worst_case import Unbounded as Unbounded
+    from agentforge.engine.worst_case import WorstCase as WorstCase
     from agentforge.legacy.migration import Finding as Finding
     from agentforge.legacy.migration import Migration as Migration
     from agentforge.model import artifact as artifact
@@ -149,6 +153,8 @@ if TYPE_CHECKING:
     from agentforge.sdk.signals import stop_on_signals as stop_on_signals
     from agentforge.sdk.sync import SyncEngine as SyncEngine
     from agentforge.system.linux import protect_process as protect_process
+    from agentforge.views.earlier_runs import EarlierRuns as EarlierRuns
+    from agentforge.views.earlier_runs import Percentiles as Percentiles
     from agentforge.views.hook_calls import Delivery as Delivery
     from agentforge.views.hook_calls import HookTry as HookTry
     from agentforge.views.metrics import StageMetrics as StageMetrics
@@ -228,6 +234,7 @@ _HOME = {
     "app.pictures": ("write_graph", "write_timeline"),
     "app.probes": ("Probe",),
     "app.runs.answers": ("OpenRequest",),
+    "app.runs.forecast": ("Forecast",),
     "app.runs.first_artifact": ("GivenArtifact", "write_artifact"),
     "app.runs.lookup": ("RunRow", "Runs"),
     "app.runs.updates": ("Overview", "Tail"),
@@ -242,6 +249,7 @@ _HOME = {
     "definition.report": ("SourceText",),
     "legacy.migration": ("Finding", "Migration"),
     "engine.rehearsal.rehearse": ("Difference", "Rehearsal"),
+    "engine.worst_case": ("StageWorst", "Unbounded", "WorstCase"),
     "model.course": ("CourseStep",),
     "model": (
         *("artifact", "cassette", "check", "condition", "facts", "hook", "plan", "request", "state"),
@@ -282,6 +290,7 @@ _HOME = {
     "sdk.signals": ("OnStop", "StopSignal", "stop_on_signals"),
     "sdk.sync": ("SyncEngine",),
     "system.linux": ("protect_process",),
+    "views.earlier_runs": ("EarlierRuns", "Percentiles"),
     "views.hook_calls": ("Delivery", "HookTry"),
     "views.metrics": ("StageMetrics", "VisitMetrics"),
     "views.record": ("RunRecord", "RunTrees"),

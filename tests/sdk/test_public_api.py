@@ -99,6 +99,7 @@ DATA = (
         "StopReason",
         "SupervisorLimits",
     ),
+    *("EarlierRuns", "Forecast", "Percentiles", "StageWorst", "Unbounded", "WorstCase"),
     *("AttemptLayout", "IterationLayout", "Destination", "ShellLines", "SourceText"),
     *("DefinitionKind", "OnStop", "ShownStatus"),
     *("EngineOptions", "ResumeOptions", "RunOptions", "StartOptions"),

@@ -139,8 +139,9 @@ DECIDE_NOT = {
     "config show": "--origin",
     "config validate": "",
     "lint": "KIND NAME --strict --static",
-    "dry-run": "WORDS --skip --artifact --input --provider --model --provider-config --context --command "
-    "--local --max-cost --max-tokens",
+    "dry-run": "WORDS --pipeline --session --request --artifact --force --record --yes --skip-check --skip "
+    "--reason --trust --input --provider --model --provider-config --context --command --local --max-cost "
+    "--max-tokens",
     "graph": "PIPELINE --svg",
     "schema": "KIND",
     "completion": "SHELL",

@@ -289,7 +289,7 @@ def test_inputs_and_overrides_reach_the_plan(project: Project) -> None:
         (("loop",), "Missing argument 'STAGE'"),
         (("loop", "nosuch"), "no stage named `nosuch`"),
         (("loop", "work", "s", "many"), "'many' is not a valid integer."),
-        (("dry-run", "nosuch"), "'nosuch' is neither a pipeline nor a stage"),
+        (("dry-run", "nosuch", "s"), "'nosuch' is neither a pipeline nor a stage"),
         (("nosuch",), "'nosuch' is neither a command nor a stage"),
         (("run", "--nosuch"), "No such option"),
     ],

@@ -30,7 +30,19 @@ EXAMPLES: Examples = {
     ("version", "version"): ["version"],
 }
 SHOWN = (
-    *("lint report", "diagnostic", "place", "graph", "graph node", "dry run", "plan", "stages", "provider"),
+    *(
+        "lint report",
+        "diagnostic",
+        "place",
+        "graph",
+        "graph node",
+        "dry run",
+        "plan",
+        "worst case",
+        "percentiles",
+        "stages",
+        "provider",
+    ),
     *("setting", "settings checkup", "config init", "config set"),
     *("schema", "created project", "doctor", "completion", "migration report", "version"),
 )
@@ -48,7 +60,12 @@ def test_keys_of_definitions_are_those_of_the_page(project: Project) -> None:
     (project.root / "compose.yaml").write_text("services: {}\n")
     describe_provider(project, "removed", WRITE_RESULT)
     (project.home / "removed").unlink()
-    write_pipeline(project, "missing", {**stage("a"), "provider": "removed"})
+    describe_provider(project, "priced", f"{WRITE_RESULT}; echo '{{\"cost\": 0.25}}'")
+    with (project.root / ".agentforge/providers/priced.yaml").open("a") as description:
+        description.write("output: json_lines\nfields: {cost: cost}\n")
+    write_pipeline(project, "missing", {**stage("a"), "provider": "priced"})
+    assert project.call("run", "-p", "missing.yaml").code == 0
+    write_pipeline(project, "missing", {**stage("a"), "provider": "removed", "max_iteration_cost_usd": 1})
     (project.root / ".agent").mkdir()
     (project.root / ".agent/config.yml").write_text("project: {name: x}\n")
     project.stage("bad", "provider: mock\ntermination: {type: fixed, iterations: -1}\n")

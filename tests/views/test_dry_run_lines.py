@@ -15,6 +15,7 @@ from agentforge.model.plan import (
     Items,
     Judgment,
     LimitPolicy,
+    Limits,
     Overrides,
     Plan,
     ProviderChoice,
@@ -39,6 +40,19 @@ def test_preview_of_a_loop_names_its_progress_file() -> None:
         "- Source: refine.yaml",
         "- Run directory: /run",
         "- Progress: /run/progress-auth.md",
+    ]
+
+
+def test_preview_has_the_request_on_one_line() -> None:
+    assert "- Request: Add a function" in preview(plan_of(stage("a")), LAYOUT, request="Add a\nfunction")
+
+
+def test_preview_has_the_caps_of_the_run_and_of_its_parts() -> None:
+    plan = plan_of(stage("a", limits=Limits(tokens=2_000)))
+    plan = replace(plan, pipeline=replace(plan.pipeline, limits=Limits(cost_usd=5.5, tokens=9_000)))
+    assert [line for line in shown(plan) if line.startswith("- Cap")] == [
+        "- Cap: the run may spend at most $5.50, 9,000 tokens",
+        "- Cap: stage 'a' may spend at most 2,000 tokens",
     ]
 
 

@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from agentforge.engine.decide.termination import QUEUE_TIMEOUT
 from agentforge.model.errors import NOT_JSON
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.system.programs import Program, ProgramResult, run_async
@@ -16,7 +17,6 @@ log = logging.getLogger("agentforge.run")
 
 PROGRAM: Final = "bd"
 PREFIX_VARIABLE = "BEADS_LABEL_PREFIX"
-TIMEOUT = 60.0
 MAX_LISTING = 64 * 1024 * 1024
 
 
@@ -72,7 +72,7 @@ class Beads:
     async def _run(self, program: str, *arguments: str, merged: bool = True) -> ProgramResult:
         argv = (program, *arguments)
         environ = tool_environment(self._environ, self._project)
-        return await run_async(Program(argv, TIMEOUT, self._project, environ, merged, MAX_LISTING))
+        return await run_async(Program(argv, QUEUE_TIMEOUT, self._project, environ, merged, MAX_LISTING))
 
 
 def _error_text(ended: ProgramResult) -> str:

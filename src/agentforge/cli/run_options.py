@@ -10,12 +10,24 @@ from msgspec.structs import replace
 
 from agentforge.cli.invocation import Decorated, options_of
 from agentforge.cli.output import note
+from agentforge.model.names import DEFAULT_PIPELINE
 from agentforge.model.plan import Overrides
 from agentforge.model.request import MAX_USER_REQUEST_BYTES
 from agentforge.model.run_options import Argument, Options, OverrideOptions, arguments_of, overrides_of
 
 if TYPE_CHECKING:
     from agentforge import Compiled, Engine
+
+
+target_options = options_of(
+    click.option(
+        "-p",
+        "--pipeline",
+        metavar="PIPELINE|FILE",
+        help=f"Pipeline file or name.  [default with a request: {DEFAULT_PIPELINE}]",
+    ),
+    click.option("-s", "--session", help="Name of the run.  [default: the pipeline's name and the time]"),
+)
 
 
 def options_for(kind: type[Any]) -> Callable[[Decorated], Decorated]:
@@ -43,7 +55,9 @@ def _option(name: str, row: Argument, type: Any) -> Callable[[Decorated], Decora
     )
 
 
-def from_stdin(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+def from_stdin(
+    _context: click.Context | None, _option: click.Parameter | None, value: str | None
+) -> str | None:
     """`-` is what stdin has; one byte more than a request may have, so that a longer one is refused."""
     if value != "-":
         return value

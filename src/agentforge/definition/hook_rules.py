@@ -22,7 +22,7 @@ from agentforge.model.condition import (
     VariableTerm,
 )
 from agentforge.model.diagnostic import SourcePlace, choice
-from agentforge.model.hook import HookPoint
+from agentforge.model.hook import BRANCH_POINTS, HookPoint
 
 # A hook that is never called is worse than none: people rely on the approval that it asks for, or on the
 # check that it makes. A hook for a node that doesn't exist or lacks the point is an error; what merely has no
@@ -32,7 +32,6 @@ from agentforge.model.hook import HookPoint
 # nothing is said about ids, which would only repeat the other error.
 
 SESSION_POINTS: tuple[HookPoint, ...] = ("session_start", "session_end")
-BRANCH_POINTS: tuple[HookPoint, ...] = ("parallel_provider_start", "parallel_provider_end")
 
 _Kind = Literal["stage", "block", "nested pipeline", "unknown"]
 

@@ -27,6 +27,7 @@ CALL_POINTS: tuple[CallPoint, ...] = get_args(CallPoint)
 YAML_POINTS: tuple[HookPoint, ...] = tuple(point for point in POINTS if point not in CALL_POINTS)
 STAGE_POINTS: tuple[HookPoint, ...] = ("stage_start", "iteration_start", "iteration_end", "stage_end")
 """The points of one visit of a stage."""
+BRANCH_POINTS: tuple[HookPoint, ...] = ("parallel_provider_start", "parallel_provider_end")
 
 HookAction = Literal["pause", "confirm", "webhook", "script", "call"]
 """What a hook does. `call`: a function of the program that embeds the engine."""

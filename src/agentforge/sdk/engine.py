@@ -7,7 +7,7 @@ environment.
 import os
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from datetime import datetime
-from typing import ClassVar, Unpack
+from typing import TYPE_CHECKING, ClassVar, Unpack
 
 from msgspec.structs import replace
 
@@ -53,6 +53,9 @@ from agentforge.sdk.hooks import HookDecorators
 from agentforge.views.lines.plan import agents_line
 from agentforge.views.results import RunInfo, RunResult
 from agentforge.views.structured_work import ArtifactWork
+
+if TYPE_CHECKING:
+    from agentforge.app.runs.forecast import Forecast
 
 
 class Engine(HookDecorators):
@@ -354,18 +357,19 @@ class Engine(HookDecorators):
     async def _readiness(self, plan: Plan) -> Readiness:
         return await readiness_of(self._context, plan, run_settings(self.environ), is_new=True)
 
-    async def dry_run(
-        self, compiled: Compiled, *, skip: Collection[str] = (), artifact: GivenArtifact = None
-    ) -> Sequence[str]:
-        """What a run would do, and what prevents it here, as lines of text. `skip`, `artifact`: as for
-        `readiness`."""
-        from agentforge.views.lines.dry_run import preview, readiness_lines  # Runs don't need it.
+    async def forecast(self, compiled: Compiled, **how: Unpack[StartOptions]) -> "Forecast":
+        """What a run that is started so does at most, what earlier runs of the pipeline took, and what
+        prevents it here. What is skipped needs no reason."""
+        from agentforge.app.runs.forecast import forecast  # Runs don't need it.
 
-        ready = await self.readiness(compiled, skip=skip, artifact=artifact)
-        plan = ready.plan
-        lines = preview(plan, self.runs.layout(plan.session.name), self._permissions(plan), skip)
-        problems = [(problem.message, problem.hint) for problem in ready.problems]
-        return [*lines, *readiness_lines(problems, ready.warnings)]
+        return await forecast(self._context, compiled, completed(StartOptions, how), self.readiness)
+
+    async def dry_run(self, compiled: Compiled, **how: Unpack[StartOptions]) -> Sequence[str]:
+        """What a run would do, and its forecast, as lines of text."""
+        from agentforge.app.runs.forecast import lines
+
+        found = await self.forecast(compiled, **how)
+        return lines(found, self.runs.layout(found.plan.session.name), self._permissions(found.plan))
 
     def agents(self, planned: Compiled | RunInfo) -> str:
         """Which agents a run would start, or an existing one, with which models and permissions and where, as

@@ -79,6 +79,7 @@ class SyncEngine(HookDecorators):
     lint = _blocking(Engine.lint)
     lint_all = _blocking(Engine.lint_all)
     readiness = _blocking(Engine.readiness)
+    forecast = _blocking(Engine.forecast)
     dry_run = _blocking(Engine.dry_run)
 
     agents = _same(Engine.agents)

@@ -14,7 +14,7 @@ from agentforge.engine.decide.checks import (
 )
 from agentforge.model.check import Check
 from agentforge.model.condition import condition_text
-from agentforge.model.hook import POINTS, STAGE_POINTS, HookAction, HookPoint
+from agentforge.model.hook import BRANCH_POINTS, POINTS, STAGE_POINTS, HookAction, HookPoint
 from agentforge.model.plan import (
     FAIL,
     PASS,
@@ -33,7 +33,6 @@ from agentforge.model.request import Answerer
 
 GraphAction = Literal["next", "back", "skip", "ask", "fail", "end"]
 GraphKind = Literal["stage", "parallel", "pipeline"]
-BRANCH_POINTS: tuple[HookPoint, ...] = ("parallel_provider_start", "parallel_provider_end")
 
 
 class GraphRoute(Struct, frozen=True):

@@ -264,7 +264,7 @@ def _given(
     the recording."""
     environ = context.environ
     if replay is None:
-        wanted = _user_request(plan, how["request"], environ, context.sources.builtin)
+        wanted = user_request(context, plan, how["request"])
         first = first_artifact(how["artifact"], plan, environ, how["skip"])
         return wanted, first, waivers(context, plan, how, first.value if first else None)
     header = replay.recording.cassette.header
@@ -273,14 +273,12 @@ def _given(
     return wanted, first_artifact(header.artifact, plan, environ, skipped), header.waivers
 
 
-def _user_request(
-    plan: Plan, given: str | None, environ: Mapping[str, str], builtin: str
-) -> StoredText | None:
+def user_request(context: RunContext, plan: Plan, given: str | None) -> StoredText | None:
     """The user request as it is stored. Raises why a run of the plan can't be started with it."""
     name, rule, path = plan.pipeline.name, plan.pipeline.request, plan.source.path
     if given is None:
         if rule == "required":
-            typed = name if path.startswith(f"{builtin}/") else quote(path)
+            typed = name if path.startswith(f"{context.sources.builtin}/") else quote(path)
             hint = f'say what you want: agentforge run -p {typed} "…"'
             raise InvalidRequest(f"the pipeline {name!r} needs a user request", hint=hint)
         return None
@@ -294,7 +292,7 @@ def _user_request(
         limit = f"{MAX_USER_REQUEST_BYTES // 1024} KB"
         raise InvalidRequest(f"the user request is larger than {limit}", hint="put the details into files")
     _refuse_over_budget(plan, content)
-    return stored(content.decode(), environ, "the user request")
+    return stored(content.decode(), context.environ, "the user request")
 
 
 def _refuse_over_budget(plan: Plan, request: bytes) -> None:

@@ -28,17 +28,22 @@ def waivers(
     `absent`: the ids of all stages that leave nothing, by default those that are skipped now."""
     checks, stages = how["skip_checks"], how["skip"]
     context.caller.refuse_agent(skip_checks=checks, skip=stages)
-    known = {check.name for step in plan.steps for stage in step.stages for check in stage.checks}
-    for name in checks:
-        if name not in known:
-            hint = choice(name, "checks", sorted(known)) if known else "remove --skip-check: it has no checks"
-            raise InvalidRequest(f"the pipeline has no check {name!r}", hint=hint)
+    refuse_skipped_checks(plan, checks)
     refuse_skip(plan, stages, first, absent)
     by = _user()
     return (
         *(Waiver(name, _said(context, f"check {name!r}", why), by) for name, why in checks.items()),
         *(Waiver("", _said(context, f"stage {name!r}", why), by, name) for name, why in stages.items()),
     )
+
+
+def refuse_skipped_checks(plan: Plan, checks: Collection[str]) -> None:
+    """Raise which of them the pipeline doesn't have."""
+    known = {check.name for stage in plan.stages for check in stage.checks}
+    for name in checks:
+        if name not in known:
+            hint = choice(name, "checks", sorted(known)) if known else "remove --skip-check: it has no checks"
+            raise InvalidRequest(f"the pipeline has no check {name!r}", hint=hint)
 
 
 def refuse_skip(

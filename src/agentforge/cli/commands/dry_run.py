@@ -1,17 +1,20 @@
 """`agentforge dry-run`: show what a run would do."""
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from agentforge.cli.controls import open_engine
-from agentforge.cli.invocation import HintedUsageError, invocation, project_options
+from agentforge.cli.controls import open_engine, trust_option
+from agentforge.cli.invocation import HintedUsageError, engine_options, invocation
 from agentforge.cli.output import echo, note, print_json, wrapped
-from agentforge.cli.run_options import Definition, definition_of, options_for
-from agentforge.model.run_options import OverrideOptions
+from agentforge.cli.run_options import definition_of, from_stdin, options_for, taken, target_options
+from agentforge.model.diagnostic import did_you_mean
+from agentforge.model.names import DEFAULT_PIPELINE
+from agentforge.model.run_options import OverrideOptions, StartOptions
 
 if TYPE_CHECKING:
-    from agentforge import Compiled, Engine, SyncEngine
+    from agentforge import Definitions, Forecast
 
 STAGE_KINDS = ("loop", "stage")
 KINDS = (*STAGE_KINDS, "pipeline")
@@ -19,69 +22,98 @@ DEFAULT_SESSION = "preview"
 
 
 @click.command("dry-run")
-@click.argument("words", metavar="[loop|pipeline] NAME [SESSION]", nargs=-1, required=True)
-@click.option("--skip", multiple=True, metavar="STAGE", help="Skip this stage.")
-@click.option("--artifact", metavar="FILE", help="JSON file with what the skipped stages would leave.")
+@click.argument("words", metavar="[REQUEST | [loop|pipeline] NAME [SESSION]]", nargs=-1)
+@target_options
+@options_for(StartOptions)
+@trust_option
 @options_for(OverrideOptions)
-@project_options
-def dry_run(words: tuple[str, ...], skip: tuple[str, ...], artifact: str | None, **options: Any) -> None:
-    """Show what a run would do.
+@engine_options
+def dry_run(words: tuple[str, ...], *, pipeline: str | None, session: str | None, **options: Any) -> None:
+    """Show what a run would do, and what it does at most.
 
-    Shows its stages with their providers, models, permissions, sandboxes, iterations, limits, inputs and
-    directories, and its hooks and notifications. NAME is a pipeline file, or the name of a pipeline or
-    stage; if both exist, `pipeline` or `loop` selects one. Does not start or write anything. Also lists what
-    would prevent the run on this machine.
+    Takes what `agentforge run` takes. Without -p, the name of a pipeline or a stage, or a pipeline file, is
+    NAME; any other text is the REQUEST. If a pipeline and a stage have that name, `pipeline` or `loop`
+    selects one.
+
+    Shows the stages with their providers, permissions, approvals, checks and routes, and the hooks; the worst
+    case in iterations, attempts, time and cost; how long earlier runs of the pipeline took and what they
+    cost; and what would prevent the run on this machine. Does not start or write anything.
     """
-    with open_engine(call := invocation()) as sync:
-        given = _given(sync.engine, words, options)
-        compiled = given.compiled(sync.engine)
+    call = invocation()
+    with open_engine(call) as sync:
         known = sync.definitions
-        if words[0] in {*known.pipeline_names()} & {*known.stage_names()} - {*KINDS}:
-            note(
-                f"'{words[0]}' is a pipeline and a stage. This is the pipeline; `loop {words[0]}` the stage."
-            )
+        what, named, request = _target(known, words, pipeline)
+        if named and session:
+            raise click.UsageError("the session is given twice: as an argument, and with --session")
+        if request is not None:
+            if options["request"] is not None:
+                raise click.UsageError("the request is given twice: as an argument, and with --request")
+            options["request"] = from_stdin(None, None, request)
+        if not what:
+            if (default := known.default_pipeline()) is None and options["request"] is None:
+                hint = "say what you want, or pass a pipeline with -p (`agentforge pipelines` lists them)"
+                raise HintedUsageError("nothing to show", hint, click.get_current_context())
+            what = {"pipeline": default or DEFAULT_PIPELINE}
+        if options["skip"] or options["skip_checks"]:
+            options["reason"] = options["reason"] or "a dry run"
+        given = definition_of(options, session or named, **what)
+        how, compiled = taken(StartOptions, options), given.compiled(sync.engine)
         if call.as_json:
-            print_json(_as_json(sync, compiled, skip, artifact))
+            found = sync.forecast(compiled, **how)
+            print_json(_as_json(found, sync.runs.layout(found.plan.session.name).root))
         else:
-            for line in sync.dry_run(compiled, skip=skip, artifact=artifact):
+            for line in sync.dry_run(compiled, **how):
                 echo(*wrapped(line))
 
 
-def _as_json(
-    engine: "SyncEngine", compiled: "Compiled", skip: tuple[str, ...], artifact: str | None
-) -> dict[str, object]:
-    ready = engine.readiness(compiled, skip=skip, artifact=artifact)
+def _as_json(found: "Forecast", run_dir: str) -> dict[str, object]:
     return {
-        "plan": ready.plan,
-        "skipped": skip,
-        "run_dir": engine.runs.layout(ready.plan.session.name).root,
+        "plan": found.plan,
+        "skipped": found.skipped,
+        "run_dir": run_dir,
         "problems": [
             {"code": problem.code, "message": problem.message, "hint": problem.hint}
-            for problem in ready.problems
+            for problem in found.problems
         ],
-        "warnings": ready.warnings,
+        "warnings": found.warnings,
+        "worst_case": found.worst_case,
+        "earlier": found.earlier,
     }
 
 
-def _given(engine: "Engine", words: tuple[str, ...], options: dict[str, Any]) -> Definition:
+def _target(
+    known: "Definitions", words: tuple[str, ...], pipeline: str | None
+) -> tuple[dict[str, str], str | None, str | None]:
+    """What to run, its session, and the request, as far as they are given."""
+    if pipeline is not None or not words:
+        if len(words) > 1:
+            raise click.UsageError(f"expected at most one REQUEST with -p, got {len(words)} arguments")
+        return {"pipeline": pipeline} if pipeline else {}, None, words[0] if words else None
     kind, rest = (words[0], words[1:]) if words[0] in KINDS else ("", words)
     if not 1 <= len(rest) <= 2:
         after = f"after '{kind}'" if kind else "for NAME and SESSION"
         raise click.UsageError(f"expected [loop|pipeline] NAME [SESSION], got {len(rest)} arguments {after}")
-    name, session = (*rest, DEFAULT_SESSION)[:2]
-    is_stage = kind in STAGE_KINDS or (not kind and _names_stage(engine, name))
-    return definition_of(options, session, **{"stage" if is_stage else "pipeline": name})
+    name, session = rest[0], rest[1] if len(rest) > 1 else ""
+    pipelines, stages = known.pipeline_names(), known.stage_names()
+    if not kind and name not in {*pipelines, *stages} and not _is_file(name):
+        return {}, None, _request(name, session, [*pipelines, *stages])
+    if not kind and name in stages:
+        kind = "pipeline" if name in pipelines else "stage"
+        if kind == "pipeline":
+            note(f"'{name}' is a pipeline and a stage. This is the pipeline; `loop {name}` the stage.")
+    return {"stage" if kind in STAGE_KINDS else "pipeline": name}, session or DEFAULT_SESSION, None
 
 
-def _names_stage(engine: "Engine", name: str) -> bool:
-    """Whether the word names a stage, and neither a pipeline nor a file. Raises if it names none of them."""
-    pipelines, stages = engine.definitions.pipeline_names(), engine.definitions.stage_names()
-    if "/" in name or name.endswith((".yaml", ".yml")) or name in pipelines:
-        return False
-    if name not in stages:
-        from agentforge.model.diagnostic import did_you_mean
+def _is_file(name: str) -> bool:
+    is_path = " " not in name and ("/" in name or name.endswith((".yaml", ".yml")))
+    return is_path or os.path.lexists(os.path.join(invocation().root, name))
 
-        lists = "`agentforge pipelines` and `agentforge stages` list them"
-        hint = did_you_mean(name, [*pipelines, *stages]) or lists
-        raise HintedUsageError(f"'{name}' is neither a pipeline nor a stage", hint)
-    return True
+
+def _request(text: str, session: str, names: list[str]) -> str:
+    meant = did_you_mean(text, names)
+    if session:
+        lists = "quote a request of several words; `agentforge pipelines` and `agentforge stages` list names"
+        raise HintedUsageError(f"'{text}' is neither a pipeline nor a stage", meant or lists)
+    if meant:
+        note(f"'{text}' names no pipeline and no stage, so it is the request; {meant}")
+    return text

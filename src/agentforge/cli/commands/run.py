@@ -9,7 +9,7 @@ import click
 from agentforge import Definitions
 from agentforge.cli.controls import trust_option
 from agentforge.cli.invocation import HintedUsageError, WholeNumber, engine_options, invocation
-from agentforge.cli.run_options import definition_of, from_stdin, options_for, taken
+from agentforge.cli.run_options import definition_of, from_stdin, options_for, taken, target_options
 from agentforge.cli.start import start_attached, start_options, start_or_resume
 from agentforge.model.names import DEFAULT_PIPELINE
 from agentforge.model.run_options import OverrideOptions, StartOptions
@@ -17,13 +17,7 @@ from agentforge.model.run_options import OverrideOptions, StartOptions
 
 @click.command()
 @click.argument("wanted", metavar="[REQUEST]", required=False, callback=from_stdin)
-@click.option(
-    "-p",
-    "--pipeline",
-    metavar="PIPELINE|FILE",
-    help=f"Pipeline file or name.  [default with a request: {DEFAULT_PIPELINE}]",
-)
-@click.option("-s", "--session", help="Name of the run.  [default: the pipeline's name and the time]")
+@target_options
 @options_for(StartOptions)
 @trust_option
 @options_for(OverrideOptions)

@@ -265,7 +265,7 @@ def _restart(here: HookSite, hook: Hook, call: HookCall) -> Ruling:
 def _failed(here: HookSite, hook: Hook, call: HookCall) -> Ruling:
     if call.is_retryable and call.failures < hook.max_tries:
         is_replay = here.state.settings.replay is not None
-        delay = 0 if is_replay else min(MAX_DELAY, FIRST_DELAY * 2 ** (call.failures - 1))
+        delay = 0 if is_replay else retry_delay(call.failures)
         due_at = (call.ended_at or here.state.updated_at) + timedelta(seconds=delay)
         return here.record(
             f.HookRetryScheduled(hook.id, here.point, call.delivery, call.number, due_at=due_at)
@@ -285,6 +285,10 @@ def _failed(here: HookSite, hook: Hook, call: HookCall) -> Ruling:
             return Ruling(question=_question(here, hook, f"hook_{hook.action}_failed", text, options))
         case _:
             assert_never(policy)
+
+
+def retry_delay(failures: int) -> float:
+    return min(MAX_DELAY, FIRST_DELAY * 2.0 ** (failures - 1))
 
 
 def _then(here: HookSite, hook: Hook, call: HookCall) -> LostThen:

@@ -12,6 +12,10 @@ MAX_JUDGE_FAILURES = 3
 """After this many consecutive failures, the judge is skipped."""
 MAX_JUDGE_CALLS = 2
 """How often the judge is called for an iteration; lost calls don't count."""
+JUDGE_TIMEOUT = 300.0
+"""Seconds of one call."""
+QUEUE_TIMEOUT = 60.0
+"""Seconds of one query."""
 
 MAX_ITERATIONS = "max_iterations"
 

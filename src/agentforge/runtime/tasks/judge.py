@@ -10,6 +10,7 @@ import secrets
 
 from msgspec.structs import replace
 
+from agentforge.engine.decide.termination import JUDGE_TIMEOUT
 from agentforge.engine.nodes import recorded_key
 from agentforge.engine.normalise import clean_output, read_judgment
 from agentforge.model import facts as f
@@ -28,7 +29,6 @@ from agentforge.views.prompt import fill
 
 log = logging.getLogger("agentforge.run")
 
-TIMEOUT = 300.0
 HISTORY_CHARS = 200_000
 """The maximum size of earlier outputs in the prompt; the latest are included first."""
 MAX_TEXT = 1024 * 1024
@@ -64,7 +64,7 @@ class JudgePerformer(CallPerformer[JudgeTask]):
             place=task.folder(self._context.layout),
             mark=task.mark(self._context.run_id),
             stage=task.name,
-            limits=AttemptLimits(TIMEOUT),
+            limits=AttemptLimits(JUDGE_TIMEOUT),
             sandbox=task.node.sandbox,
             scope=task.place.scope,
             budget=task.budget,

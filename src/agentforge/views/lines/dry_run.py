@@ -13,6 +13,7 @@ from msgspec import Struct
 from agentforge.definition.read.file_keys import PIPELINE_KEYS
 from agentforge.definition.read.node_keys import STAGE_NODE
 from agentforge.definition.read.table import Key, Nested
+from agentforge.engine.decide.caps import shown
 from agentforge.model.artifact import ArtifactRule
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import (
@@ -48,12 +49,16 @@ APPENDED = "a paragraph that asks for it is appended to the prompt (`result_inst
 
 
 def preview(
-    plan: Plan, layout: RunLayout, permissions: Permissions | None = None, skipped: Collection[str] = ()
+    plan: Plan,
+    layout: RunLayout,
+    permissions: Permissions | None = None,
+    skipped: Collection[str] = (),
+    request: str | None = None,
 ) -> list[str]:
-    """`skipped`: the ids of the stages that a person skips."""
+    """`skipped`: the ids of the stages that a person skips. `request`: the user request."""
     inputs = ["", "## Inputs", *(f"- {path}" for path in plan.session.inputs)] if plan.session.inputs else []
     stages = _steps(plan, layout, permissions or {}, skipped)
-    lines = [*_head(plan, layout), *inputs, "", "## Stages", *stages, *hook_sections(plan)]
+    lines = [*_head(plan, layout, request), *inputs, "", "## Stages", *stages, *hook_sections(plan)]
     if commands := plan.pipeline.commands | plan.pipeline.overrides.commands:
         texts = (f"- {name}: {one_line(text, TEXT_CHARS)}" for name, text in sorted(commands.items()))
         lines += ["", "## Commands", *texts]
@@ -70,7 +75,7 @@ def readiness_lines(problems: Sequence[tuple[str, str]], warnings: Sequence[str]
     return lines
 
 
-def _head(plan: Plan, layout: RunLayout) -> Iterator[str]:
+def _head(plan: Plan, layout: RunLayout, request: str | None) -> Iterator[str]:
     what = "loop" if plan.mode == "loop" else "pipeline"
     yield f"# Dry run: {what} {plan.pipeline.name}"
     yield ""
@@ -80,6 +85,8 @@ def _head(plan: Plan, layout: RunLayout) -> Iterator[str]:
     yield f"- Session: {plan.session.name}"
     yield f"- Source: {plan.source.path}"
     yield f"- Run directory: {layout.root}"
+    if request is not None:
+        yield f"- Request: {one_line(request, TEXT_CHARS)}"
     if plan.mode == "loop":
         yield f"- Progress: {layout.session_progress}"
     if plan.passes > 1:
@@ -88,6 +95,9 @@ def _head(plan: Plan, layout: RunLayout) -> Iterator[str]:
         yield f"- Setting: {one_line(setting.key)} ({one_line(setting.place)})"
     rows = _rows(PIPELINE_KEYS, plan.pipeline)
     yield from _lines("Runtime limit", rows)
+    for place in plan.caps:
+        amounts = ", ".join(shown(unit, cap) for unit, cap in place.caps.known)
+        yield f"- Cap: {one_line(place.name)} may spend at most {amounts}"
     judged = (plan.judge_of(stage) for stage in plan.stages if isinstance(stage.termination, Judgment))
     if judges := dict.fromkeys(map(provider_text, judged)):
         yield f"- Judge: {', '.join(judges)}"
