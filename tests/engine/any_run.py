@@ -46,6 +46,7 @@ from agentforge.model.plan import (
     Semantics,
     StageNode,
 )
+from agentforge.model.request import Request
 from agentforge.model.result import AgentQuestion, Decision, Result, Signals
 from agentforge.model.state import MACHINE_SHUTDOWN, RunState
 from agentforge.model.status import FINAL, RunStatus
@@ -122,7 +123,7 @@ _questions = st.lists(
 ).map(tuple)
 
 
-class _World:
+class World:
     """Drives a run as the driver does, with answers drawn at random."""
 
     def __init__(self, draw: st.DrawFn, plan: Plan, *, wild: bool = False) -> None:
@@ -259,14 +260,17 @@ class _World:
         if not open_requests:
             return False
         for request in self.draw(st.lists(st.sampled_from(open_requests), min_size=1, max_size=3)):
-            options = [*request.options, *(["2"] if request.grants else [])] or ["any text"]
             text = self.draw(st.sampled_from(["", "Shorter.", "Shorter."]))
-            answer = f.RequestAnswered(request.id, self.draw(st.sampled_from(options)), "person", text)
+            said = self.draw(st.sampled_from(self.answers_to(request)))
+            answer = f.RequestAnswered(request.id, said, "person", text)
             if request.id in {known.id for known in self.state.open_requests}:
                 self.record(answer, request.at)
             else:
                 self.refused(answer, request.at)
         return True
+
+    def answers_to(self, request: Request) -> list[str]:
+        return [*request.options, *(["2"] if request.grants else [])] or ["any text"]
 
     def refused(self, fact: f.AnyFact, cursor: Cursor | None) -> None:
         try:
@@ -279,7 +283,7 @@ class _World:
         """A node more at the end; in the wild also at the beginning, or one less, which may come back."""
         nodes = list(self.plan.nodes)
         taken = {node.id for node in nodes}
-        extra = stage(next(name for n in count() if (name := f"extra-{n}") not in taken))
+        extra = self.extra(next(name for n in count() if (name := f"extra-{n}") not in taken))
         change = self.draw(st.sampled_from(["last", "first", "less"])) if self.wild else "last"
         if change == "less" and len(nodes) > 1:
             gone = self.draw(st.sampled_from(nodes))
@@ -292,6 +296,9 @@ class _World:
         except IllegalMove:
             return
         self.record(fact, self.state.cursor)
+
+    def extra(self, name: str) -> StageNode:
+        return stage(name)
 
     def _answer(self, work: Work) -> None:
         fact = self._fact(work)
@@ -394,7 +401,7 @@ def _without_routes_to(gone: Node, node: Node) -> Node:
 @st.composite
 def any_run(draw: st.DrawFn) -> tuple[Plan, list[Event]]:
     """The plan that is in force at the end, and all events."""
-    world = _World(draw, draw(st.sampled_from(PLANS)))
+    world = World(draw, draw(st.sampled_from(PLANS)))
     for _ in range(draw(st.integers(1, STEPS))):
         if not world.step():
             break
@@ -532,7 +539,7 @@ class WildRun(Struct, frozen=True):
 
 @st.composite
 def any_wild_run(draw: st.DrawFn, steps: int = 60) -> WildRun:
-    world = _World(draw, draw(any_plan()), wild=True)
+    world = World(draw, draw(any_plan()), wild=True)
     for _ in range(draw(st.integers(steps // 2, steps))):
         if not world.step():
             break
