@@ -49,6 +49,11 @@ class CliContract(ProcessProviderContract):
 class TestClaudeContract(CliContract):
     cli = CLAUDE
 
+    @pytest.fixture
+    def small_budget(self, provider: Provider, tmp_path: Path) -> Amount:
+        put_cli(tmp_path / "bin", "claude", speaking("claude", "budget"))
+        return Amount(0.001)
+
 
 class TestCodexContract(CliContract):
     cli = CODEX

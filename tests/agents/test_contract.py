@@ -10,6 +10,7 @@ from tests.agents.clis import programs
 from tests.agents.trial import PATIENCE, Trial
 
 from agentforge.app.providers.offers import BUILTIN
+from agentforge.model.spending import Amount
 from agentforge.ports.provider import Provider
 from agentforge.testing.model_server import Rule, Script, Turn, Write
 from agentforge.testing.provider_contract import MARK, LeaveArtifacts, ProcessProviderContract
@@ -45,6 +46,10 @@ class TestRealAgents(ProcessProviderContract):
         home.mkdir()
         url = trial.server.url(HANGS, trial.name)
         return {"env": {"HOME": str(home), **trial.cli.configure(home, url)}}
+
+    @pytest.fixture
+    def small_budget(self) -> Amount:
+        return Amount(0.00001)
 
     @pytest.fixture
     def leaving(self, trial: Trial) -> LeaveArtifacts:

@@ -37,6 +37,15 @@ def test_a_recorded_session_is_replayed_without_its_agent(project: Project) -> N
     assert project.call("replay", "auth-replay", "-p", "p.yaml", "--check").code == 0
 
 
+def test_replay_spends_nothing_of_a_cap(project: Project) -> None:
+    recorded(project)
+    capped = project.root / "p.yaml"
+    capped.write_text(capped.read_text() + "\nlimits: {cost_usd: 0.01, tokens: 1}\n")
+    done = project.call("replay", "auth", "-p", "p.yaml")
+    assert done.code == 0, done.err
+    assert done.lines[-2] == "✓ Completed: 2 iterations in Ns, cost $0.00 of $0.01"
+
+
 def test_a_second_replay_needs_another_name(project: Project) -> None:
     recorded(project)
     assert project.call("replay", "auth").code == 0

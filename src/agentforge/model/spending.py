@@ -15,6 +15,8 @@ SPENDING_CAP = "spending_cap"
 DIGITS = 9
 """Of sums of money: 0.1 + 0.2 is to be 0.3, so that what fits exactly does fit."""
 MAX_UNPRICED = 8
+NOTHING = Usage(0, 0, cost_usd=0.0)
+"""What an attempt used that called no model: without it, what it reserved would count as spent."""
 
 
 class Amount(Struct, frozen=True, omit_defaults=True):

@@ -1,6 +1,7 @@
 """The tests that every provider must pass. Subclass, override the fixtures `provider`, `config` and
 `slow_config`, and run all of it; a provider whose agent is a program takes ProcessProviderContract, and says
-with `secret_values` which keys it was given. With `leaving`, it shows that its agents leave artifacts.
+with `secret_values` which keys it was given. With `leaving`, it shows that its agents leave artifacts, with
+`small_budget` that they keep to a budget.
 
     class TestMyAgent(ProviderContract):
         @pytest.fixture
@@ -21,7 +22,9 @@ from msgspec import Struct
 from agentforge.app.runs.lookup import Runs
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.facts import AttemptStarted, ErrorOccurred, IterationCompleted
+from agentforge.model.failure import FailureKind
 from agentforge.model.result import JSONObject
+from agentforge.model.spending import UNITS, Amount, Spending
 from agentforge.ports.provider import (
     Capabilities,
     CleansUp,
@@ -98,6 +101,11 @@ class ProviderContract:
         return None
 
     @pytest.fixture
+    def small_budget(self) -> Amount | None:
+        """Less than a request with `config` spends; None: these tests have no agent that spends."""
+        return None
+
+    @pytest.fixture
     def agent_session(self) -> str:
         """A valid session id of the provider's agent."""
         return "0f8fad5b-d9cb-469f-a165-70867728950e"
@@ -142,6 +150,29 @@ class ProviderContract:
         capabilities = provider.capabilities()
         assert isinstance(capabilities, Capabilities)
         assert capabilities == provider.capabilities()
+
+    def test_bounds_are_units(self, provider: Provider) -> None:
+        bounds = provider.capabilities().bounds
+        assert set(bounds) <= set(UNITS)
+        assert len(set(bounds)) == len(bounds)
+
+    def test_budget_that_is_not_used_up_changes_nothing(
+        self, provider: Provider, make_request: MakeRequest
+    ) -> None:
+        request = make_request(budget=Amount(1000.0, 10**9))
+        result = run(_session(provider, request))
+        assert_worked(request, result)
+        assert Spending().settled(result.usage, request.budget).overruns == 0
+
+    def test_attempt_that_used_up_its_budget_is_at_a_cap(
+        self, provider: Provider, make_request: MakeRequest, small_budget: Amount | None
+    ) -> None:
+        if small_budget is None or not provider.capabilities().bounds:
+            pytest.skip("contract: the provider keeps to no budget, or its agent spends nothing here")
+        result = run(_session(provider, make_request(budget=small_budget)))
+        assert result.failure is not None
+        assert result.failure.kind is FailureKind.CAP_REACHED
+        assert result.usage is not None, "without it, the whole budget counts as used"
 
     def test_execute_writes_a_result_or_returns_output(
         self, provider: Provider, make_request: MakeRequest

@@ -15,6 +15,7 @@ import msgspec
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.failure import Failure
 from agentforge.model.result import JSONObject, Usage
+from agentforge.model.spending import Unit
 from agentforge.ports.provider import Capabilities, ExecuteRequest, ExecuteResult
 
 Act = Callable[[ExecuteRequest], ExecuteResult]
@@ -35,9 +36,11 @@ class ScriptedProvider:
         late: bool = False,
         unusable: str = "",
         uses_files: bool = True,
+        bounds: Sequence[Unit] = (),
     ) -> None:
         """`late`: a call that is cancelled performs its act all the same, as a provider does that answers too
-        late. `uses_files`: acts may write files; otherwise they return their results (`returns`)."""
+        late. `uses_files`: acts may write files; otherwise they return their results (`returns`). `bounds`:
+        what it says that it keeps to; that its acts do is up to the script."""
         self._script = script
         self._name = name
         self._concurrent = concurrent
@@ -46,6 +49,7 @@ class ScriptedProvider:
         self._late = late
         self._unusable = unusable
         self._uses_files = uses_files
+        self._bounds = tuple(bounds)
         self.calls: list[ExecuteRequest] = []
         self.lifecycle: list[str] = []
         """The calls of `init`, `validate` and `shutdown`, in order."""
@@ -65,7 +69,10 @@ class ScriptedProvider:
 
     def capabilities(self) -> Capabilities:
         return Capabilities(
-            concurrent=self._concurrent, supports_resume=self._resumes, uses_files=self._uses_files
+            concurrent=self._concurrent,
+            supports_resume=self._resumes,
+            uses_files=self._uses_files,
+            bounds=self._bounds,
         )
 
     def validate(self) -> None:

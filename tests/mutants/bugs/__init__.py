@@ -2,6 +2,7 @@
 
 from tests.mutants.bugs import (
     artifacts,
+    budgets,
     checks,
     confinement,
     engine,
@@ -37,6 +38,7 @@ ALL = (
     *hooks.BUGS,
     *second_time.BUGS,
     *artifacts.BUGS,
+    *budgets.BUGS,
 )
 
 

@@ -18,6 +18,7 @@ from agentforge.adapters.providers.schema_example import example_of
 from agentforge.model.errors import InvalidRequest, ProviderUnusable, StorageFailed
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.result import Result, Signals
+from agentforge.model.spending import NOTHING, UNITS
 from agentforge.ports.provider import Capabilities, Endpoints, ExecuteRequest, ExecuteResult
 from agentforge.system import files
 
@@ -151,7 +152,9 @@ class MockProvider:
         """Nothing to release."""
 
     def capabilities(self) -> Capabilities:
-        return Capabilities(supports_tools=True, supports_reasoning_control=True, uses_files=True)
+        return Capabilities(
+            supports_tools=True, supports_reasoning_control=True, uses_files=True, bounds=UNITS
+        )
 
     def validate(self) -> None:
         folder = self._own.fixtures_dir or self._environ.get("MOCK_FIXTURES_DIR", "")
@@ -166,6 +169,7 @@ class MockProvider:
     async def execute(self, request: ExecuteRequest) -> ExecuteResult:
         began = time.monotonic()
         given = request.environment
+        used = NOTHING if request.budget else None
         config = self._settings(request)
         iteration = int(given.get("MOCK_ITERATION") or request.iteration)
         if config.delay:
@@ -182,8 +186,8 @@ class MockProvider:
             output = mock_response(iteration, config)
         except StorageFailed as error:
             failure = Failure(FailureKind.PROVIDER_CRASHED, f"mock iteration {iteration}: {error.message}")
-            return ExecuteResult(exit_code=1, failure=failure)
-        return ExecuteResult(output=output, duration_ms=round((time.monotonic() - began) * 1000))
+            return ExecuteResult(exit_code=1, failure=failure, usage=used)
+        return ExecuteResult(output=output, duration_ms=round((time.monotonic() - began) * 1000), usage=used)
 
     def _settings(self, request: ExecuteRequest) -> MockConfig:
         environ = {**self._environ, **request.environment}

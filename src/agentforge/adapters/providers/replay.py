@@ -20,6 +20,7 @@ from agentforge.adapters.providers import replay_player
 from agentforge.model.cassette import MAX_CASSETTE, Cassette, Fail, parse_cassette
 from agentforge.model.errors import NOT_JSON, ProviderUnusable, StorageFailed
 from agentforge.model.failure import LIMITS, Failure, FailureKind
+from agentforge.model.spending import NOTHING, UNITS
 from agentforge.ports.provider import Capabilities, Command, ExecuteRequest, ExecuteResult, Exit
 from agentforge.system import files
 
@@ -67,7 +68,7 @@ class ReplayProvider(ProgramProvider):
         self._for_all = for_all
 
     def capabilities(self) -> Capabilities:
-        return Capabilities(supports_tools=True, can_judge=False)
+        return Capabilities(supports_tools=True, can_judge=False, bounds=UNITS)
 
     def validate(self) -> None:
         if not sys.executable:
@@ -113,11 +114,12 @@ class ReplayProvider(ProgramProvider):
 
     def interpret(self, exit: Exit) -> ExecuteResult:
         # The player's last line has the failure: a replay has no other way to the engine than an agent has.
+        played = msgspec.structs.replace(super().interpret(exit), usage=NOTHING if exit.budget else None)
         failure = _recorded_failure(exit)
         if failure is None:
-            return msgspec.structs.replace(super().interpret(exit), failure=_player_failure(exit))
+            return msgspec.structs.replace(played, failure=_player_failure(exit))
         output = exit.output.rstrip("\n").rpartition("\n")[0]
-        return msgspec.structs.replace(super().interpret(exit), output=output, failure=failure)
+        return msgspec.structs.replace(played, output=output, failure=failure)
 
 
 def _cassette_path(config: ReplayConfig, workdir: str) -> str:

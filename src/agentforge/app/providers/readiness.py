@@ -138,7 +138,7 @@ async def examine_replay(plan: Plan, sandboxes: Mapping[str, Sandbox]) -> Readin
         for stage in stages
         if stage.sandbox is not None and stage.sandbox.type == "docker"
     ]
-    return Readiness(plan, tuple(containers or await _unusable_sandboxes(stages, sandboxes)))
+    return Readiness(spends_nothing(plan), tuple(containers or await _unusable_sandboxes(stages, sandboxes)))
 
 
 async def examine_mock(plan: Plan, registry: Registry, queue: Failure | None) -> Readiness:
