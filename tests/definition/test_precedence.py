@@ -5,7 +5,8 @@ import pytest
 from agentforge.definition.compiler import compile_pipeline, compile_stage
 from agentforge.definition.machine import Machine
 from agentforge.model.errors import DefinitionError
-from agentforge.model.plan import Guardrails, Overrides, RetryPolicy, StageNode
+from agentforge.model.plan import Guardrails, Limits, Overrides, RetryPolicy, StageNode
+from agentforge.model.spending import Amount
 
 from .world import TextWorld, only_node, stage
 
@@ -22,6 +23,16 @@ def node_of(
     world = TextWorld({"p.yaml": text, **stage("s", stage_yaml)}, **environment)
     (found,) = compile_pipeline(world, "p.yaml", "x", overrides or Overrides()).plan.nodes
     return found
+
+
+def test_caps_of_the_caller_count_in_place_of_those_of_the_pipeline() -> None:
+    world = TextWorld(
+        {"p.yaml": "limits: {cost_usd: 9, tokens: 9, cycles: 2}\nnodes: [{id: n, prompt: x}]\n"}
+    )
+    given = Overrides(caps=Amount(cost_usd=20.0))
+    plan = compile_pipeline(world, "p.yaml", "x", given).plan
+    assert plan.pipeline.limits == Limits(cycles=2, cost_usd=20.0, tokens=9)
+    assert compile_pipeline(world, "p.yaml", "x").plan.pipeline.limits == Limits(2, cost_usd=9.0, tokens=9)
 
 
 LEVELS = ["caller", "carried", "environment", "node", "stage", "top", "defaults"]

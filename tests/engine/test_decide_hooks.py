@@ -17,6 +17,7 @@ from agentforge.model.errors import IllegalMove
 from agentforge.model.hook import Hook, HookPoint, delivery_id
 from agentforge.model.plan import Approval, Judgment, Plan, RetryPolicy, SandboxChoice
 from agentforge.model.request import Request
+from agentforge.model.spending import Amount
 from agentforge.model.state import RunState
 from agentforge.model.task import HookTask, QueueTask
 
@@ -1158,13 +1159,21 @@ def test_hook_may_grant_as_many_rounds_as_the_approval_has() -> None:
     plan = plan_of(stage(approve=Approval(rounds=2)), max_runtime=60)
     at = Cursor("0", 1, 1)
 
-    def limit(reason: str, grants: str, at: Cursor | None = at) -> int:
+    def limit(reason: str, grants: str, at: Cursor | None = at) -> float:
         return grant_limit(plan, Request("r", "escalation", "k", reason, "?", (), NOON, grants=grants, at=at))
 
     assert limit("approval_rounds", "rounds") == 2
     assert limit("question_rounds", "rounds") == 3
     assert limit("runtime_limit", "seconds") == 60
     assert limit("runtime_limit", "seconds", None) == 60
+
+
+def test_hook_may_allow_a_run_at_its_cap_as_much_again() -> None:
+    plan = plan_of(stage()).with_caps(Amount(cost_usd=1.5))
+    asked = Request(
+        "r", "escalation", "k", "spending_cap", "?", (), NOON, subject="cost_usd", grants="cost_usd"
+    )
+    assert grant_limit(plan, asked) == 1.5
 
 
 def test_timer_of_a_call_that_is_over_changes_nothing() -> None:
