@@ -155,6 +155,9 @@ def test_scenario_5_resume_mid_stage(loop: Loop) -> None:
     assert paused.code == 130, paused
     resumed = loop.call("resume", "s")
     assert resumed.code == 0, resumed
+    unused = "check 'test' of stage 'verifier' is not run: there is no command of that name"
+    assert unused in paused.err
+    assert unused not in resumed.err
     assert "planner started" not in resumed.out
     assert loop.visits == ["planner", "executor", "verifier", "reviewer"]
     assert loop.steps == ["s1", "s2"]

@@ -3,6 +3,7 @@
 from msgspec.structs import replace
 from tests.engine.plans import plan_of, stage
 
+from agentforge.model.check import Check
 from agentforge.model.plan import Items, ProviderChoice
 from agentforge.views.lines.events import header_lines
 
@@ -26,3 +27,9 @@ def test_the_header_of_a_single_stage() -> None:
 def test_the_header_of_a_single_stage_over_items() -> None:
     plan = plan_of(stage("do", termination=Items(10, "initial.steps")), mode="loop")
     assert header_lines(plan)[2] == "Items: initial.steps"
+
+
+def test_the_header_says_what_the_checks_run() -> None:
+    checks = Check("test", "make\ntest"), Check("criteria", criteria=True)
+    twice = plan_of(stage("build", checks=checks), stage("again", checks=(*checks, Check("lint", "l" * 100))))
+    assert header_lines(twice)[-2] == f"Checks: test: make test; lint: {'l' * 79}…"

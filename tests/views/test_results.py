@@ -8,12 +8,11 @@ from tests.engine.plans import plan_of, stage
 from tests.views.samples import history, plan
 
 from agentforge.model import facts as f
-from agentforge.model.check import Baseline, Check
 from agentforge.model.failure import FailureKind
 from agentforge.model.request import Request
 from agentforge.model.state import RunSettings, StageRecord
 from agentforge.model.status import RunStatus
-from agentforge.views.results import RunInfo, RunResult, result_of, unverified_stages
+from agentforge.views.results import RunInfo, RunResult, result_of
 from agentforge.views.run_model import fold_events
 
 ASKED = Request("r-1", "question", "k", "question", "Which\none?", (), datetime(2026, 1, 1, tzinfo=UTC))
@@ -56,22 +55,6 @@ def test_info_of_a_run_has_its_result_and_knows_that_it_was_archived() -> None:
     unrecorded = replace(model.state, settings=RunSettings(), failure=None, pause_reason="requested")
     result = replace(info, state=unrecorded).result
     assert (result.cassette, result.error, result.reason) == (None, None, "requested")
-
-
-def test_stages_whose_checks_are_not_used_are_not_verified() -> None:
-    test, lint = Check("test", "t", regressions=True), Check("lint", "l")
-    criteria = Check("criteria", criteria=True)
-    plan = plan_of(
-        stage("planner"),
-        stage("executor", checks=(criteria,)),
-        stage("verifier", checks=(test,), left_out={"lint": "there is none"}),
-        stage("tester", checks=(test, lint)),
-        stage("reader", left_out={"test": "there is none"}),
-    )
-    assert unverified_stages(plan, {}) == ("reader",)
-    assert unverified_stages(plan, {test.baseline: Baseline(("a",))}) == ("reader",)
-    unusable = {test.baseline: Baseline(unusable="it fails")}
-    assert unverified_stages(plan, unusable) == ("verifier", "reader")
 
 
 def test_a_result_names_a_stage_as_unverified_when_it_has_run() -> None:

@@ -40,10 +40,9 @@ from agentforge.model.run_options import OverrideOptions, ResumeOptions, StartOp
 from agentforge.model.status import FINAL
 from agentforge.views.lines.requests import request_lines
 from agentforge.views.lines.status import step_text
-from agentforge.views.results import unverified_stages
 from agentforge.views.stage_progress import current_step
 from agentforge.views.status import resume_command_of
-from agentforge.views.text import one_line
+from agentforge.views.verification import unverified_text
 
 if TYPE_CHECKING:
     from agentforge import Background, Compiled, Engine, RunInfo, RunResult
@@ -75,8 +74,7 @@ def announce_agents(
     an agent verifies it. `session`: of several runs, the one that it is about."""
     line = "" if call.as_json else with_program(engine.agents(planned), call.program)
     if line:
-        alone = ", ".join(map(one_line, unverified_stages(planned.plan, {})))
-        line += f". Only an agent verifies the work: no check of stage {alone} can be used" if alone else ""
+        line += unverified_text(planned.plan, {})
         with ignore_closed_stdout():
             echo_wrapped(f"{session}: {line}" if session else line)
 

@@ -1,13 +1,11 @@
 """A run as the SDK returns it: how a call ended, and the status of a run, as plain data."""
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Literal
 
 from msgspec import Struct
 
 from agentforge.model.artifact import Artifact
-from agentforge.model.check import Baseline
 from agentforge.model.failure import StopReason
 from agentforge.model.plan import Plan
 from agentforge.model.request import Request
@@ -19,6 +17,7 @@ from agentforge.views.orchestration import orchestration_code
 from agentforge.views.run_model import Health, Summary, health
 from agentforge.views.spending import CapView, cap_views
 from agentforge.views.text import one_line, reason_text, shown_reason
+from agentforge.views.verification import unverified_stages
 from agentforge.views.visits import StageVisit
 
 # `interrupted` is derived, never recorded: the run is running and has no active engine.
@@ -147,18 +146,6 @@ def result_of(
         waited_seconds=round(summary.waited_seconds, 3),
         artifact=artifact,
     )
-
-
-def unverified_stages(plan: Plan, baselines: Mapping[str, Baseline]) -> tuple[str, ...]:
-    """The stages that name checks of which none is used. `baselines`: those that are known."""
-    found = []
-    for stage in plan.stages:
-        # What items ask for is not a check of the stage.
-        own = [check for check in stage.checks if not check.criteria]
-        unused = [check for check in own if (known := baselines.get(check.baseline)) and known.unusable]
-        if (own or stage.left_out) and len(unused) == len(own):
-            found.append(stage.id)
-    return tuple(dict.fromkeys(found))
 
 
 def duration(state: RunState, status: str, now: datetime) -> float:

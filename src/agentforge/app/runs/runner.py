@@ -68,12 +68,8 @@ async def readiness_of(
             chooses_judge=is_new and not context.environ.get(JUDGE_PROVIDER),
             queue=queue,
         )
-    notes = [
-        f"check {name!r} of stage {stage.id!r} is not run: {reason}"
-        for stage in plan.stages
-        for name, reason in stage.left_out.items()
-    ]
-    notes += [f"hook {id!r} is not called: {reason}" for id, reason in plan.pipeline.left_out.items()]
+    # A resume needn't repeat what the plan says.
+    notes = _unused(plan) if is_new else []
     if is_new and (why := unconfined_reason(plan, context.sandboxes)):
         notes.append(why)
     notes += hook_warnings(plan, context.environ, context.project)
@@ -88,6 +84,16 @@ async def readiness_of(
         warnings=(*found.warnings, *notes),
         about={**found.about, **{error.message: name for name, error in remote}},
     )
+
+
+def _unused(plan: Plan) -> list[str]:
+    """Its checks that are not run, and its hooks that are not called, with the reasons."""
+    checks = [
+        f"check {name!r} of stage {stage.id!r} is not run: {reason}"
+        for stage in plan.stages
+        for name, reason in stage.left_out.items()
+    ]
+    return checks + [f"hook {id!r} is not called: {reason}" for id, reason in plan.pipeline.left_out.items()]
 
 
 def _tidy(context: RunContext) -> None:

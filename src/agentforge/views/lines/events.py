@@ -9,16 +9,17 @@ from msgspec.structs import replace
 
 from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
-from agentforge.model.facts import FACTS, AnyFact, Fact, TaskFact
+from agentforge.model.facts import FACTS, AnyFact, CheckCompleted, Fact, TaskFact
 from agentforge.model.place import visits_key
 from agentforge.model.plan import Items, Plan, StageNode
 from agentforge.model.request import Request
 from agentforge.model.state import RunState
 from agentforge.views.lines import checks, hooks, items, iterations, requests, runs
-from agentforge.views.lines.row import DemoLine, Row, RunLine, ShownPlace, task_row
+from agentforge.views.lines.row import BRIEF_CHARS, DemoLine, Row, RunLine, ShownPlace, task_row
 from agentforge.views.spending import caps_line
 from agentforge.views.stage_progress import StageProgress
 from agentforge.views.text import counted, one_line
+from agentforge.views.verification import unverified_text
 
 _OF_SUBJECTS = (*runs.ROWS, *iterations.ROWS, *items.ROWS, *checks.ROWS, *requests.ROWS, *hooks.ROWS)
 _OF_TASKS = (task_row(fact) for fact in FACTS.values() if issubclass(fact, TaskFact))
@@ -33,7 +34,12 @@ def run_line(event: Event, plan: Plan, state: RunState | None = None) -> RunLine
     """The line for an event, or None if the event isn't shown. `state`: after the event."""
     row = row_of(event.fact)
     line = row.line(event.fact, event) if callable(row.line) else row.line
-    return replace(line, subject=_subject(row, event, plan, state)) if line else None
+    if line is None:
+        return None
+    # It may be the last check that could have been used.
+    unused = isinstance(event.fact, CheckCompleted) and event.fact.found and event.fact.found.unusable
+    more = unverified_text(plan, state.baselines) if state and unused else ""
+    return replace(line, text=line.text + more, subject=_subject(row, event, plan, state))
 
 
 def ending_line(fact: Fact, stages: Sequence[StageProgress], asked: Sequence[Request] = ()) -> RunLine | None:
@@ -79,6 +85,7 @@ def header_lines(plan: Plan) -> list[str]:
             f"Session: {plan.session.name}",
             f"Items: {ends.source}" if isinstance(ends, Items) else f"Max iterations: {ends.max}",
             f"Provider: {node.provider.type}{model}",
+            *_checks(plan),
             f"Spending: {caps_line(plan)}",
         ]
     stages = " → ".join(node.id for node in plan.nodes)
@@ -88,6 +95,7 @@ def header_lines(plan: Plan) -> list[str]:
         f"Session: {plan.session.name}",
         f"{counted(len(plan.nodes), 'stage').capitalize()}: {stages}{again}",
         f"Providers: {', '.join(_providers(plan))}",
+        *_checks(plan),
         f"Spending: {caps_line(plan)}",
     ]
 
@@ -97,6 +105,13 @@ def _providers(plan: Plan) -> list[str]:
     chains = (choice for step in plan.steps for stage in step.stages for choice in stage.chain)
     named = (f"{choice.type} / {choice.model}" if choice.model else choice.type for choice in chains)
     return list(dict.fromkeys(named))
+
+
+def _checks(plan: Plan) -> list[str]:
+    """What the engine will run in the project, from the pipeline, the settings or what was found there."""
+    runs = {check.name: check.run for stage in plan.stages for check in stage.checks if check.run}
+    texts = (f"{name}: {one_line(run, BRIEF_CHARS)}" for name, run in runs.items())
+    return [f"Checks: {'; '.join(texts)}"] if runs else []
 
 
 class EventLine(Struct, frozen=True):
