@@ -1,10 +1,12 @@
 """`agentforge dry-run`: what it takes for a name and what for a request, and the forecast that it shows."""
 
 import json
+import os
 
 import pytest
 from tests.surface.terminal import WRITE_RESULT, Project
 
+from agentforge.app.runs.forecast import MAX_LOG_BYTES
 from agentforge.views.lines.forecast import INTRODUCTION, NOT_COUNTED
 
 WORK = {"type": "command", "run": WRITE_RESULT}
@@ -63,6 +65,8 @@ def test_the_worst_case_follows_the_routes_and_earlier_runs_are_counted(project:
     for session in ("one", "two"):
         assert project.call("run", "-p", file, "-s", session).code == 0
     (project.run_dir("two") / "events.jsonl").write_text("not a log\n")
+    assert project.call("run", "-p", file, "-s", "large").code == 0
+    os.truncate(project.run_dir("large") / "events.jsonl", MAX_LOG_BYTES + 1)
     found = project.call("dry-run", file, "--json").json
     assert (found["earlier"]["runs"], found["earlier"]["seconds"]["runs"]) == (1, 1)
     assert found["worst_case"]["iterations"] == 16

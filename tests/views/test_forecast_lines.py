@@ -9,7 +9,7 @@ from tests.views.samples import history
 
 from agentforge.engine.worst_case import Unbounded, worst_case
 from agentforge.model.hook import Hook
-from agentforge.model.plan import Judgment, Plan, RetryPolicy
+from agentforge.model.plan import Approval, Judgment, Plan, RetryPolicy
 from agentforge.model.state import RunSettings, Spending
 from agentforge.model.status import RunStatus
 from agentforge.views.earlier_runs import EarlierRuns, Percentiles, earlier_runs, is_earlier_run
@@ -37,11 +37,13 @@ def test_the_worst_case_is_a_table_of_the_stages_and_their_sum() -> None:
         "",
         "- Exact, as a run can reach them: iterations, attempts, judge calls; other numbers are upper bounds",
     ]
-    assert lines[13:15] == [
+    assert lines[12:14] == [
         "- No bound for the cost: stage 'refine' with claude: no cap; set `max_iteration_cost_usd`",
         "- Not enforced: stage 'a|b' with claude: an attempt may spend more than its figure",
     ]
-    assert len(lines) == 16
+    assert len(lines) == 15
+    again = shown(plan_of(replace(bounded, approve=Approval(rounds=2))))
+    assert "- Visits: also after routes back, rejections, and up to 10 restarts by hooks" in again
 
 
 def test_what_has_no_bound_is_said_once_with_its_reason() -> None:

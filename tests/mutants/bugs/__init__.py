@@ -6,6 +6,7 @@ from tests.mutants.bugs import (
     checks,
     confinement,
     engine,
+    forecast,
     hook_calls,
     hooks,
     log,
@@ -39,6 +40,7 @@ ALL = (
     *second_time.BUGS,
     *artifacts.BUGS,
     *budgets.BUGS,
+    *forecast.BUGS,
 )
 
 

@@ -35,7 +35,8 @@ def worst_case_lines(worst: WorstCase) -> Iterator[str]:
         yield f"- Exact, as a run can reach them: {', '.join(exact)}; other numbers are upper bounds"
     else:
         yield "- All numbers are upper bounds"
-    yield f"- Visits: also after routes back, rejections, and up to {MAX_HOOK_RESTARTS} restarts by hooks"
+    if any(stage.visits > 1 for stage in worst.stages):
+        yield f"- Visits: also after routes back, rejections, and up to {MAX_HOOK_RESTARTS} restarts by hooks"
     yield f"- Iterations: also {MAX_QUESTION_ROUNDS} in each visit in which the agent asks questions"
     reasons: dict[tuple[str, str, str], list[str]] = {}
     figures = _figures(worst)
