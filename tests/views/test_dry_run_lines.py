@@ -50,9 +50,16 @@ def test_preview_has_the_request_on_one_line() -> None:
 def test_preview_has_the_caps_of_the_run_and_of_its_parts() -> None:
     plan = plan_of(stage("a", limits=Limits(tokens=2_000)))
     plan = replace(plan, pipeline=replace(plan.pipeline, limits=Limits(cost_usd=5.5, tokens=9_000)))
-    assert [line for line in shown(plan) if line.startswith("- Cap")] == [
+    caps = [
         "- Cap: the run may spend at most $5.50, 9,000 tokens",
         "- Cap: stage 'a' may spend at most 2,000 tokens",
+    ]
+    assert [line for line in shown(plan) if line.startswith(("- Cap", "- Notice"))] == caps
+    daily = replace(plan, pipeline=replace(plan.pipeline, daily_usd=50.0, warn_usd=2.25))
+    assert [line for line in shown(daily) if line.startswith(("- Cap", "- Notice"))] == [
+        *caps,
+        "- Cap: all of your runs of a day may spend at most $50.00",
+        "- Notice: when the run has spent $2.25",
     ]
 
 

@@ -98,6 +98,10 @@ def _head(plan: Plan, layout: RunLayout, request: str | None) -> Iterator[str]:
     for place in plan.caps:
         amounts = ", ".join(shown(unit, cap) for unit, cap in place.caps.known)
         yield f"- Cap: {one_line(place.name)} may spend at most {amounts}"
+    if daily := plan.pipeline.daily_usd:
+        yield f"- Cap: all of your runs of a day may spend at most {shown('cost_usd', daily)}"
+    if notice := plan.pipeline.warn_usd:
+        yield f"- Notice: when the run has spent {shown('cost_usd', notice)}"
     judged = (plan.judge_of(stage) for stage in plan.stages if isinstance(stage.termination, Judgment))
     if judges := dict.fromkeys(map(provider_text, judged)):
         yield f"- Judge: {', '.join(judges)}"
