@@ -130,6 +130,7 @@ if TYPE_CHECKING:
     from agentforge.model.run_options import RunOptions as RunOptions
     from agentforge.model.run_options import StartOptions as StartOptions
     from agentforge.model.spending import Amount as Amount
+    from agentforge.model.spending import DailyAnswer as DailyAnswer
     from agentforge.model.spending import Spending as Spending
     from agentforge.model.state import RunState as RunState
     from agentforge.model.state import Waiver as Waiver
@@ -269,7 +270,7 @@ _HOME = {
     "model.plan": ("Overrides", "Plan"),
     "model.request": ("Request",),
     "model.run_options": ("ResumeOptions", "RunOptions", "StartOptions"),
-    "model.spending": ("Amount", "Spending"),
+    "model.spending": ("Amount", "DailyAnswer", "Spending"),
     "model.state": ("RunState", "Waiver"),
     "model.status": ("RunStatus",),
     "ports.event_log": (

@@ -8,22 +8,24 @@ from pathlib import Path
 from tests.adapters.log_process import DyingDisk
 
 from agentforge.adapters.daily_ledger import DailyLedger
-from agentforge.ports.ledger import Reservation
+from agentforge.model.spending import DailyAnswer
+from agentforge.ports.ledger import Ledger, Reservation
 from agentforge.system import files
 from agentforge.testing.fake_clock import FakeClock
 
 CAP, EACH = 1.0, 0.1
 
 
-def reservation(run: str, key: str, usd: float = EACH) -> Reservation:
-    return Reservation(run, key, usd, "/project/run")
+def reserve(ledger: Ledger, run: str, key: str, usd: float = EACH, cap: float = CAP) -> DailyAnswer:
+    """All of it or nothing."""
+    return ledger.reserve(Reservation(run, key, usd, "/project/run"), usd, lambda _: cap)
 
 
 def spend(folder: Path, name: str) -> None:
     """Reserve and settle until nothing fits any more; tell what was granted."""
     ledger, granted = DailyLedger(str(folder), FakeClock()), 0
     for number in range(100):
-        if not ledger.reserve(reservation(name, str(number)), CAP).granted:
+        if not reserve(ledger, name, str(number)).granted_usd:
             break
         granted += 1
         ledger.settle(name, str(number), EACH)
@@ -40,7 +42,7 @@ def crash(folder: Path, _: str) -> None:
             disk.calls_left = number
             ledger = DailyLedger(str(place), FakeClock(), disk)
             for step in range(3):
-                ledger.reserve(reservation("r", str(step)), CAP)
+                reserve(ledger, "r", str(step))
                 os.write(writing, b"+")
                 ledger.settle("r", str(step), EACH / 2)
                 os.write(writing, b"-")
@@ -51,7 +53,7 @@ def crash(folder: Path, _: str) -> None:
         os.close(reading)
         ledger = DailyLedger(str(place), FakeClock())
         left = [one.key for one in ledger.open()]
-        answer = ledger.reserve(reservation("next", "1"), CAP)
+        answer = reserve(ledger, "next", "1")
         found = {"said": said, "left": left, "spent": answer.spent_usd, "reserved": answer.reserved_usd}
         sys.stdout.write(json.dumps(found) + "\n")
         if status == 0:

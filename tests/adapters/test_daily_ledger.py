@@ -14,11 +14,12 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from tests.adapters.failing_disk import FailingDisk, no_space
-from tests.adapters.ledger_process import CAP, EACH, reservation
+from tests.adapters.ledger_process import CAP, EACH, reserve
 
 from agentforge.adapters.daily_ledger import COMPACT_BYTES, DailyLedger
 from agentforge.model.errors import StorageFailed
-from agentforge.ports.ledger import DailyAnswer, Reservation
+from agentforge.model.spending import DailyAnswer
+from agentforge.ports.ledger import Reservation
 from agentforge.testing.fake_clock import FakeClock
 
 PROCESS = ["-m", "tests.adapters.ledger_process"]
@@ -48,20 +49,22 @@ class AnyUse(RuleBasedStateMachine):
         """As another process has it."""
         return DailyLedger(str(self._folder), self._clock)
 
-    @rule(run=RUNS, key=KEYS, cents=CENTS, extra=CENTS)
-    def reserve(self, run: str, key: str, cents: int, extra: int) -> None:
+    @rule(run=RUNS, key=KEYS, cents=st.integers(1, 120), least=CENTS, cap=CENTS)
+    def reserve(self, run: str, key: str, cents: int, least: int, cap: int) -> None:
         # Long enough for the file to be replaced now and then.
         asked = Reservation(run, key, cents / 100, "/p" * 1000)
         if today(self._clock) > self._day:
             self._day, self._spent, self._open = today(self._clock), 0, {}
         self._open.pop((run, key), None)
         others = sum(self._open.values())
-        fits = self._spent + others + cents <= 100 + extra
-        granted = {self._day: extra / 100, "2020-01-01": 99.0}
-        expected = DailyAnswer(fits, self._day, self._spent / 100, others / 100, (100 + extra) / 100)
-        assert self._ledger.reserve(asked, 1.0, granted) == expected
-        if fits:
-            self._open[run, key] = cents
+        left = min(cents, cap - self._spent - others)
+        granted = left if left > 0 and left >= min(cents, least) else 0
+        spent = {"spent_usd": self._spent / 100, "reserved_usd": others / 100}
+        expected = DailyAnswer(self._day, cap / 100, **spent, granted_usd=granted / 100)
+        caps = {self._day: cap / 100}
+        assert self._ledger.reserve(asked, min(cents, least) / 100, caps.__getitem__) == expected
+        if granted:
+            self._open[run, key] = granted
 
     @rule(run=RUNS, key=KEYS, cents=CENTS)
     def settle(self, run: str, key: str, cents: int) -> None:
@@ -132,7 +135,7 @@ def test_a_lock_is_free_when_its_holder_is_killed(tmp_path: Path) -> None:
         ledger.open()
     holder.kill()
     holder.communicate()
-    assert ledger.reserve(reservation("r", "1"), CAP).granted
+    assert reserve(ledger, "r", "1").granted_usd
 
 
 # -- a ledger that can't be used
@@ -179,19 +182,19 @@ def test_a_ledger_that_someone_changed_is_refused_until_its_folder_is_removed(
 ) -> None:
     folder = tmp_path / "daily"
     ledger = DailyLedger(str(folder), FakeClock())
-    assert ledger.reserve(reservation("r", "1"), CAP).granted
+    assert reserve(ledger, "r", "1").granted_usd
     damage(folder / "ledger.jsonl")
     for use in (
         ledger.open,
         lambda: ledger.settle("r", "1", 0),
-        lambda: ledger.reserve(reservation("r", "2"), CAP),
+        lambda: reserve(ledger, "r", "2"),
     ):
         with pytest.raises(StorageFailed, match=why) as refused:
             use()
         assert refused.value.message.startswith("what was spent today is unknown: ")
         assert refused.value.hint.endswith(f"or remove {folder} to count this day from $0.00")
     folder.rename(tmp_path / "removed")
-    assert ledger.reserve(reservation("r", "1"), CAP).granted
+    assert reserve(ledger, "r", "1").granted_usd
 
 
 @pytest.mark.parametrize("name", ["", "lock"])
@@ -209,7 +212,7 @@ def test_a_link_in_place_of_the_folder_or_the_lock_is_refused(tmp_path: Path, na
 @pytest.mark.skipif(os.geteuid() != 0, reason="privileges: only root can give a file to another user")
 def test_a_ledger_of_another_user_is_refused(tmp_path: Path) -> None:
     ledger = DailyLedger(str(tmp_path), FakeClock())
-    ledger.reserve(reservation("r", "1"), CAP)
+    reserve(ledger, "r", "1")
     os.chown(tmp_path / "ledger.jsonl", 12345, 12345)
     with pytest.raises(StorageFailed, match="belongs to another user"):
         ledger.open()
@@ -218,32 +221,32 @@ def test_a_ledger_of_another_user_is_refused(tmp_path: Path) -> None:
 def test_a_reservation_that_is_not_on_the_disk_is_not_granted(tmp_path: Path) -> None:
     disk = FailingDisk()
     ledger = DailyLedger(str(tmp_path), FakeClock(), disk)
-    ledger.reserve(reservation("r", "1"), CAP)
+    reserve(ledger, "r", "1")
     for failure in ({"sync": OSError(errno.EIO, "Input/output error")}, {"write": no_space()}):
         disk.fail = dict(failure)
         with pytest.raises(StorageFailed):
-            ledger.reserve(reservation("r", "2"), CAP)
+            reserve(ledger, "r", "2")
     disk.fail, disk.fail_halfway = {}, no_space()
     with pytest.raises(StorageFailed):
         ledger.settle("r", "1", EACH)
     disk.fail_halfway = None
-    assert ledger.reserve(reservation("r", "2"), CAP).reserved_usd == EACH
+    assert reserve(ledger, "r", "2").reserved_usd == EACH
     assert disk.synced[-1] == "ledger.jsonl"
 
 
 def test_a_refusal_releases_what_was_reserved_under_the_same_key(tmp_path: Path) -> None:
     ledger = DailyLedger(str(tmp_path), FakeClock())
-    ledger.reserve(reservation("r", "1"), CAP)
-    assert not ledger.reserve(reservation("r", "1"), EACH / 2).granted
+    reserve(ledger, "r", "1")
+    assert not reserve(ledger, "r", "1", cap=EACH / 2).granted_usd
     assert ledger.open() == ()
 
 
 def test_a_day_of_many_attempts_stays_small(tmp_path: Path) -> None:
     ledger = DailyLedger(str(tmp_path), FakeClock())
-    ledger.reserve(reservation("r", "open"), CAP)
+    reserve(ledger, "r", "open")
     for number in range(1500):
-        ledger.reserve(reservation("r", str(number), 0.0001), CAP)
+        reserve(ledger, "r", str(number), 0.0001)
         ledger.settle("r", str(number), 0.0001)
     assert (tmp_path / "ledger.jsonl").stat().st_size <= COMPACT_BYTES + 1000
-    answer = ledger.reserve(reservation("r", "last"), CAP)
+    answer = reserve(ledger, "r", "last")
     assert (answer.spent_usd, answer.reserved_usd) == (0.15, EACH)

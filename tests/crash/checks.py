@@ -19,7 +19,7 @@ from agentforge.adapters.log.jsonl_log import verify
 
 from . import killer, victims
 from .hook_checks import OF_HOOKS, course, hook_violations
-from .scenarios import SESSION
+from .scenarios import FIGURE, SESSION
 from .story import FINAL, Story, is_caused_by_a_kill
 
 ONCE = ("session_start", "session_complete", "session_aborted")
@@ -58,6 +58,7 @@ def violations(story: Story, expected: dict) -> list[str]:
     log = (_chain, _verify, _nothing_lost, _once, _closed, _numbers, _order)
     checks = (*log, _attempts, _ledger, _sessions, _rest, _strays)
     checks += (hook_violations,) if story.scenario.hooks else ()
+    checks += (_daily_ledger,) if "daily_usd" in story.scenario.settings else ()
     checks += ((_recorded,) if story.scenario.record else ()) + ((_trees,) if story.scenario.tracked else ())
     for check in checks:
         try:
@@ -400,6 +401,25 @@ def _trees(story: Story) -> Iterator[str]:
         shown = ["git", "ls-tree", "-r", str(tree)]
         if subprocess.run(shown, cwd=story.project, env=env, capture_output=True, check=False).returncode:
             yield f"the tree {tree} can't be read"
+
+
+def _daily_ledger(story: Story) -> Iterator[str]:
+    """It has the sum of what ran, and nothing is reserved any more. No agent here says what it cost."""
+    head, *lines = (story.base / "state/agentforge/daily/ledger.jsonl").read_text().splitlines()
+    spent, reserved = json.loads(head)["spent"], dict[tuple[str, str], float]()
+    for line in map(json.loads, lines):
+        key = line["run"], line["key"]
+        before = reserved.pop(key, None)
+        if line["type"] == "reserve":
+            reserved[key] = line["usd"]
+        elif before is not None:
+            spent += line["usd"]
+    if reserved:
+        yield f"still reserved: {reserved}"
+    ended = [event for event in story.events() if event["type"] in (*OUTCOMES, *OF_THE_JUDGE)]
+    ran = sum(event["data"].get("started", True) for event in ended)
+    if round(spent, 9) != FIGURE * ran:
+        yield f"{spent} spent by {ran} tasks"
 
 
 def _played(story: Story, exchanges: list[dict]) -> Iterator[str]:

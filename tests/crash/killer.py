@@ -8,7 +8,8 @@ longer than the start of the interpreter, as most processes of a crash run do no
 counted over all processes of one role; `CRASH_BASE` bounds what counts: files below it.
 
 The numbers of ordinary calls change with the code. A case that needs a certain one says what it does:
-`append=TYPE` and `sync=TYPE` write and sync an event of that type, `rename=NAME` gives a file its name.
+`append=TYPE` and `sync=TYPE` write and sync an event of that type, `rename=NAME` gives a file its name, and
+`write=NAME` and `sync=NAME` write and sync a file of that name.
 """
 
 import builtins
@@ -171,6 +172,8 @@ def _wrap_descriptors(injector: FaultInjector) -> None:
                 _, *found = bytes(data).split(EVENT_TYPE)
                 injector.appended = [part.partition(b'"')[0].decode() for part in found]
                 kind = injector.kind(kind, injector.appended)
+            elif kind == "write":
+                kind = injector.kind(kind, [name])
             half = bytes(data)[: len(data) // 2]
             return injector.around(kind, lambda: original(fd, data, *rest), lambda: original(fd, half, *rest))
 
@@ -198,8 +201,9 @@ def _wrap_descriptors(injector: FaultInjector) -> None:
         def sync(fd):
             if not injector.concerns(fd):
                 return original(fd)
-            is_log = os.path.basename(os.readlink(f"/proc/self/fd/{fd}")) in ("events.jsonl", "events.wal")
-            kind = injector.kind("sync", injector.appended if is_log else [])
+            name = os.path.basename(os.readlink(f"/proc/self/fd/{fd}"))
+            is_log = name in ("events.jsonl", "events.wal")
+            kind = injector.kind("sync", injector.appended if is_log else [name])
             return injector.around(kind, lambda: (original(fd), injector.note_synced(fd)))
 
         return sync

@@ -91,6 +91,13 @@ RED = f"""\
     checks: [{{name: lint, run: '{LINT.run}', parse: lines, regressions: true}}]
     on: {{fail: end}}
 """
+# Each attempt and each judge reserves this, and spends it, as none of them says what it costs.
+FIGURE = 0.5
+DAILY = f"""\
+  - {{id: work, prompt: one, runs: 2, max_iteration_cost_usd: {FIGURE}}}
+  - {{id: judged, prompt: x, termination: {{type: judgment, max: 5, consensus: 1}},
+     max_iteration_cost_usd: {FIGURE}}}
+"""
 # The plan of the second visit has s1 as it was, a changed s2, no s3, and s4.
 ITEMS = f"""\
   - id: plan
@@ -145,6 +152,8 @@ class Scenario:
     """Of the pipeline."""
     program: bool = False
     """Whether a program runs it that embeds the engine and has hooks of its own."""
+    settings: str = ""
+    """Of the project."""
 
     @property
     def files(self) -> dict[str, str]:
@@ -152,7 +161,8 @@ class Scenario:
         if self.nodes:
             hooks = f"hooks:\n{self.hooks}" if self.hooks else ""
             pipeline = f"name: {self.name}\n{hooks}defaults:\n{WORK}nodes:\n{self.nodes}"
-            return {"p.yaml": pipeline, **(REPOSITORY if self.tracked else {})}
+            settings = {".agentforge/config/settings.yaml": self.settings} if self.settings else {}
+            return {"p.yaml": pipeline, **settings, **(REPOSITORY if self.tracked else {})}
         stage = f".claude/stages/{self.name}"
         return {f"{stage}/stage.yaml": dedent(WORK), f"{stage}/prompt.md": "do ${ITERATION} of ${SESSION}\n"}
 
@@ -408,6 +418,17 @@ SCENARIOS = {
             RED,
             {"AGENT_FILES": "0/1", "AGENT_WAITS": f"0/0/check/{LINT.baseline}"},
             programs={"lint": CLAUDE},
+        ),
+        Scenario(
+            "daily",
+            DAILY,
+            {
+                "AGENT_WAITS": "0/1 1/1/judge",
+                "AGENT_CRASHES": "0/2",
+                "AGENT_STOPS": "1/1/judge 1/2/judge 1/3/judge 1/4/judge 1/5/judge",
+            },
+            programs={"claude": CLAUDE},
+            settings="limits: {daily_usd: 50}\n",
         ),
         Scenario("rules", RULES, {"AGENT_FILES": "0/1 0/2"}, tracked=True),
         Scenario(

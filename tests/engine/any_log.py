@@ -17,7 +17,7 @@ from agentforge.model.failure import FailureKind
 from agentforge.model.plan import Items, Judgment, Plan, ProviderChoice, Queue
 from agentforge.model.request import Feedback
 from agentforge.model.result import Decision, Result, Signals, Usage
-from agentforge.model.spending import Amount
+from agentforge.model.spending import Amount, DailyAnswer
 from agentforge.model.state import (
     Between,
     BlockState,
@@ -185,6 +185,7 @@ _types: dict[Any, st.SearchStrategy[Any]] = {
     type(None): st.none(),
     Baseline: st.builds(Baseline, st.just(("k",)), st.sampled_from(("", "it fails"))),
     CheckCounts: st.builds(CheckCounts, _small, _small),
+    DailyAnswer: st.builds(DailyAnswer, st.just("2026-01-15"), *[st.floats(0, 2)] * 4),
     Amount: st.builds(Amount, st.none() | st.floats(0, 2), st.none() | _small),
 }
 

@@ -48,6 +48,7 @@ from agentforge.model.plan import (
 )
 from agentforge.model.request import Request
 from agentforge.model.result import AgentQuestion, Decision, Result, Signals
+from agentforge.model.spending import DailyAnswer
 from agentforge.model.state import MACHINE_SHUTDOWN, RunState
 from agentforge.model.status import FINAL, RunStatus
 from agentforge.model.task import (
@@ -56,12 +57,20 @@ from agentforge.model.task import (
     HookTask,
     ItemsTask,
     JudgeTask,
+    LedgerTask,
     ManifestTask,
     PrepareTask,
     QueueTask,
     Wait,
     Work,
 )
+
+
+def daily(*nodes: Node) -> Plan:
+    """Under a cap of the day."""
+    plan = plan_of(*nodes)
+    return replace(plan, pipeline=replace(plan.pipeline, daily_usd=1.0))
+
 
 JUDGED = Judgment(3, 1, 1)
 ONCE: Semantics = "at_most_once"
@@ -74,6 +83,7 @@ PLANS = (
         stage("build", runs=2, fallbacks=(ProviderChoice("codex", "gpt"),)), stage("once", semantics=ONCE)
     ),
     plan_of(nested("polish", stage("refine"), block("claude codex", stage("vote")), runs=2), stage("last")),
+    daily(block("claude codex", stage("draft", runs=2, max_iteration_cost_usd=0.3, termination=JUDGED))),
 )
 STEPS = 40
 MAX_ITEMS = 3
@@ -322,6 +332,8 @@ class World:
                 return f.TimerFired(timer)
             case ManifestTask():
                 return f.ManifestWritten("manifest.json")
+            case LedgerTask():
+                return self._of_ledger(work)
             case QueueTask():
                 return f.QueueChecked(self.draw(st.integers(0, 2)))
             case JudgeTask(attempt=attempt):
@@ -332,6 +344,13 @@ class World:
                 return self._of_hook(work)
             case CheckTask():
                 return self._of_check(work)
+
+    def _of_ledger(self, task: LedgerTask) -> f.AnyFact:
+        granted, spent = self.draw(
+            st.sampled_from([(task.most_usd, 0.0), (task.most_usd, 0.5), (0.0, 0.5), (0.0, 1.0)])
+        )
+        answer = DailyAnswer("2026-01-15", task.cap_on("2026-01-15"), spent, 0.0, granted)
+        return f.LedgerAnswered(task.id, task.run_usd, answer)
 
     def _of_check(self, task: CheckTask) -> f.AnyFact:
         status = self.draw(st.sampled_from(["pass", "pass", "fail", "fail", "error", "timeout", "lost"]))

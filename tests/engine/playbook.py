@@ -33,8 +33,18 @@ from agentforge.model.event import Draft, Event
 from agentforge.model.failure import FailureKind
 from agentforge.model.plan import Plan
 from agentforge.model.result import AgentQuestion, Decision, Result, Signals, Usage
+from agentforge.model.spending import DailyAnswer
 from agentforge.model.state import RunSettings, RunState, StageState
-from agentforge.model.task import CheckTask, HookTask, ItemsTask, ManifestTask, PrepareTask, Wait, Work
+from agentforge.model.task import (
+    CheckTask,
+    HookTask,
+    ItemsTask,
+    LedgerTask,
+    ManifestTask,
+    PrepareTask,
+    Wait,
+    Work,
+)
 
 TOO_MANY = 50
 
@@ -252,6 +262,8 @@ class Play:
                 return f"{verb} {work.hook.id} {work.attempt}"
             case ManifestTask():
                 return f"manifest {work.name}"
+            case LedgerTask():
+                return f"ledger {work.use} {work.attempt}: {work.least_usd:g} to {work.most_usd:g}"
         verb = f"end {work.KIND}" if work.ending else work.KIND
         here = f"{_VERBS.get(verb, verb)} {work.name} {work.iteration}"
         if isinstance(work, PrepareTask) and work.item:
@@ -399,6 +411,16 @@ def _preparing(play: Play) -> PrepareTask:
     return next(work for work in play.work if isinstance(work, PrepareTask) and play.is_meant(work))
 
 
+def _ledger(play: Play, words: list[str]) -> f.AnyFact:
+    """All that was asked for, or `granted=0.1`; `spent=4` and `reserved=1` by all runs; `day=2026-01-16`."""
+    task = next(work for work in play.work if isinstance(work, LedgerTask) and play.is_meant(work))
+    given = dict(word.split("=") for word in words)
+    day, granted = given.pop("day", "2026-01-15"), float(given.pop("granted", task.most_usd))
+    amounts = [float(given.pop(name, 0)) for name in ("spent", "reserved")]
+    assert not given
+    return f.LedgerAnswered(task.id, task.run_usd, DailyAnswer(day, task.cap_on(day), *amounts, granted))
+
+
 def _items(play: Play, words: list[str]) -> f.AnyFact:
     """The list: `b<a` is after a, `a:2` has another content than `a`, `a!test` needs the check test."""
     task = next(work for work in play.work if isinstance(work, ItemsTask) and play.is_meant(work))
@@ -524,6 +546,7 @@ FACTS_BY_VERB: dict[str, Callable[[Play, list[str]], f.AnyFact]] = {
         FailureKind.PROMPT_UNREADABLE, "no such prompt", _preparing(play).node.id, 0
     ),
     "items": _items,
+    "ledger": _ledger,
     "items-unusable": lambda play, _: f.ErrorOccurred(
         FailureKind.ARTIFACT_UNUSABLE, "it is missing", _stage(play), 0
     ),

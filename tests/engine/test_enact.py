@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.engine.plans import block, nested, plan_of, stage
 
 from agentforge.engine.rehearsal.rehearse import rehearse
@@ -46,6 +47,12 @@ def test_a_recorded_run_is_decided_again_to_its_end() -> None:
     turns = course(plan, work("plan"), work("plan", 2), work("plan", node="pipeline-polish/stage-plan"))
     assert [turn.stage for turn in turns if turn.what == "node_entered"] == ["plan", "polish/plan"]
     assert turns[-1].what == "run_completed"
+
+
+def test_cap_of_the_day_does_not_count_for_what_is_past() -> None:
+    plan = plan_of(stage("plan", max_iteration_cost_usd=0.5))
+    plan = replace(plan, pipeline=replace(plan.pipeline, daily_usd=0.1))
+    assert course(plan, work("plan"))[-1].what == "run_completed"
 
 
 def test_failures_retries_branches_judges_and_queues_are_answered_by_their_exchanges() -> None:

@@ -23,6 +23,7 @@ from agentforge.model.event import Event
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.request import AnsweredQuestion, Feedback, Request, UserRequest
 from agentforge.model.result import AgentQuestion, Decision, Result, Usage
+from agentforge.model.spending import DailyAnswer
 from agentforge.model.state import (
     MACHINE_SHUTDOWN,
     MAX_CLUSTERS,
@@ -39,6 +40,7 @@ from agentforge.model.state import (
     HookProgress,
     IterationState,
     LatestResume,
+    LedgerReply,
     Note,
     Reentry,
     RefusedFile,
@@ -180,6 +182,15 @@ STAGE: Mapping[str, Row] = {
     "item": ("s1", ..., NEW, NEW, ..., ..., ...),
     "item_tries": (1, 0, NEW, NEW, 2, ..., ...),
     "git_left": ((LeftInGit("sub/.git", "repository"),), ..., NEW, NEW, ..., ..., ...),
+    "ledger": (
+        LedgerReply("k", 0.5, DailyAnswer("2026-01-15", 5.0, 1.0, 0.5), NOON),
+        ...,
+        NEW,
+        NEW,
+        ...,
+        ...,
+        ...,
+    ),
 }
 UNSET_IN_STAGE = {"rejected", "transition"}
 """What they change in a resume: the tests below."""

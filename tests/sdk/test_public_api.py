@@ -54,6 +54,7 @@ RESULTS = (
         "IterationWork",
         "AttemptWork",
         "Amount",
+        "DailyAnswer",
         "Spending",
         "JudgeWork",
         "Changes",

@@ -18,6 +18,7 @@ from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.facts import AnyFact
 from agentforge.model.failure import FailureKind
 from agentforge.model.result import Decision, Result
+from agentforge.model.spending import DailyAnswer
 from agentforge.model.state import Between, Waiver
 from agentforge.views.lines.events import (
     ROWS,
@@ -334,6 +335,21 @@ LINES: list[tuple[AnyFact, str, str | None]] = [
         f.FileRefused("control/a.json", "it is not a valid control", "a.json.refused"),
         'name="control/a.json" moved_to="a.json.refused" reason="it is not a valid control"',
         "refused control/a.json: it is not a valid control; moved to a.json.refused",
+    ),
+    (
+        f.LedgerAnswered("k", 0.5, DailyAnswer("2026-01-15", 5.0, 1.0, 0.5, 0.3)),
+        "node=1 visit=1 iter=2 day=2026-01-15 cap_usd=5.0 spent_usd=1.0 reserved_usd=0.5 granted_usd=0.3",
+        None,
+    ),
+    (
+        f.LedgerAnswered("k", 0.5, DailyAnswer("2026-01-15", 5.0, 4.8, 0.1)),
+        "node=1 visit=1 iter=2 day=2026-01-15 cap_usd=5.0 spent_usd=4.8 reserved_usd=0.1 granted_usd=0.0",
+        "build 2/3 the cap of 2026-01-15 is reached by all runs: $4.80 of $5.00 spent, $0.10 reserved",
+    ),
+    (
+        f.LedgerAnswered("k", 0.5, DailyAnswer("2026-01-15", 5.0, 5.0, 0.0)),
+        "node=1 visit=1 iter=2 day=2026-01-15 cap_usd=5.0 spent_usd=5.0 reserved_usd=0.0 granted_usd=0.0",
+        "build 2/3 the cap of 2026-01-15 is reached by all runs: $5.00 of $5.00 spent",
     ),
     (
         f.SpendingWarned(0.4, 0.25),

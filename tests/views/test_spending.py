@@ -1,6 +1,6 @@
 """What people see of spending and caps: the header, `status`, `top`, `show --metrics` and notices."""
 
-from datetime import UTC
+from datetime import UTC, timedelta
 from typing import Any
 
 import pytest
@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from tests.engine.plans import block, plan_of, stage
 from tests.engine.playbook import Play
 from tests.engine.test_decide_caps import KEEPS, capped, priced, told
+from tests.engine.test_decide_daily import daily
 from tests.views.samples import NOON
 from tests.views.test_status_view import ATTEMPT, ITERATION, NODE, STARTED, seen
 
@@ -85,6 +86,8 @@ def test_overruns_are_counted() -> None:
         (capped(stage(), cost_usd=5.0, tokens=2_000_000), "at most $5.00, 2,000,000 tokens"),
         (capped(stage(limits=Limits(tokens=5)), cost_usd=5.0), "at most $5.00, caps on 1 node"),
         (plan_of(stage(limits=Limits(tokens=5)), stage("b", limits=Limits(tokens=5))), "caps on 2 nodes"),
+        (daily(plan_of(stage())), "at most $5.00 a day by all runs"),
+        (daily(capped(stage(), cost_usd=2.0)), "at most $2.00, $5.00 a day by all runs"),
     ],
 )
 def test_header_names_the_caps(plan: Plan, line: str) -> None:
@@ -96,6 +99,17 @@ def test_stages_are_named_whose_figure_no_provider_keeps_to() -> None:
     plan = capped(judged, stage("free", provider=KEEPS), block("codex", stage("try")), cost_usd=1.0)
     assert list(unenforced(plan)) == ["draft (claude)", "try (codex)"]
     assert list(unenforced(plan_of(stage()))) == []
+    assert list(unenforced(daily(plan_of(stage(), stage("free", provider=KEEPS))))) == ["plan (claude)"]
+
+
+def test_cap_of_the_day_is_shown_as_the_ledger_answered_last() -> None:
+    said = ("start", "a: prepared", "b: prepared", "a: ledger spent=4 reserved=0.1")
+    conversation, _ = told(daily(plan_of(block("a b", priced()))), *said)
+    conversation.now += timedelta(seconds=1)
+    conversation.happens("b: ledger granted=0 spent=4.4 reserved=0.4")
+    assert conversation.state is not None
+    (cap,) = cap_views(conversation.plan, conversation.state)
+    assert (cap.of, cap.path, cap.text) == ("2026-01-15, all runs", "*", "$4.40 of $5.00, $0.40 reserved")
 
 
 def rows(**changes: Any) -> list[tuple[str, str]]:

@@ -1,17 +1,19 @@
 """What a user's runs spend in a day: a ledger in the user's state folder, which all engines share."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import date
 from typing import Literal
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from agentforge.model.errors import NOT_JSON, StorageFailed, UnusableFile
+from agentforge.model.spending import DailyAnswer, plus
 from agentforge.ports.host import Clock
-from agentforge.ports.ledger import DailyAnswer, Money, Reservation
+from agentforge.ports.ledger import Money, Reservation
 from agentforge.system import files
 from agentforge.system.disk import Disk
 
@@ -29,7 +31,6 @@ from agentforge.system.disk import Disk
 MAX_BYTES = 4 * 1024 * 1024
 COMPACT_BYTES = 32 * 1024
 """From this size on, the file is replaced when half of it isn't needed any more."""
-DIGITS = 9
 
 
 class _Head(Struct, frozen=True):
@@ -61,7 +62,7 @@ class _Day:
         if isinstance(line, Reservation):
             self.open[line.run, line.key] = line
         elif known is not None:
-            self.spent = _sum(self.spent, line.usd)
+            self.spent = plus(self.spent, line.usd)
 
     @property
     def content(self) -> bytes:
@@ -77,22 +78,22 @@ class DailyLedger:
         self._clock = clock
         self._disk = disk or Disk()
 
-    def reserve(self, asked: Reservation, cap_usd: float, granted: Mapping[str, float] = {}) -> DailyAnswer:
+    def reserve(self, asked: Reservation, least: float, cap_on: Callable[[str], float]) -> DailyAnswer:
         with self._opened() as (descriptor, latest):
             today = self._clock.now().astimezone().date().isoformat()
             day = latest if today <= latest.day else _Day(today)
             known = day.open.pop((asked.run, asked.key), None)
-            reserved = _sum(*(one.usd for one in day.open.values()))
-            cap = _sum(cap_usd, granted.get(day.day, 0.0))
-            answer = DailyAnswer(
-                _sum(day.spent, reserved, asked.usd) <= cap, day.day, day.spent, reserved, cap
-            )
-            if answer.granted:
+            reserved, cap = plus(*(one.usd for one in day.open.values())), cap_on(day.day)
+            usd = min(asked.usd, plus(cap, -day.spent, -reserved))
+            granted = usd if usd > 0 and usd >= least else 0.0
+            asked = replace(asked, usd=granted)
+            answer = DailyAnswer(day.day, cap, day.spent, reserved, granted)
+            if granted:
                 day.apply(asked)
             size = self._disk.size(descriptor)
             if day is not latest or (size >= COMPACT_BYTES and size >= 2 * len(day.content)):
                 self._disk.replace(self._path, day.content)
-            elif answer.granted:
+            elif granted:
                 self._append(descriptor, asked)
                 self._disk.sync(descriptor)
             elif known is not None:
@@ -172,8 +173,3 @@ class DailyLedger:
             f"what was spent today is unknown: {why}",
             hint=f"restore the file, or remove {self._folder} to count this day from $0.00",
         )
-
-
-def _sum(*amounts: float) -> float:
-    """So that 0.1 and 0.2 fit into 0.3."""
-    return round(sum(amounts), DIGITS)

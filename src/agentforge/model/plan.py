@@ -631,6 +631,11 @@ class Plan(Struct, frozen=True, dict=True):
         overrides = replace(overrides, caps=caps.or_else(overrides.caps))
         return replace(self, pipeline=replace(info, limits=limits, overrides=overrides))
 
+    def capped_units(self, path: str) -> set[Unit]:
+        """What is bounded for the stage at that path."""
+        units = {unit for place in self.caps if place.has(path) for unit, _ in place.caps.known}
+        return units if self.pipeline.daily_usd is None else {*units, "cost_usd"}
+
     @cached_property
     def baselines(self) -> dict[str, tuple[StageNode, Check]]:
         """Its checks by their baselines, each with the first stage that has it."""

@@ -12,6 +12,8 @@ UNITS: tuple[Unit, ...] = get_args(Unit)
 """Each is the name of a field of `Amount` and of a key of `limits`."""
 SPENDING_CAP = "spending_cap"
 """The reason of the request of a run that is at a cap."""
+DAILY_CAP = "daily_usd "
+"""Before the day: what a request at the cap of that day is about, and what is granted beyond it."""
 DIGITS = 9
 """Of sums of money: 0.1 + 0.2 is to be 0.3, so that what fits exactly does fit."""
 MAX_UNPRICED = 8
@@ -55,6 +57,21 @@ def tightest_of(one: Amount, other: Amount) -> Amount:
 
 def plus(*amounts: float) -> float:
     return round(sum(amounts), DIGITS)
+
+
+class DailyAnswer(Struct, frozen=True, omit_defaults=True):
+    """What a user's runs may spend, have spent and have reserved in a day."""
+
+    day: str
+    """`2026-10-31`."""
+    cap_usd: float
+    """With what was granted for this day."""
+    spent_usd: float
+    """By all runs."""
+    reserved_usd: float
+    """By all runs, without what was asked for."""
+    granted_usd: float = 0.0
+    """What is reserved now, if anything fits."""
 
 
 class Spending(Struct, frozen=True, omit_defaults=True):

@@ -16,7 +16,7 @@ from agentforge.model.hook import CALL_POINTS, HookOutcome, HookPoint
 from agentforge.model.plan import Mode
 from agentforge.model.request import AnsweredQuestion, Feedback, Note, Request, UserRequest
 from agentforge.model.result import AgentQuestion, Decision, Usage
-from agentforge.model.spending import Amount, Spending
+from agentforge.model.spending import Amount, DailyAnswer, Spending
 from agentforge.model.status import IterationStatus, NodeStatus, RunStatus, TaskStatus
 
 # Theory of operation
@@ -355,6 +355,15 @@ class IterationState(Struct, frozen=True):
     """What was wrong with the last artifact that an attempt left; the next attempt is told."""
 
 
+class LedgerReply(Struct, frozen=True):
+    """The latest answer about the cap of the day."""
+
+    key: str
+    run_usd: float
+    answer: DailyAnswer
+    at: datetime
+
+
 class StageState(Struct, frozen=True, tag="stage"):
     """A stage in progress: a node of the run, or a stage of a branch."""
 
@@ -436,6 +445,7 @@ class StageState(Struct, frozen=True, tag="stage"):
     """How many iterations of this item failed its checks."""
     git_left: tuple[LeftInGit, ...] = ()
     """What confined programs left for git during this visit: the latest, at most MAX_LEFT."""
+    ledger: LedgerReply | None = None
 
     @property
     def counted(self) -> int:

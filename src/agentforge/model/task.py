@@ -18,7 +18,7 @@ from agentforge.model.place import Place
 from agentforge.model.plan import ProviderChoice, SandboxChoice, StageNode
 from agentforge.model.request import AnsweredQuestion, Feedback, Note, Request, UserRequest
 from agentforge.model.result import Usage
-from agentforge.model.spending import Amount
+from agentforge.model.spending import Amount, DailyAnswer, plus
 
 # Tasks are compared by their ids: the driver starts what should be running and isn't, and cancels what is
 # running and shouldn't be. So an id says what the task is about and its number, and nothing that can
@@ -35,7 +35,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 RecordedKind = Literal["judge", "queue", "hook", "check"]
 """Their outcomes are exchanges of a cassette, under the same name; an attempt of an agent is `work`."""
-TaskKind = Literal["prepare", "agent", "items", "manifest", RecordedKind]
+TaskKind = Literal["prepare", "agent", "items", "ledger", "manifest", RecordedKind]
 
 
 class Task(Struct, frozen=True):
@@ -193,6 +193,42 @@ class JudgeTask(StartedTask, frozen=True, kw_only=True, tag="judge"):
 
     def folder(self, layout: RunLayout) -> AttemptLayout:
         return layout.iteration(self.place.folder, self.iteration).judge_attempt(self.attempt)
+
+
+LedgerUse = Literal["agent", "judge"]
+
+
+def ledger_key(at: Cursor, attempt: int, use: str) -> str:
+    """Of what an attempt or a judge reserves in the ledger."""
+    return f"{task_place(at, attempt)}/ledger/{use}"
+
+
+class LedgerTask(Task, frozen=True, kw_only=True, tag="ledger"):
+    """Reserve what an attempt or a judge may spend within the cap of the day. Outcome: `daily_cap`."""
+
+    KIND = "ledger"
+
+    use: LedgerUse
+    least_usd: float
+    """Less is of no use."""
+    most_usd: float
+    cap_usd: float
+    granted: dict[str, float]
+    """What a person granted beyond the cap, by day."""
+    run_usd: float
+    """What the run has spent itself."""
+
+    @property
+    def _key(self) -> str:
+        return ledger_key(self.cursor, self.attempt, self.use)
+
+    def cap_on(self, day: str) -> float:
+        return plus(self.cap_usd, self.granted.get(day, 0.0))
+
+    @property
+    def allowed(self) -> DailyAnswer:
+        """Without a ledger, as in a replay."""
+        return DailyAnswer("", self.cap_usd, 0.0, 0.0, self.most_usd)
 
 
 class QueueTask(Task, frozen=True, tag="queue"):

@@ -1,9 +1,11 @@
-"""What all runs of a user spend in a day, known beyond one run."""
+"""What all runs of a user spend in a day."""
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import Annotated, Protocol
 
 from msgspec import Meta, Struct
+
+from agentforge.model.spending import DailyAnswer
 
 Money = Annotated[float, Meta(ge=0)]
 """In US dollars."""
@@ -21,28 +23,17 @@ class Reservation(Struct, frozen=True, tag="reserve"):
     """Of the run, where its log is."""
 
 
-class DailyAnswer(Struct, frozen=True):
-    granted: bool
-    day: str
-    """`2026-10-31`: the day for which it counts."""
-    spent_usd: float
-    """By all runs on this day."""
-    reserved_usd: float
-    """By all runs, without what was asked for."""
-    cap_usd: float
-    """With what was granted for this day."""
-
-
 class Ledger(Protocol):
     """Raises StorageFailed if it can't be used: what isn't known is not guessed."""
 
-    def reserve(self, asked: Reservation, cap_usd: float, granted: Mapping[str, float] = {}) -> DailyAnswer:
-        """Reserve the amount, durably, if it fits into the cap of the day. A reservation that is open under
-        the same key is replaced, so that asking again is safe. `granted`: further amounts, by day."""
+    def reserve(self, asked: Reservation, least: float, cap_on: Callable[[str], float]) -> DailyAnswer:
+        """Reserve, durably, the amount or what is left of it, if that is at least `least` and not nothing. A
+        reservation that is open under the same key is replaced, so that asking again is safe. `cap_on`: the
+        cap of a day."""
 
     def settle(self, run: str, key: str, usd: float) -> None:
-        """An open reservation was used up to this amount, of which 0 releases it. Others are ignored, as is
-        the day after."""
+        """An open reservation was used up to this amount; 0 releases it. Others, and those of an earlier day,
+        are ignored."""
 
     def open(self) -> tuple[Reservation, ...]:
         """The reservations of this day that are not settled."""

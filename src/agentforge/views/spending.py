@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from agentforge.engine.decide.caps import caps_of, shown
 from agentforge.model.plan import Judgment, Plan
-from agentforge.model.spending import Amount, Spending, Unit
+from agentforge.model.spending import Amount, Spending, Unit, plus
 from agentforge.model.state import RunState
 from agentforge.views.text import cost, counted, one_line
 
@@ -20,7 +20,7 @@ class CapView(Struct, frozen=True):
     of: str
     """`the run`, or a node: `stage 'build'`."""
     path: str
-    """Of the node; empty: the run."""
+    """Of the node; empty: the run; `*`: all runs of a day, as it was when the run last asked."""
     unit: Unit
     limit: float
     """With what people granted."""
@@ -37,11 +37,17 @@ class CapView(Struct, frozen=True):
 
 
 def cap_views(plan: Plan, state: RunState) -> tuple[CapView, ...]:
-    """Those of the whole run first."""
-    return tuple(
+    """Those of the whole run first, that of the day last."""
+    found = [
         CapView(cap.place.name, cap.place.path, cap.unit, cap.limit, cap.spent, cap.reserved)
         for cap in caps_of(plan, state)
-    )
+    ]
+    asked = [stage.ledger for _, stage in state.under_way() if stage.ledger]
+    if reply := max(asked, key=lambda one: one.at, default=None):
+        day = reply.answer
+        name, held = f"{day.day}, all runs", plus(day.reserved_usd, day.granted_usd)
+        found.append(CapView(name, "*", "cost_usd", day.cap_usd, day.spent_usd, held))
+    return tuple(found)
 
 
 def cap_of_run(caps: Sequence[CapView], unit: Unit) -> CapView | None:
@@ -70,6 +76,8 @@ def caps_line(plan: Plan) -> str:
     """`at most $5.00, 2,000,000 tokens`, or `no cap`."""
     run = next((place.caps for place in plan.caps if not place.path), Amount())
     limits = [shown(unit, value) for unit, value in run.known]
+    day = plan.pipeline.daily_usd
+    limits += [f"{shown('cost_usd', day)} a day by all runs"] if day is not None else []
     others = sum(bool(place.path) for place in plan.caps)
     nodes = [f"caps on {counted(others, 'node')}"] if others else []
     return ", ".join([f"at most {', '.join(limits)}"] * bool(limits) + nodes) or NO_CAP
@@ -78,7 +86,7 @@ def caps_line(plan: Plan) -> str:
 def unenforced(plan: Plan) -> Iterator[str]:
     """The stages below a cap that hold because of a figure which their provider doesn't keep to."""
     for (path, _), stage in plan.placed.items():
-        units = {unit for place in plan.caps if place.has(path) for unit, _ in place.caps.known}
+        units = plan.capped_units(path)
         judges = (plan.judge_of(stage),) if isinstance(stage.termination, Judgment) else ()
         for choice in (*stage.chain, *judges):
             if units.difference(choice.bounds):

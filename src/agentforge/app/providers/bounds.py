@@ -48,7 +48,7 @@ def spends_nothing(plan: Plan) -> Plan:
 def unbounded(plan: Plan, broken: Mapping[str, AgentForgeError]) -> Iterator[tuple[str, AgentForgeError]]:
     """Problems of providers that could spend any amount below a cap, with their names."""
     for (path, _), stage in plan.placed.items():
-        units = {unit for place in plan.caps if place.has(path) for unit, _ in place.caps.known}
+        units = plan.capped_units(path)
         judges = (plan.judge_of(stage),) if isinstance(stage.termination, Judgment) else ()
         for choice in (*stage.chain, *judges):
             for unit in sorted(units.difference(choice.bounds)):

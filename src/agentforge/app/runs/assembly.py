@@ -15,6 +15,7 @@ from agentforge.app.providers.local_network import refuse_remote
 from agentforge.app.providers.registry import RunProviders
 from agentforge.app.redaction import environment_redactor, references_of_answers
 from agentforge.app.runs.context import RunContext
+from agentforge.app.runs.daily import daily_ledger, run_ledger
 from agentforge.model.errors import InvalidRequest
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import NETWORK
@@ -33,6 +34,8 @@ from agentforge.runtime.tasks.call import Calls, TaskContext
 from agentforge.runtime.tasks.check import CheckPerformer
 from agentforge.runtime.tasks.items import ItemsPerformer
 from agentforge.runtime.tasks.judge import JudgePerformer
+from agentforge.runtime.tasks.ledger import AllowAll, Settling
+from agentforge.runtime.tasks.performer import Performer
 from agentforge.runtime.tasks.prepare import LightStages, Preparer, result_writers
 from agentforge.runtime.tasks.queue import QueuePerformer
 from agentforge.runtime.view_files import ManifestPerformer
@@ -123,22 +126,27 @@ def _performers(
         briefings=briefings,
         refuse=refuse,
     )
+    found = daily_ledger(layout, plan, settings, environ, clock)
+    ledger = run_ledger(found, layout, state.run_id, environ, clock) if found else None
+    agent: Performer = AgentPerformer(
+        shared,
+        calls,
+        preparer,
+        clock,
+        TreeRecord(trees, clock),
+        artifacts=ArtifactRules(plan, layout, keys),
+    )
+    judge: Performer = JudgePerformer(shared, calls, history)
     return Performers(
         {
             "prepare": preparer,
             "items": ItemsPerformer(stored),
+            "ledger": ledger or AllowAll(),
             "manifest": ManifestPerformer(layout, journal),
         },
         {
-            "agent": AgentPerformer(
-                shared,
-                calls,
-                preparer,
-                clock,
-                TreeRecord(trees, clock),
-                artifacts=ArtifactRules(plan, layout, keys),
-            ),
-            "judge": JudgePerformer(shared, calls, history),
+            "agent": Settling(agent, ledger) if ledger else agent,
+            "judge": Settling(judge, ledger) if ledger else judge,
             "queue": QueuePerformer(shared, queue, clock),
             "check": CheckPerformer(shared, scripts, checked, stored),
             "hook": context.hooks.performer(shared, journal, clock, scripts),

@@ -19,6 +19,7 @@ from agentforge.app.runs.assembly import driver_of
 from agentforge.app.runs.auto_sandbox import unconfined_reason
 from agentforge.app.runs.completions import record_completion
 from agentforge.app.runs.context import RunContext
+from agentforge.app.runs.daily import daily_ledger
 from agentforge.app.runs.leases import record_repair
 from agentforge.definition.precedence import JUDGE_PROVIDER
 from agentforge.model import facts as f
@@ -42,6 +43,7 @@ async def make_ready(context: RunContext, plan: Plan, settings: RunSettings, *, 
     context.hooks.refuse_missing(plan, settings)
     if settings.replay is None:
         refuse_any_network(plan, context.sources)
+    daily_ledger(context.runs.layout(plan.session.name), plan, settings, context.environ, context.clock)
     _tidy(context)
     return (await readiness_of(context, plan, settings, is_new=is_new)).confirmed()
 

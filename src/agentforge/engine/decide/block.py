@@ -88,7 +88,7 @@ def _decide_branch(
             (Draft(stage_started(node, place.path, place.run, folder, state.rounds), place.cursor(0)),)
         )
     stage = stage_in(plan, state, place, node, at)
-    if plan.caps:
+    if plan.caps or plan.pipeline.daily_usd:
         active = sum(each.status not in OVER for each in block.branches)
         stage = replace(stage, starting=starting, sharing=max(1, active))
     ruling = decide_stage(stage)

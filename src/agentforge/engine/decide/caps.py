@@ -138,10 +138,9 @@ def _bound(start: Spender, unit: Unit, caps: list[Cap]) -> float | Ruling | None
     needed = had or 0.0 if figure is None else figure
     for cap in caps:
         if cap.left_at_most <= 0 or needed > cap.left_at_most:
-            return _breach(start, cap, f"needs {f'up to {shown(unit, needed)}' if needed else 'more'}")
+            return _breach(start, cap, needs(unit, needed))
         if figure is None and not keeps:
-            unknown = f"with {start.by.type} has no bound: set `max_iteration_{unit}` and recompile"
-            return _breach(start, cap, unknown)
+            return _breach(start, cap, has_no_bound(start, unit))
     left = min(cap.left for cap in caps)
     if left <= 0 or needed > left:
         return Ruling()
@@ -158,12 +157,27 @@ def _figure_reached(start: Spender, unit: Unit, key: str, figure: float) -> Ruli
     return _asked(text, (RETRY, RESUME, CANCEL), key, unit)
 
 
+def needs(unit: Unit, amount: float) -> str:
+    return f"needs up to {shown(unit, amount)}" if amount else "needs more"
+
+
+def has_no_bound(start: Spender, unit: Unit) -> str:
+    return f"with {start.by.type} has no bound: set `max_iteration_{unit}` and recompile"
+
+
 def _breach(start: Spender, cap: Cap, why: str) -> Ruling:
     spent, limit = shown(cap.unit, cap.spent), shown(cap.unit, cap.limit)
     held = f", {shown(cap.unit, cap.reserved)} reserved" if cap.reserved else ""
-    text = f"{cap.place.name} is at its cap: {spent} of {limit} spent{held}; {start.name} {why}."
-    text += f" Allow a further amount (a number), or cancel the run ({CANCEL})?"
-    return _asked(text, (RESUME, CANCEL), cap.key, cap.unit)
+    return breach(
+        f"{cap.place.name} is at its cap: {spent} of {limit} spent{held}; {start.name} {why}",
+        cap.key,
+        cap.unit,
+    )
+
+
+def breach(text: str, cap: str, unit: Unit) -> Ruling:
+    text += f". Allow a further amount (a number), or cancel the run ({CANCEL})?"
+    return _asked(text, (RESUME, CANCEL), cap, unit)
 
 
 def _asked(text: str, options: tuple[str, ...], cap: str, unit: Unit) -> Ruling:

@@ -21,6 +21,7 @@ from agentforge.engine.decide.checks import (
     is_sent_back,
     run_checks,
 )
+from agentforge.engine.decide.daily import within_day
 from agentforge.engine.decide.failure import (
     DEFAULT_POLICY,
     FailedAttempt,
@@ -159,7 +160,8 @@ def _judge(here: StageAt) -> Ruling | None:
         return asked
     number = before.number + 1 if before else 1
     judge = here.plan.judge_of(here.node)
-    reserved = reserve(Spender(here, judge, "the judge", before))
+    start = Spender(here, judge, "the judge", before)
+    reserved = within_day(start, reserve(start), number, "judge")
     if isinstance(reserved, Ruling):
         return reserved
     return here.record(f.JudgeStarted(judge.type, judge.model, number, reserved))
@@ -316,7 +318,8 @@ def _next_attempt(here: StageAt, iteration: IterationState) -> Ruling:
     timeout = tightest(node.timeout, here.remaining)
     choice = choose_in_chain(1 + len(node.fallbacks), here.at, here.state.updated_at)
     provider, agent = node.chosen(choice), iteration.agent
-    reserved = reserve(Spender(here, provider, "the next attempt", iteration.attempt))
+    start = Spender(here, provider, "the next attempt", iteration.attempt)
+    reserved = within_day(start, reserve(start), iteration.attempts + 1, "agent")
     if isinstance(reserved, Ruling):
         return reserved
     continues = agent is not None and agent.choice == choice and agent.continued < MAX_CONTINUED

@@ -102,6 +102,7 @@ KINDS: Mapping[str, Kind] = {
     "judge": Kind("judge", (f.JudgeCompleted, f.JudgeLost), f.JudgeEnding, f.JudgeLost, _judge),
     "queue": Kind("queue", (f.QueueChecked, f.ErrorOccurred)),
     "items": Kind("items", (f.ItemsPlanned, f.ErrorOccurred)),
+    "ledger": Kind("task", (f.LedgerAnswered,)),
     "manifest": Kind("manifest", (f.ManifestWritten,)),
     "hook": Kind(
         "hook", (f.HookCompleted, f.HookFailed, f.HookTimedOut, f.HookLost), f.HookEnding, f.HookLost

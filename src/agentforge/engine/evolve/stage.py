@@ -19,6 +19,7 @@ from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.request import AnsweredQuestion, Request
 from agentforge.model.state import (
     MAX_ANSWERS,
+    LedgerReply,
     Reentry,
     StageState,
     TaskState,
@@ -42,6 +43,8 @@ def evolve_stage(at: StageState, event: Event, fact: f.StageFact | f.AnyJudgeFac
             return replace(at, queue_checked=at.completed, queue_left=remaining)
         case f.TaskFact():
             return evolve_call(at, event, fact)
+        case f.LedgerAnswered():
+            return replace(at, ledger=LedgerReply(fact.key, fact.run_usd, fact.answer, event.at))
         case f.WorkerCompleted():
             return at
         case _:

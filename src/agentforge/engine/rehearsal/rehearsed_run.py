@@ -22,7 +22,7 @@ from agentforge.model.event import Event
 from agentforge.model.plan import Plan
 from agentforge.model.request import TIMER, Request
 from agentforge.model.state import RunSettings, RunState, Waiver
-from agentforge.model.task import ManifestTask, PrepareTask, StartedTask, Task, Wait, Work
+from agentforge.model.task import LedgerTask, ManifestTask, PrepareTask, StartedTask, Task, Wait, Work
 
 MAX_EVENTS_PER_EXCHANGE = 20
 """The maximum number of events that one exchange causes."""
@@ -103,6 +103,8 @@ def _own_answer(task: Task) -> f.AnyFact | None:
             return f.IterationStarted(node.id, node.stage, node.provider.type, node.provider.model, "")
         case ManifestTask():
             return f.ManifestWritten("")
+        case LedgerTask():
+            return f.LedgerAnswered(task.id, task.run_usd, task.allowed)
         case StartedTask(ending=True):
             stopped = KINDS[task.KIND].stopped
             return stopped(**task.names) if stopped else None

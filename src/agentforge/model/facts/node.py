@@ -11,6 +11,7 @@ from agentforge.model.facts.fact import Fact, written
 from agentforge.model.failure import FailureKind
 from agentforge.model.plan_limits import folder_defect, name_defect
 from agentforge.model.request import Feedback
+from agentforge.model.spending import DailyAnswer
 from agentforge.model.status import NodeStatus
 
 
@@ -191,6 +192,19 @@ class TimerFired(Fact, frozen=True):
     timer: str
 
 
+class LedgerAnswered(Fact, frozen=True):
+    """What an attempt or a judge may spend within the cap of the day, as the ledger of all runs answered."""
+
+    TYPE = "daily_cap"
+    FOLLOWS_ERROR = True
+
+    key: str
+    """Of the reservation in the ledger."""
+    run_usd: float
+    """What the run had spent itself."""
+    answer: DailyAnswer
+
+
 PlaceFact = (
     NodeStarted
     | NodeCompleted
@@ -202,7 +216,7 @@ PlaceFact = (
 )
 """A run enters or leaves a node, a branch or a stage, or completes a block."""
 
-StageFact = WorkerCompleted | DelayStarted | TimerFired
+StageFact = WorkerCompleted | DelayStarted | TimerFired | LedgerAnswered
 """Something happens in a stage. Its tasks between two iterations are of this subject, too, if no other has
 them."""
 

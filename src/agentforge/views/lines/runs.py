@@ -58,6 +58,16 @@ def _restarted(fact: f.NodeRestarted, _: Event) -> RunLine:
     return RunLine(f"{what} by {one_line(fact.by)}, and runs again: {message(fact.reason)}", "wait")
 
 
+def _capped(fact: f.LedgerAnswered, _: Event) -> RunLine | None:
+    """Only if nothing was left."""
+    answer = fact.answer
+    if answer.granted_usd:
+        return None
+    held = f", {money(answer.reserved_usd)} reserved" if answer.reserved_usd else ""
+    spent = f"{money(answer.spent_usd)} of {money(answer.cap_usd)} spent{held}"
+    return RunLine(f"the cap of {one_line(answer.day)} is reached by all runs: {spent}", "wait", "warn")
+
+
 ROWS = (
     row(
         f.SessionStarted,
@@ -153,6 +163,18 @@ ROWS = (
     row(f.ManifestWritten),
     row(f.DelayStarted),
     row(f.TimerFired, details=lambda x: {"timer": x.timer}),
+    row(
+        f.LedgerAnswered,
+        "iteration",
+        details=lambda x: {
+            "day": one_line(x.answer.day),
+            "cap_usd": x.answer.cap_usd,
+            "spent_usd": x.answer.spent_usd,
+            "reserved_usd": x.answer.reserved_usd,
+            "granted_usd": x.answer.granted_usd,
+        },
+        line=_capped,
+    ),
     row(
         f.FileRefused,
         details=lambda x: {
