@@ -112,7 +112,7 @@ def test_percentiles_are_values_that_were_measured() -> None:
     assert earlier_runs([]) == EarlierRuns()
     found = earlier_runs([ended(plan, 10.0 * n, Spending(float(n)), waited=5.0) for n in range(10, 0, -1)])
     assert found == EarlierRuns(10, Percentiles(10, 45.0, 85.0), Percentiles(10, 5.0, 9.0))
-    for unknown in (Spending(1.0, unpriced=("gpt",)), Spending()):
+    for unknown in (Spending(1.0, unpriced=("gpt",)), Spending(1.0, assumed_usd=1.0), Spending()):
         assert earlier_runs([ended(plan, 10.0, unknown)]) == EarlierRuns(1, Percentiles(1, 10.0, 10.0))
 
 

@@ -41,7 +41,7 @@ def is_earlier_run(info: RunInfo, plan: Plan) -> bool:
 def earlier_runs(found: Sequence[RunInfo]) -> EarlierRuns:
     results = [info.result for info in found]
     spent = [one.spending for one in results if one.spending != Spending()]
-    known = [spending.cost_usd for spending in spent if not spending.unpriced]
+    known = [spending.cost_usd for spending in spent if not (spending.unpriced or spending.assumed_usd)]
     seconds = [max(0.0, one.duration_seconds - one.waited_seconds) for one in results]
     return EarlierRuns(len(found), _percentiles(seconds), _percentiles(known))
 
