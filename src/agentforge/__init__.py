@@ -168,6 +168,7 @@ if TYPE_CHECKING:
     from agentforge.views.run_model import Health as Health
     from agentforge.views.run_model import Summary as Summary
     from agentforge.views.spans import Span as Span
+    from agentforge.views.spending import CapView as CapView
     from agentforge.views.status import RunningCheck as RunningCheck
     from agentforge.views.status import WaitStatus as WaitStatus
     from agentforge.views.structured_work import ArtifactWork as ArtifactWork
@@ -295,6 +296,7 @@ _HOME = {
     "views.hook_calls": ("Delivery", "HookTry"),
     "views.metrics": ("StageMetrics", "VisitMetrics"),
     "views.record": ("RunRecord", "RunTrees"),
+    "views.spending": ("CapView",),
     "views.results": ("RunInfo", "RunResult", "ShownStatus"),
     "views.spans": ("Span",),
     "views.status": ("RunningCheck", "WaitStatus"),

@@ -54,6 +54,7 @@ RESULTS = (
         "IterationWork",
         "AttemptWork",
         "Amount",
+        "CapView",
         "DailyAnswer",
         "Spending",
         "JudgeWork",
