@@ -9,7 +9,7 @@ from time import perf_counter
 
 from msgspec import Struct
 
-from bench import hooks, iteration, log, long_runs, loop, sessions, startup, structured, trees
+from bench import hooks, iteration, log, long_runs, loop, sessions, spans, startup, structured, trees
 from bench.machine import machine
 from bench.report import Report, text, write_json
 
@@ -18,6 +18,8 @@ class Sizes(Struct, frozen=True):
     """How much is measured."""
 
     iterations: int = 1301
+    span_rounds: int = 3
+    span_iterations: int = 1501
     command_rounds: int = 6
     command_iterations: int = 11
     hook_rounds: int = 4
@@ -44,6 +46,8 @@ class Sizes(Struct, frozen=True):
 
 QUICK = Sizes(
     iterations=41,
+    span_rounds=1,
+    span_iterations=4,
     command_rounds=1,
     command_iterations=4,
     hook_rounds=1,
@@ -90,6 +94,7 @@ def measure_all(root: Path, sizes: Sizes, *, quick: bool) -> Report:
     began = perf_counter()
     measures = asyncio.run(iteration.in_process(root, sizes.iterations))
     measures += asyncio.run(iteration.log_only(root, sizes.iterations))
+    measures += asyncio.run(spans.spans(root, sizes.span_rounds, sizes.span_iterations))
     measures += asyncio.run(hooks.hooks(root, sizes.hook_rounds, sizes.hook_iterations))
     measures += asyncio.run(structured.artifacts(root, sizes.artifact_rounds, sizes.artifact_iterations))
     measures += asyncio.run(structured.items(root, sizes.item_rounds, sizes.items))

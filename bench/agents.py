@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -77,9 +77,11 @@ def _write(path: str, content: bytes) -> None:
         file.write(content)
 
 
-def engine_in(root: Path, agent: InProcess | None = None) -> Engine:
+def engine_in(
+    root: Path, agent: InProcess | None = None, variables: Mapping[str, str] | None = None
+) -> Engine:
     """An engine that writes below `root` and beside it, whatever the caller's environment says."""
-    environ = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(root)}
+    environ = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(root), **(variables or {})}
     # An engine records its runs outside of the project, where agents can't write.
     environ["XDG_STATE_HOME"] = f"{os.path.realpath(root)}-state"
     # Measured without version control, although the folder may be inside a repository.

@@ -15,6 +15,8 @@ MEASURED = {
     "iteration with a hook in process",
     "iteration with hooks that don't apply",
     "iteration with an artifact",
+    "iteration with spans",
+    "iteration with spans turned off",
     "item 30 of 30",
     "context after 30 items",
     "transition between stages",

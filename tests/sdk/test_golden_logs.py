@@ -3,12 +3,15 @@
 from collections import deque
 
 import pytest
+from tests.views.test_runs_in_parts import check_cut, check_tree
 
 from agentforge.adapters.log.jsonl_log import JsonlLog, verify
 from agentforge.engine.decide.run import decide
 from agentforge.model import facts as f
 from agentforge.model.event import Draft, Event
+from agentforge.views.record import record_of
 from agentforge.views.run_model import RunModel
+from agentforge.views.spans import spans_of
 
 from .golden_logs import GOLDEN, RUNS
 
@@ -55,6 +58,15 @@ def test_log_leads_to_the_decisions_that_it_records(name: str) -> None:
     assert not decided
     assert run.state is not None
     assert run.state.status in ("completed", "aborted")
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_spans_of_every_part_of_a_log_stay_as_they_are(name: str) -> None:
+    events = events_of(name)
+    for cut in range(1, len(events) + 1):
+        check_tree(spans_of(record_of(events[:cut])))
+        check_cut(events, cut)
+    assert all(one.is_settled for one in spans_of(record_of(events)))
 
 
 def test_golden_logs_have_the_format_of_today() -> None:

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 from tests.otlp_collector import expected, got, sent
+from tests.sdk.approvals import with_approval
 from tests.sdk.projects import ENVIRON, cut_log, engine, eventually, node, pipeline, run, run_dir
 from tests.webhook_server import Received, Reply, serving
 
-from agentforge import export_spans
+from agentforge import HookContext, export_spans
 from agentforge.model.errors import AgentForgeError, InvalidRequest, UnknownRun
 from agentforge.sdk.engine import Engine
 from agentforge.testing import ScriptedProvider
@@ -45,6 +46,44 @@ def test_spans_of_a_run_reach_the_collector_once(tmp_path: Path) -> None:
     with serving() as server:
         run(main())
         assert len(sent(server.received)) == len(spans(tmp_path)) == 8
+
+
+def test_span_is_sent_once_and_when_it_is_settled(tmp_path: Path) -> None:
+    """While the run is going on, and while it waits for a person."""
+
+    async def main() -> None:
+        async with exporting(tmp_path, server.url) as sdk:
+
+            @sdk.on_iteration_end
+            async def watch(_: HookContext) -> None:
+                await eventually(lambda: server.received)
+
+            compiled = with_approval(sdk.compile(pipeline(node(runs=2)), session="s"))
+            assert (await sdk.start(compiled)).status == "awaiting_approval"
+            settled = [one for one in spans(tmp_path) if one.is_settled]
+            await eventually(lambda: all_are(server.received, settled))
+            assert len(sent(server.received)) == len(settled)
+            assert [one.name for one in settled if one.type == "iteration"] == ["iteration plan"]
+            result = await sdk.answer("s", "approve")
+            assert result is not None
+            assert result.completed
+        await eventually(lambda: all_are(server.received, spans(tmp_path)))
+
+    with serving() as server:
+        run(main())
+        assert sent(server.received)[0].name == "attempt scripted"
+
+
+def test_run_that_is_started_over_is_another_trace(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with exporting(tmp_path, server.url) as sdk:
+            await sdk.run(pipeline(), session="s")
+            await eventually(lambda: server.received)
+            await sdk.run(pipeline(), session="s", force=True)
+        await eventually(lambda: all_are(server.received[1:], spans(tmp_path)))
+
+    with serving(Reply(400), Reply()) as server:
+        run(main())
 
 
 def test_runs_of_one_engine_have_one_program(tmp_path: Path) -> None:

@@ -77,8 +77,11 @@ def check_tree(found: list[Span]) -> None:
 @given(any_wild_run(), st.data())
 def test_what_is_settled_stays_as_it_is(run: WildRun, data: st.DataObject) -> None:
     """Whatever follows: new plans, and nodes that are gone and return, too."""
-    cut = data.draw(st.integers(1, len(run.events)))
-    part, whole = record_of(run.events[:cut]), record_of(run.events)
+    check_cut(run.events, data.draw(st.integers(1, len(run.events))))
+
+
+def check_cut(events: list[Event], cut: int) -> None:
+    part, whole = record_of(events[:cut]), record_of(events)
     found = {one.span_id: one for one in spans_of(whole)}
     assert {one.span_id for one in spans_of(part)} <= found.keys()
     assert part.model.state is not None
