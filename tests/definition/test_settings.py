@@ -156,6 +156,62 @@ notify: [{command: 'say ${WHAT}'}, '${HOOK}']
     assert [one.value.command or one.value.url for one in level.notify] == ["say ${WHAT}", hook]
 
 
+CODEX = "nodes: [{id: n, stage: s, provider: codex}]\n"
+
+
+@pytest.mark.parametrize(
+    ("own", "users", "pipeline", "given", "expected"),
+    [
+        ("provider: '${X}'", "", NODE, Overrides(), [f"{OWN} 1:11"]),
+        ("provider: '${X}'", "", CODEX, Overrides(), []),
+        ("provider: '${X}'", "", NODE, Overrides(provider="codex"), []),
+        ("llm: {model: '${X}'}", "", NODE, Overrides(), [f"{OWN} 1:14"]),
+        ("llm: {model: '${X}'}", "", NODE, Overrides(model="m"), []),
+        ("llm: {model: '${X}'}", "", CODEX, Overrides(), []),
+        ("model: m", "model: '${X}'", NODE, Overrides(), []),
+        ("model: '${X}'", "model: m", NODE, Overrides(), [f"{OWN} 1:8"]),
+        ("orchestration: {cycle_limit: '${X}'}", "", NODE, Overrides(), []),
+        ("orchestration: {cycle_limit: '${X}'}", "", ORCHESTRATED, Overrides(), [f"{OWN} 1:30"]),
+        (
+            "orchestration: {cycle_limit: '${X}'}",
+            "",
+            ORCHESTRATED,
+            Overrides(orchestration={"cycle_limit": 3}),
+            [],
+        ),
+        ("orchestration: {o_timeout: '${X}'}", "", ORCHESTRATED, Overrides(), []),
+        (
+            "orchestration: {n_timeout: 3}",
+            "orchestration: {n_timeout: '${X}'}",
+            ORCHESTRATED,
+            Overrides(),
+            [],
+        ),
+        ("pipeline: '${X}'", "", NODE, Overrides(), []),
+        ("network: '${X}'", "network: local", NODE, Overrides(), [f"{OWN} 1:10"]),
+        ("model: '${API_TOKEN}${X}'", "", CODEX, Overrides(), [f"{OWN} 1:8"]),
+    ],
+)
+def test_an_unset_variable_is_an_error_where_the_value_counts(
+    own: str, users: str, pipeline: str, given: Overrides, expected: list[str]
+) -> None:
+    files = {OWN: f"{own}\n", USERS: f"{users}\n"}
+    diagnostics = found(pipeline, files, overrides=given, HOME="/home/me")
+    places = (f"{one.place.file} {one.place.line}:{one.place.col}" for one in diagnostics if one.is_error)
+    assert list(dict.fromkeys(places)) == expected
+
+
+@pytest.mark.parametrize(
+    ("own", "users", "expected"), [("${X}", "loop", "X"), ("loop", "${X}", None), ("loop", "", None)]
+)
+def test_the_default_pipeline_may_lack_a_variable(own: str, users: str, expected: str | None) -> None:
+    files = {OWN: f"pipeline: {own}\n", USERS: f"pipeline: {users}\n"}
+    report = Report()
+    read = read_settings(TextWorld(files, HOME="/home/me"), report, is_lazy=True)
+    unset = read.unset_of("pipeline")
+    assert (unset and unset.value, report.diagnostics) == (expected, ())
+
+
 def test_values_of_variables_are_limited_together() -> None:
     report = Report()
     text = "pipeline: ${A}\nmodel: ${A}${A}\n"

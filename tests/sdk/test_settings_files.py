@@ -192,6 +192,27 @@ def test_values_and_their_origins(project: Path) -> None:
     assert in_force(project, CLAUDE_PIPELINE_PROVIDER="api")["provider"][1] == "CLAUDE_PIPELINE_PROVIDER"
 
 
+@pytest.mark.parametrize(
+    ("users", "own", "environ", "model"),
+    [
+        ("model: mine", "", {}, "mine"),
+        ("model: mine", "provider: claude", {}, "mine"),
+        ("model: mine", "provider: codex", {}, "gpt-5.5"),
+        ("llm: {provider: openai, model: mine}", "provider: codex", {}, "mine"),
+        ("{provider: codex, model: mine}", "", {"CLAUDE_PIPELINE_PROVIDER": "claude"}, "opus"),
+        ("provider: codex", "", {"CLAUDE_PIPELINE_MODEL": "mine"}, "mine"),
+        ("model: mine", "provider: gemini", {}, None),
+    ],
+)
+def test_a_model_is_that_of_the_provider_in_force(
+    project: Path, users: str, own: str, environ: dict[str, str], model: str | None
+) -> None:
+    put(project.parent / "home", ".config/agentforge/settings.yaml", f"{users}\n")
+    put(project, OWN, f"{own}\n")
+    shown = {one.key: one.value for one in files(project, **environ).show()}
+    assert shown.get("model") == model
+
+
 def test_what_the_project_may_not_say_is_not_in_force(project: Path) -> None:
     mine = "network: local\nsandbox: {type: bwrap, hidden: [a]}\nnotify: {command: say}\n"
     users = put(project.parent / "home/.config", "agentforge/settings.yaml", mine)

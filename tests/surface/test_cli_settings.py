@@ -77,6 +77,19 @@ def test_a_default_pipeline_that_does_not_exist_is_named_with_its_place(project:
     assert (done.code, f"{OWN}:1:11: unknown-pipeline: no pipeline named `nope`" in done.err) == (2, True)
 
 
+def test_a_variable_that_is_not_set_is_an_error_where_its_value_is_needed(project: Project) -> None:
+    put(project, OWN, "pipeline: ${DEFAULT}\nprovider: ${AGENT}\n")
+    done = project.call("run", "add a function")
+    assert (done.code, f"{OWN}:1:11: unset-variable: the environment variable DEFAULT" in done.err) == (
+        2,
+        True,
+    )
+    done = project.call("dry-run", "pipeline", "loop", "x")
+    assert (done.code, f"{OWN}:2:11: unset-variable: the environment variable AGENT" in done.err) == (2, True)
+    assert project.call("dry-run", "pipeline", "loop", "x", "--provider", "mock").code == 0
+    assert project.call("config", "validate").code == 2
+
+
 def test_config_changes_what_the_loop_does(project: Project) -> None:
     assert project.call("config", "get", "orchestration.cycle_limit").out == "3\n"
     refused = project.call("config", "set", "orchestration.cycle_limit", "11")

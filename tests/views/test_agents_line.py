@@ -36,6 +36,11 @@ def test_every_agent_is_named_also_judges_fallbacks_and_those_of_blocks_and_nest
     )
 
 
+def test_a_program_without_arguments_that_grant_permissions_has_those_of_its_own_settings() -> None:
+    shown = agents_line(plan_of(stage("plan", provider=ProviderChoice("mine", ""))), {"mine": ()}, "/app")
+    assert shown == "Agents in /app: mine, permissions as configured in the CLI's own settings, no sandbox"
+
+
 def test_the_line_stays_one_line_for_many_agents() -> None:
     plan = plan_of(*(stage(f"s{i}", provider=ProviderChoice("mine", f"m{i}\n" * 99)) for i in range(9)))
     shown = line(replace(plan, passes=2))

@@ -230,6 +230,11 @@ LINES: list[tuple[AnyFact, str, str | None]] = [
         "restart of the stage requested: stuck",
     ),
     (
+        f.RestartRequested("requested", "person"),
+        'by=person reason="requested"',
+        "restart of the stage requested",
+    ),
+    (
         f.NodeRestarted("build", "rejected", "use a queue", "person", 1),
         'node=1 visit=1 cause=rejected by=person reason="use a queue"',
         "build was rejected by person, and runs again: use a queue",
@@ -238,6 +243,11 @@ LINES: list[tuple[AnyFact, str, str | None]] = [
         f.NodeRestarted("build", "requested", "stuck", "person", 1),
         'node=1 visit=1 cause=requested by=person reason="stuck"',
         "build is restarted by person, and runs again: stuck",
+    ),
+    (
+        f.NodeRestarted("build", "requested", "requested", "person", 1),
+        'node=1 visit=1 cause=requested by=person reason="requested"',
+        "build is restarted by person, and runs again",
     ),
     (f.NoteAdded("be quick", "person"), 'by=person text="be quick"', "person added a note: be quick"),
     (

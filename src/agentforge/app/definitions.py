@@ -26,7 +26,7 @@ from agentforge.definition.resolve import (
     stage_folders,
 )
 from agentforge.definition.root_files import RootFiles, root_files
-from agentforge.definition.settings import read_settings
+from agentforge.definition.settings import read_settings, refuse_unset
 from agentforge.model.diagnostic import Diagnostic, Severity, SourcePlace
 from agentforge.model.errors import DefinitionError
 from agentforge.model.layout import PROJECT_SETTINGS
@@ -76,16 +76,18 @@ class Definitions:
         return sorted(pipeline_names(self._sources))
 
     def default_pipeline(self) -> str | None:
-        """The pipeline of runs that name none, as settings say. Raises DefinitionError if it doesn't exist;
-        compiling it reports other mistakes in settings."""
+        """The pipeline of runs that name none, as settings say. Raises DefinitionError if it doesn't exist or
+        names a variable that isn't set; compiling it reports other mistakes in settings."""
         report = Report()
-        found = read_settings(self._sources, report).pipeline
-        if found is None:
-            return None
-        if find_pipeline(self._sources, found.value) is None:
+        settings = read_settings(self._sources, report, is_lazy=True)
+        found = settings.pipeline
+        if unset := settings.unset_of("pipeline"):
+            refuse_unset([unset], report)
+            raise DefinitionError(report.diagnostics)
+        if found and find_pipeline(self._sources, found.value) is None:
             report.error("unknown-pipeline", found.at, *missing_pipeline(self._sources, found.value))
             raise DefinitionError(report.diagnostics)
-        return found.value
+        return found.value if found else None
 
     def lint(
         self, name: str, kind: DefinitionKind, *, known_providers: Collection[str] | None = None

@@ -13,7 +13,7 @@ from agentforge.app.runs.lookup import existing_project
 from agentforge.app.settings_text import changed_settings
 from agentforge.app.wiring import sources_of
 from agentforge.definition.compiler import compile_pipeline
-from agentforge.definition.precedence import DEFAULT_MODELS
+from agentforge.definition.precedence import choose_provider, gather, naming_level
 from agentforge.definition.project_commands import find_language
 from agentforge.definition.read.settings_keys import SETTINGS, SPENDING
 from agentforge.definition.read.values import as_data
@@ -30,14 +30,15 @@ from agentforge.definition.settings import (
     top_of,
     user_settings,
 )
-from agentforge.definition.yaml_tree import parse_value
+from agentforge.definition.specs import ProviderSpec
+from agentforge.definition.yaml_tree import Written, parse_value
 from agentforge.engine.decide.checks import DEFAULT_CYCLES, cycle_limits
-from agentforge.model.diagnostic import Diagnostic, choice
+from agentforge.model.diagnostic import Diagnostic, SourcePlace, choice
 from agentforge.model.errors import AgentForgeError, DefinitionError, InvalidRequest, StorageFailed
 from agentforge.model.hook import NOTIFY_VARIABLE
 from agentforge.model.layout import PROJECT_SETTINGS
 from agentforge.model.names import DEFAULT_PIPELINE
-from agentforge.model.plan import FAIL, NETWORK, Plan, RetryPolicy, StageNode, TokenBudget
+from agentforge.model.plan import FAIL, NETWORK, Overrides, Plan, RetryPolicy, StageNode, TokenBudget
 from agentforge.system import files
 
 VARIABLES = {
@@ -142,20 +143,30 @@ class SettingsFiles:
             if name and not (key == "network" and settings.is_local):
                 said = {one: value for one, value in said.items() if top_of(one) != key}
                 said[key] = SettingInForce(key, self._environ[name], name)
+        agent, model = self._agent(settings)
+        if "model" in said and said["model"].value != model:
+            del said["model"]  # It is that of a provider which something stronger replaces.
         written = {*map(top_of, said)}.difference(BY_NAME)
-        found = {one.key: one for one in self._defaults(settings) if one.key not in written} | said
+        defaults = self._defaults(settings, agent, model)
+        found = {one.key: one for one in defaults if one.key not in written} | said
         order = [row.name for row in SETTINGS.keys]
         return sorted(found.values(), key=lambda one: (order.index(top_of(one.key)), one.key))
 
-    def _defaults(self, settings: Settings) -> Iterator[SettingInForce]:
-        pipeline = settings.pipeline.value if settings.pipeline else DEFAULT_PIPELINE
+    def _agent(self, settings: Settings) -> tuple[str, str]:
+        """The agent that is used if no setting names one, and the model of the provider in force."""
         agent = usable_agent(self._project, self._environ)
-        said = [one.written["provider"].value for one in settings.levels if "provider" in one.written]
-        named = [agent, *said][-1]
+        default = ProviderSpec(Written(agent, SourcePlace("", 1, 1)))
+        above = gather(self._environ, Overrides(), Report()).levels
+        named = [level.provider for level in (*settings.works, *above)]
+        chosen, _ = choose_provider(named if naming_level(named) else [default, *named])
+        return agent, chosen.model
+
+    def _defaults(self, settings: Settings, agent: str, model: str) -> Iterator[SettingInForce]:
+        pipeline = settings.pipeline.value if settings.pipeline else DEFAULT_PIPELINE
         yield SettingInForce("pipeline", DEFAULT_PIPELINE, _DEFAULT)
         yield SettingInForce("provider", agent, _DEFAULT)
-        if isinstance(named, str) and named in DEFAULT_MODELS:
-            yield SettingInForce("model", DEFAULT_MODELS[named], _DEFAULT)
+        if model:
+            yield SettingInForce("model", model, _DEFAULT)
         yield SettingInForce("network", "any", _DEFAULT)
         for name, run in find_language(self._sources).commands.items():
             yield SettingInForce(f"commands.{name}", run, _DETECTED)

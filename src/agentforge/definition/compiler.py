@@ -105,7 +105,7 @@ class Compilation:
         self._machine = machine
         self._settings = Settings()
         if machine.has_settings:
-            self._settings = read_settings(sources, report, given=overrides.orchestration)
+            self._settings = read_settings(sources, report, given=overrides.orchestration, is_lazy=True)
         self._override_levels: OverrideLevels = gather(sources.environment, overrides, report)
 
     def pipeline(self, source: SourceText, beside: str, path: str, passes: int) -> Compiled:

@@ -49,6 +49,8 @@ BY_NAME = ("commands", "orchestration", LIMITS)
 """Keys whose values are merged; of the others, each has one value."""
 _CONFINING = {"none": 0, "auto": 1}
 """How strict kinds of sandboxes are; others always confine."""
+_REPLACEABLE = ("provider", "model", "llm", "pipeline", "orchestration")
+"""Keys whose values may be replaced by what is said elsewhere; those of others always have a say."""
 
 
 class SettingsLevel(Struct, frozen=True):
@@ -64,6 +66,8 @@ class SettingsLevel(Struct, frozen=True):
     limits: Mapping[str, Written[Any]] = {}
     written: Mapping[str, Written[Any]] = {}
     """All of it as data, by dotted keys; empty if the caller says it."""
+    unset: Mapping[str, Written[str]] = {}
+    """By dotted keys: the variable in a value that isn't set. It is an error where that value is needed."""
 
     @property
     def commands(self) -> dict[str, str]:
@@ -118,6 +122,11 @@ class Settings(Struct, frozen=True):
         found = (level.work.get("sandbox") for level in self.levels if level.is_users)
         return next(found, None)
 
+    def unset_of(self, key: str) -> Written[str] | None:
+        """The variable that the value of a key lacks, if that is the one that counts."""
+        levels = (level for level in reversed(self.levels) if key in level.unset or key in level.written)
+        return next((level.unset.get(key) for level in levels), None)
+
     def level_of(self, key: str, *, trusts_project: bool = True) -> SettingsLevel | None:
         """The level whose value of a key counts: the project's, if it may say that to this user."""
         top, _, name = key.partition(".")
@@ -160,16 +169,20 @@ def read_settings(
     report: Report,
     replaced: Mapping[str, str] = {},
     given: Mapping[str, Any] = {},
+    *,
+    is_lazy: bool = False,
 ) -> Settings:
     """`replaced`: texts to read in the place of files, by their paths. `given`: what the caller says below
-    `orchestration`, by dotted keys."""
+    `orchestration`, by dotted keys. `is_lazy`: the caller refuses unset variables where it needs them."""
     users, own = user_settings(sources.environment), (join(sources.project, one) for one in PROJECT_SETTINGS)
     reader = _Reader(sources, report, replaced)
     found = (reader.level([users] if users else [], is_users=True), reader.level([*own], is_users=False))
     callers = (_callers(given, report),) if given else ()
-    settings = Settings((*(level for level in found if level.written), *callers))
+    settings = Settings((*(level for level in found if level.written or level.unset), *callers))
     _validate_shares(settings, report)
     for level in settings.levels:
+        if not is_lazy:
+            refuse_unset(level.unset.values(), report)
         if level.network and settings.is_local and not (level.is_users or level.is_local):
             message = "your settings have `network: local`, which counts"
             report.warning("less-strict", level.network.at, message, LOOSEN)
@@ -188,6 +201,12 @@ def is_local_user(sources: Sources) -> bool:
     if report.has_errors:
         raise DefinitionError(report.diagnostics)
     return level.is_local or sources.environment.get(NETWORK) == "local"
+
+
+def refuse_unset(variables: Iterable[Written[str]], report: Report) -> None:
+    for variable in variables:
+        message = f"the environment variable {variable.value} is not set"
+        report.error("unset-variable", variable.at, message, "set it, or write the value itself")
 
 
 def is_blank(text: str) -> bool:
@@ -221,6 +240,7 @@ class _Reader:
 
     def level(self, paths: list[str], *, is_users: bool) -> SettingsLevel:
         written: dict[str, Written[Any]] = {}
+        unset: dict[str, Written[str]] = {}
         values: dict[str, Any] = {}
         entries: Entries | None = None
         for path in paths:
@@ -228,15 +248,17 @@ class _Reader:
             if tree is None:
                 continue
             known = {key.name for key in SETTINGS.keys}
-            tree = self._expanded(tree)
+            missing: dict[str, Written[str]] = {}
+            tree = self._expanded(self._set(tree, missing))
             own = dict(_leaves([one for one in tree.entries if one.key.text in known]))
-            self._refuse_twice(own, written)
+            self._refuse_twice(own | missing, written | unset)
             entries = SETTINGS.read(tree, self._report)
             values = _united(values, self._short(entries))
             written |= own
+            unset |= missing
         if entries is None:
             return SettingsLevel(is_users)
-        return _level(replace(entries, values=values), written, is_users=is_users)
+        return replace(_level(replace(entries, values=values), written, is_users=is_users), unset=unset)
 
     def _tree(self, path: str) -> Keyed | None:
         name = relative(self._sources.project, path)
@@ -274,6 +296,30 @@ class _Reader:
                     message = f"`{short}` and `{top}.{name}` are the same setting"
                     self._report.error("conflict", entries.written[top].key.at, message, "keep one of them")
         return values
+
+    def _set(self, tree: Keyed, unset: dict[str, Written[str]], within: str = "") -> Keyed:
+        """With null in the place of values in which a variable isn't set; `unset` gets these."""
+
+        def read(entry: Entry) -> Entry:
+            name = f"{within}{entry.key.text}"
+            if top_of(name) not in _REPLACEABLE:
+                return entry
+            match entry.value:
+                case Keyed() as inner if plain_key(name) != "provider":
+                    return replace(entry, value=self._set(inner, unset, f"{name}."))
+                case Scalar(value=str()) as scalar if missing := self._missing(scalar.text):
+                    unset[plain_key(name)] = Written(missing, scalar.at)
+                    return replace(entry, value=replace(scalar, text="null", value=None))
+                case _:
+                    return entry
+
+        return replace(tree, entries=tuple(map(read, tree.entries)))
+
+    def _missing(self, text: str) -> str | None:
+        """The first variable in it that isn't set, if it may be named at all."""
+        names = _VARIABLE.findall(text)
+        unset = [name for name in names if name not in self._sources.environment]
+        return unset[0] if unset and not any(map(is_secret_name, names)) else None
 
     def _expanded(self, tree: Keyed) -> Keyed:
         """With the values of variables in the place of `${NAME}`, in the settings that are used."""
@@ -314,9 +360,7 @@ class _Reader:
                 self._report.error("secret-in-file", scalar.at, message, hint)
                 return scalar
             if value is None:
-                message = f"the environment variable {name} is not set"
-                hint = "set it, or write the value itself"
-                self._report.error("unset-variable", scalar.at, message, hint)
+                refuse_unset([Written(name, scalar.at)], self._report)
                 return scalar
         self._added += sum(len(values[name] or "") for name in names)
         if self._added > MAX_SOURCE_BYTES:

@@ -18,7 +18,7 @@ from agentforge.definition.project_commands import find_language, parser_of
 from agentforge.definition.read.check_keys import CAPS, RULES
 from agentforge.definition.read.table import MappingSpec
 from agentforge.definition.report import Report, absolute
-from agentforge.definition.settings import LIMITS, LOOSEN, Settings, is_as_strict
+from agentforge.definition.settings import LIMITS, LOOSEN, Settings, is_as_strict, refuse_unset
 from agentforge.definition.specs import (
     PipelineSpec,
     ProviderSpec,
@@ -67,19 +67,22 @@ class StageSettings:
         return self._with_commands(stage)
 
     def _note(self, stage: ResolvedStage, *, is_orchestrated: bool) -> None:
-        """Which settings the stage takes."""
-        id, above = stage.spec.id, self._settings.orchestration if is_orchestrated else {}
-        for level in self._settings.levels:
-            for key, value in level.written.items():
+        """Which settings the stage takes, and which it would take if their variables were set."""
+        id, levels = stage.spec.id, self._settings.levels
+        for number, level in enumerate(levels):
+            for key in (*level.written, *level.unset):
                 top, _, name = key.partition(".")
                 if top == "orchestration":
-                    taken = above.get(name)
-                    is_used = taken is not None and taken is level.orchestration.get(name)
+                    stronger = (name in other.orchestration for other in levels[number + 1 :])
+                    is_known = name in level.orchestration or key in level.unset
+                    is_used = is_orchestrated and is_known and not any(stronger)
                     is_used = is_used and stage_of(name) in ("", id.value if id else "")
                 else:
                     is_used = _is_in_force(top, name, level.work, stage)
-                if is_used:
-                    self._used.add(value.at)
+                if is_used and key in level.unset:
+                    refuse_unset([level.unset[key]], self._report)
+                elif is_used:
+                    self._used.add(level.written[key].at)
 
     def to_pipeline(self, spec: PipelineSpec) -> PipelineSpec:
         """The outermost pipeline with the commands, the notifications and the limits of settings."""

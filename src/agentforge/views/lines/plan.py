@@ -262,7 +262,7 @@ def _agents(plan: Plan, permissions: Permissions) -> Iterator[str]:
         judges = [plan.judge_of(stage)] if isinstance(stage.termination, Judgment) else []
         for choice in (*stage.chain, *judges):
             words = permission_words(choice, permissions, NAME_CHARS)
-            is_all = words is not None and choice.config.get("permissions") is None
+            is_all = words and choice.config.get("permissions") is None
             allowed = "all permissions" if is_all else f"permissions {words or OWN_PERMISSIONS}"
             is_confined = stage.sandbox is not None and stage.sandbox.type != "none"
             sandbox = stage.sandbox.type if stage.sandbox and is_confined else "no sandbox"

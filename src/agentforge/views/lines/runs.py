@@ -55,7 +55,8 @@ def _ended(fact: f.NodeCompleted | f.StageCompleted, _: Event) -> RunLine | None
 
 def _restarted(fact: f.NodeRestarted, _: Event) -> RunLine:
     what = "was rejected" if fact.cause == "rejected" else "is restarted"
-    return RunLine(f"{what} by {one_line(fact.by)}, and runs again: {message(fact.reason)}", "wait")
+    because = "" if fact.reason == "requested" else f": {message(fact.reason)}"
+    return RunLine(f"{what} by {one_line(fact.by)}, and runs again{because}", "wait")
 
 
 def _capped(fact: f.LedgerAnswered, _: Event) -> RunLine | None:
@@ -125,7 +126,7 @@ ROWS = (
     row(
         f.RestartRequested,
         details=lambda x: {"provider": x.provider or "", "by": one_line(x.by), "reason": quoted(x.reason)},
-        line=lambda x, _: RunLine(f"restart of the stage requested: {message(x.reason)}"),
+        line=lambda x, _: RunLine(request_text("restart of the stage", message(x.reason))),
     ),
     row(
         f.NoteAdded,
