@@ -1,15 +1,19 @@
 """Real SIGKILL around the ledger of the day: at the end of the run it has the sum of what ran, and nothing is
 reserved."""
 
+import random
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.sampling import one_in
 
-from .case import Case, play
+from .case import MAX_TURNS, Case, CrashRun, Moment, play
 from .checks import violations
-from .points import baseline
+from .points import any_moment, baseline
+from .scenarios import FIGURE, SCENARIOS, SESSION
 
 pytestmark = [
     pytest.mark.crash,
@@ -43,3 +47,40 @@ def test_ledger_has_the_sum_of_what_ran(kill: str, tmp_path: Path) -> None:
     story = play(tmp_path / "run", Case.parse(f"daily {KILLS[kill]}")).story
     assert violations(story, baseline("daily").state) == []
     assert story.killed
+
+
+SHARED = 2.5
+"""The cap of both runs together: for five of the eight attempts that they want."""
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(4))
+def test_two_runs_that_are_killed_at_random_spend_no_more_than_the_day_allows(
+    seed: int, tmp_path: Path
+) -> None:
+    dice = random.Random(seed)
+    work = f"  - {{id: work, prompt: x, runs: 4, max_iteration_cost_usd: {FIGURE}}}\n"
+    scenario = replace(
+        SCENARIOS["daily"], nodes=work, agent={}, settings=f"limits: {{daily_usd: {SHARED}}}\n"
+    )
+    both = [CrashRun(tmp_path / name, scenario) for name in ("one", "other")]
+
+    def drive(run: CrashRun, kills: list[Moment | None]) -> None:
+        run.also = {"XDG_STATE_HOME": str(tmp_path / "state")}
+        while run.turns < MAX_TURNS and not run.story.trouble:
+            status = run.story.status()
+            if status == "completed" or (status == "paused" and run.story.open_requests()):
+                return
+            commands = {"unborn": scenario.command, "running": ("recover", SESSION)}
+            run.turn(commands.get(status, ("resume", SESSION)), kills.pop() if kills else None)
+
+    plans = [[any_moment("daily", dice) for _ in range(3)] for _ in both]
+    with ThreadPoolExecutor() as threads:
+        list(threads.map(drive, both, plans))
+    assert [run.story.trouble for run in both] == [[], []]
+    # The agents' own ledgers tell how many began, whatever became of them.
+    began = [note["attempt"] for run in both for note in run.story.notes() if note["what"] == "start"]
+    assert len(began) * FIGURE <= SHARED
+    asked = [request["reason"] for run in both for request in run.story.open_requests()]
+    assert asked, "one of them needs a person"
+    assert {*asked} == {"spending_cap"}

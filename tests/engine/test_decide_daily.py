@@ -61,6 +61,11 @@ def test_attempt_starts_when_the_ledger_has_granted_it() -> None:
     )
 
 
+def test_answer_is_for_one_attempt() -> None:
+    conversation, _ = told(daily(plan_of(priced())), "start", "prepared", "ledger")
+    assert conversation.happens("lost unstarted") == ["? ledger agent 2: 0.3 to 0.3"]
+
+
 def test_judge_asks_the_ledger_under_a_key_of_its_own() -> None:
     conversation, asked = told(daily(JUDGED), "start", "prepared", "ledger", "completed cost=0.1")
     assert asked == ["? ledger judge 1: 0.4 to 0.4"]

@@ -5,6 +5,7 @@ from tests.mutants.bugs import (
     budgets,
     checks,
     confinement,
+    daily,
     engine,
     forecast,
     hook_calls,
@@ -40,6 +41,7 @@ ALL = (
     *second_time.BUGS,
     *artifacts.BUGS,
     *budgets.BUGS,
+    *daily.BUGS,
     *forecast.BUGS,
 )
 
