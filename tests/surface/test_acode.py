@@ -6,6 +6,7 @@ import pwd
 import re
 import shutil
 import signal
+import subprocess
 import sys
 from importlib.resources import files
 from pathlib import Path
@@ -32,6 +33,8 @@ result = {"decision": "error", "reason": turn} if failed else {"summary": "did i
 pathlib.Path(os.environ["AGENTFORGE_RESULT"]).write_text(json.dumps(result))
 if not failed:
     artifact.write_text(json.dumps(turn))
+if stage == "executor" and (here / "long.txt").exists():
+    pathlib.Path("long.txt").write_text((here / "long.txt").read_text())
 """
 TITLES = ["Analyze existing validation code", "Create email validator class", "Integrate with form handler"]
 DONE = {"verdict": "pass", "summary": "did it"}
@@ -224,7 +227,7 @@ def test_a_failing_test_and_a_rejection_lead_back(loop: Loop) -> None:
 
 
 SKIPPED = """
-[VERIFIER] Skipped by {who}: acode run --skip-verify
+[VERIFIER] Skipped by {who}: {why}
 
 [REVIEWER] Reviewing changes...
 [REVIEWER] Quality check passed ✓
@@ -232,10 +235,13 @@ SKIPPED = """
 ✓ Task complete"""
 
 
-def test_a_person_skips_the_verifier(loop: Loop) -> None:
-    done = loop.plays()("run", "Quick fix", "-s", "auth", "--skip-verify")
+@pytest.mark.parametrize(
+    ("given", "why"), [((), "acode run --skip-verify"), (("--reason", "only docs"), "only docs")]
+)
+def test_a_person_skips_the_verifier(loop: Loop, given: tuple[str, ...], why: str) -> None:
+    done = loop.plays()("run", "Quick fix", "-s", "auth", "--skip-verify", *given)
     who = pwd.getpwuid(os.getuid()).pw_name
-    assert (done.code, SKIPPED.format(who=who) in done.out) == (0, True), done.out
+    assert (done.code, SKIPPED.format(who=who, why=why) in done.out) == (0, True), done.out
     assert "[VERIFIER] Validating" not in done.out
 
 
@@ -250,10 +256,17 @@ def test_limits_of_one_run_stand_above_the_pipeline(loop: Loop) -> None:
 
 
 def test_a_review_of_a_completed_run_is_a_run_of_its_own(loop: Loop) -> None:
+    subprocess.run(["git", "init", "-q", str(loop.project.root)], check=True, env=loop.project.env)
+    (loop.project.home / "long.txt").write_text("line\n" * 10_000)
     assert loop.plays()("run", "Add email validation", "-s", "auth").code == 0
     loop.plays(reviewer=[review("Missing edge case handling")])
     done = loop("review", "auth", "--force")
     assert done.code == 21, done.err
+    assert "This run only reviews: a resume repeats that." in done.err
+    (prompt,) = loop.project.run_dir("auth-review-1").glob("stage-03-reviewer/iterations/001/prompt.md")
+    told = prompt.read_text()
+    assert "It changed: long.txt\n\ndiff --git a/long.txt b/long.txt" in told
+    assert "[cut: `agentforge diff auth` shows all]" in told
     assert [line for line in done.out.splitlines() if line.startswith("[")][-4:] == [
         "[REVIEWER] Reviewing changes...",
         "[REVIEWER] Issue: Missing edge case handling",

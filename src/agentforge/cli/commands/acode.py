@@ -8,6 +8,7 @@ import click
 from msgspec.structs import replace
 
 from agentforge import Definitions
+from agentforge.cli import exit_codes
 from agentforge.cli.commands.resume import resume
 from agentforge.cli.commands.run import refuse_name
 from agentforge.cli.commands.show import show
@@ -22,7 +23,7 @@ from agentforge.cli.invocation import (
     options_of,
     project_options,
 )
-from agentforge.cli.output import PROGRAM, echo, local_zone, print_json, styled
+from agentforge.cli.output import PROGRAM, echo, local_zone, note, print_json, styled
 from agentforge.cli.run_options import Definition, definition_of, from_stdin, options_for, taken
 from agentforge.cli.run_views import show_view
 from agentforge.cli.start import start_attached
@@ -34,6 +35,7 @@ from agentforge.model.run_options import OverrideOptions, StartOptions
 from agentforge.views.lines.acode import acode_status_rows
 from agentforge.views.lines.metrics import metrics_lines
 from agentforge.views.stage_progress import current_step
+from agentforge.views.token_budget import BYTES_PER_TOKEN
 
 if TYPE_CHECKING:
     from agentforge import RunInfo, RunWork
@@ -42,6 +44,8 @@ STAGES = ("planner", "executor", "verifier", "reviewer")
 *_, VERIFIER, REVIEWER = STAGES
 MAX_REVIEWS = 1000
 MAX_FILES = 50
+PATCH_TOKENS = 20_000
+"""The budget of a reviewer that has none."""
 
 
 _limits = options_of(
@@ -87,9 +91,12 @@ def run(*, wanted: str, session: str | None, skip_verify: bool, trust: bool, **o
     options["request"] = wanted
     pipeline = Definitions(invocation().root).default_pipeline() or DEFAULT_PIPELINE
     what = definition_of(options, session, pipeline=pipeline)
+    reason = options["reason"]
+    if skip_verify and not (options["skip"] or options["skip_checks"]):
+        options["reason"] = None  # It may be only for this.
     how = taken(StartOptions, options)
     if skip_verify:
-        how["skip"] = {**how["skip"], VERIFIER: f"{ACODE} run --skip-verify"}
+        how["skip"] = {**how["skip"], VERIFIER: reason or f"{ACODE} run --skip-verify"}
     return start_attached(what, how, trust=trust)
 
 
@@ -123,8 +130,8 @@ def review(session: str, force: bool, trust: bool) -> int:  # noqa: ARG001 - onl
     """Review the work of a run again.
 
     A run that is in its stage reviewer starts that over. A completed one stays as it is: a new run with the
-    name ID-review-1 has its artifacts and starts with the reviewer; if that rejects the work, a person is
-    asked.
+    name ID-review-1 has its artifacts and starts with the reviewer. It only reviews: what that rejects is
+    for another run to change.
     """
     call = invocation()
     info = call.runs.info(session)
@@ -153,8 +160,9 @@ def _review_again(call: Invocation, info: "RunInfo", before: list[str], *, trust
     session = next(name for name in names if name not in taken_names)
     request = f"{asked.text if asked else ''}\n\nThe work to review was done in session {info.session}."
     with suppress(InvalidRequest):  # Its files were not recorded.
-        if files := [change.path for change in work.total().changes.files[:MAX_FILES]]:
-            request += f" It changed: {', '.join(files)}"
+        total = work.total(binary=False)
+        if files := [change.path for change in total.changes.files[:MAX_FILES]]:
+            request += f" It changed: {', '.join(files)}\n\n{_shown_patch(total.patch, info)}"
     how: StartOptions = {
         "request": request.strip(),
         "artifact": _left(work, before),
@@ -164,11 +172,29 @@ def _review_again(call: Invocation, info: "RunInfo", before: list[str], *, trust
     # A rejection can't lead to another plan: its stages are skipped.
     once = replace(overrides, orchestration={**overrides.orchestration, "cycle_limit": 1})
     try:
-        return start_attached(Definition(session, once, info.plan.source.path), how, trust=trust)
+        status = start_attached(Definition(session, once, info.plan.source.path), how, trust=trust)
     except DefinitionError as error:
         if any(one.code != "no-orchestration" for one in error.diagnostics):
             raise
-    return start_attached(Definition(session, overrides, info.plan.source.path), how, trust=trust)
+        status = start_attached(Definition(session, overrides, info.plan.source.path), how, trust=trust)
+    if status == exit_codes.CYCLE_LIMIT:
+        end = f"{ACODE} cancel {session_argument(session)}"
+        note(
+            "This run only reviews: a resume repeats that. To have the work changed, say what the reviewer"
+            f' found in the request of another run: `{ACODE} run "REQUEST"`; `{end}` ends this one.'
+        )
+    return status
+
+
+def _shown_patch(patch: bytes, info: "RunInfo") -> str:
+    """As much as leaves half of the reviewer's budget free."""
+    budgets = (stage.tokens.limit for stage in info.plan.stages if stage.id == REVIEWER and stage.tokens)
+    tokens = next(budgets, None) or PATCH_TOKENS
+    room = tokens * BYTES_PER_TOKEN // 2
+    more = (
+        f"\n[cut: `agentforge diff {session_argument(info.session)}` shows all]" if len(patch) > room else ""
+    )
+    return patch[:room].decode("utf-8", "replace") + more
 
 
 def _left(work: "RunWork", stages: list[str]) -> dict[str, Any]:
