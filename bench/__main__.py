@@ -9,7 +9,7 @@ from time import perf_counter
 
 from msgspec import Struct
 
-from bench import hooks, iteration, log, long_runs, loop, sessions, spans, startup, structured, trees
+from bench import caps, hooks, iteration, log, long_runs, loop, sessions, spans, startup, structured, trees
 from bench.machine import machine
 from bench.report import Report, text, write_json
 
@@ -96,6 +96,7 @@ def measure_all(root: Path, sizes: Sizes, *, quick: bool) -> Report:
     measures += asyncio.run(iteration.log_only(root, sizes.iterations))
     measures += asyncio.run(spans.spans(root, sizes.span_rounds, sizes.span_iterations))
     measures += asyncio.run(hooks.hooks(root, sizes.hook_rounds, sizes.hook_iterations))
+    measures += asyncio.run(caps.caps(root, sizes.hook_rounds, sizes.hook_iterations))
     measures += asyncio.run(structured.artifacts(root, sizes.artifact_rounds, sizes.artifact_iterations))
     measures += asyncio.run(structured.items(root, sizes.item_rounds, sizes.items))
     measures += asyncio.run(structured.preparations(root, sizes.context_rounds, sizes.items))

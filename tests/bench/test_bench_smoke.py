@@ -14,6 +14,8 @@ MEASURED = {
     "iteration with a program",
     "iteration with a hook in process",
     "iteration with hooks that don't apply",
+    "iteration with caps",
+    "iteration with a cap of the day",
     "iteration with an artifact",
     "iteration with spans",
     "iteration with spans turned off",

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import date
+from secrets import token_hex
 from typing import Literal
 
 import msgspec
@@ -28,7 +29,7 @@ from agentforge.system.disk import Disk
 # The day is that of the clock, or the ledger's if that is later: a clock that is set back makes no new day. A
 # reservation counts for the day on which it was made, so a new day begins with an empty file.
 
-MAX_BYTES = 4 * 1024 * 1024
+MAX_HEAD, MAX_BYTES = 256, 4 * 1024 * 1024
 COMPACT_BYTES = 32 * 1024
 """From this size on, the file is replaced when half of it isn't needed any more."""
 
@@ -36,6 +37,8 @@ COMPACT_BYTES = 32 * 1024
 class _Head(Struct, frozen=True):
     day: date
     spent: Money
+    id: str
+    """Tells the file from those that were in its place before."""
     format: Literal[1] = 1
 
 
@@ -66,7 +69,7 @@ class _Day:
 
     @property
     def content(self) -> bytes:
-        head = _Head(date.fromisoformat(self.day), self.spent)
+        head = _Head(date.fromisoformat(self.day), self.spent, token_hex(8))
         return b"".join(map(files.compact, (head, *self.open.values())))
 
 
@@ -77,6 +80,8 @@ class DailyLedger:
         self._begun = os.path.join(folder, "begun")
         self._clock = clock
         self._disk = disk or Disk()
+        self._known: tuple[bytes, int, _Day] | None = None
+        """The head of the file, how much of it was read, and what that says."""
 
     def reserve(self, asked: Reservation, least: float, cap_on: Callable[[str], float]) -> DailyAnswer:
         with self._opened() as (descriptor, latest):
@@ -125,6 +130,9 @@ class DailyLedger:
                     os.close(descriptor)
         except UnusableFile as error:
             raise self._refused(error.message) from error
+        except BaseException:
+            self._known = None
+            raise
 
     def _open(self) -> int:
         flags = os.O_RDWR | os.O_APPEND
@@ -147,17 +155,20 @@ class DailyLedger:
         size = self._disk.size(descriptor)
         if size > MAX_BYTES:
             raise self._refused(f"{self._path} has more than {MAX_BYTES:,} bytes")
-        head, *lines = os.pread(descriptor, size, 0).split(b"\n")
+        head, newline, _ = os.pread(descriptor, MAX_HEAD, 0).partition(b"\n")
         try:
-            begin = _HEAD.decode(head)
-            torn = lines.pop()
-            day = _Day(begin.day.isoformat(), begin.spent)
+            if self._known is None or self._known[0] != head or size < self._known[1]:
+                begin = _HEAD.decode(head if newline else b"")
+                self._known = head, len(head) + 1, _Day(begin.day.isoformat(), begin.spent)
+            _, length, day = self._known
+            *lines, torn = os.pread(descriptor, size - length, length).split(b"\n")
             for line in lines:
                 day.apply(_LINE.decode(line))
-        except (IndexError, *NOT_JSON) as error:
+        except NOT_JSON as error:
             raise self._refused(f"{self._path} was changed or is incomplete") from error
         if torn:
             self._disk.truncate(descriptor, size - len(torn))
+        self._known = head, size - len(torn), day
         return day
 
     def _append(self, descriptor: int, line: _LedgerLine) -> None:
