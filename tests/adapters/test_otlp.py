@@ -213,7 +213,7 @@ def test_unreachable_collector_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_local_run_reaches_only_a_collector_on_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     to: Any = Collector("http://203.0.113.7:4318/v1/traces", str)
     said = to.send(ended(), is_local=True)
-    assert said == "the run has `network: local`: 203.0.113.7 is not on this machine"
+    assert said == "`network: local`: 203.0.113.7 is not on this machine"
     monkeypatch.setenv("HTTP_PROXY", "http://203.0.113.7:1")
     with connected() as (server, to):
         assert to.send(ended(), is_local=True) == "", "no proxy is asked"

@@ -11,7 +11,7 @@ from tests.engine.plans import block, event, nested, plan_of, stage
 from tests.engine.playbook import Play, play, refold
 
 from agentforge.engine.decide.run import decide
-from agentforge.engine.nodes import NodeKey, NodeKeys, parse_key, recorded_key
+from agentforge.engine.nodes import NodeKey, NodeKeys, node_key, parse_key, recorded_key
 from agentforge.engine.rehearsal.rehearse import rehearse
 from agentforge.engine.replan import plan_change
 from agentforge.model import facts as f
@@ -426,6 +426,15 @@ def test_keys_of_any_visit_resolve_to_its_node() -> None:
     keys = NodeKeys(plan)
     for at in (Cursor("0", 7, 2), Cursor("1.0", 12, 3, "codex"), Cursor("2.0", 1000, 1), Cursor("1", 2, 0)):
         assert keys.cursor(keys.at(at), at.iteration) == at
+
+
+def test_key_of_a_path_holds_in_every_plan() -> None:
+    plan = plan_of(stage("plan"), block("claude codex", stage("draft")), nested("polish", stage("refine")))
+    found = {path: node_key(plan, path) for path in ("0", "1", "1.0", "2.0", "1.7", "9", "stage-gone")}
+    assert list(found.values()) == [
+        *("stage-plan", "parallel-duel", "parallel-duel/draft", "pipeline-polish/stage-refine"),
+        *("1.7", "9", "stage-gone"),
+    ]
 
 
 def test_recorded_names_of_visits_that_no_plan_foresaw_are_read_back() -> None:

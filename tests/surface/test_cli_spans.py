@@ -68,6 +68,12 @@ def test_a_collector_elsewhere_is_refused_in_a_local_run(project: Project) -> No
     assert project.call("run", "-p", file, "-s", "auth", "--local", env=env | {DISABLED: "true"}).code == 0
     done = project.call("log", "spans", "auth", env=env)
     assert "network: local" in done.err
+    assert project.call("run", "-p", file, "-s", "other").code == 0
+    settings = project.home / ".config" / "agentforge" / "settings.yaml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text("network: local\n")
+    done = project.call("log", "spans", "other", env=env)
+    assert "`network: local`: 203.0.113.7 is not on this machine" in done.err
 
 
 @pytest.mark.parametrize("environ", [{}, {ENDPOINT: "http://127.0.0.1:9", DISABLED: "true"}])

@@ -105,7 +105,7 @@ class Collector:
 
         # Again for each request: a name may lead elsewhere by then.
         if is_local and (why := remote_problem(self._address, {})):
-            return f"the run has `network: local`: {why}"
+            return f"`network: local`: {why}"
         self._problem = ""
         self._session.trust_env = not is_local  # A proxy may be elsewhere.
         done = self._exporter.export([self._readable(one) for one in spans])

@@ -168,7 +168,7 @@ MIN_SECRET_CHARS = 8
 _SECRET_NAME = re.compile(
     r"""(?:^|_)(?:
         API_?KEY | (?<=_)KEY | TOKEN | SECRETS? | PASSWORD | PASSWD | PASSPHRASE | CREDENTIALS? | PAT | PWD
-      | (?:API|AUTH|ACCESS|BEARER)TOKEN | PGPASSWORD
+      | (?:API|AUTH|ACCESS|BEARER)TOKEN | PGPASSWORD | OTLP_(?:[A-Z]+_)?HEADERS
     )(?:_?\d+)?$""",
     re.VERBOSE | re.IGNORECASE,
 )

@@ -13,7 +13,8 @@ from msgspec import Struct
 
 from agentforge.adapters.otlp import collector
 from agentforge.app.runs.lookup import Runs
-from agentforge.app.wiring import PACKAGE
+from agentforge.app.wiring import PACKAGE, sources_of
+from agentforge.definition.settings import is_local_user
 from agentforge.model.errors import NOT_JSON, AgentForgeError, InvalidRequest
 from agentforge.system.programs import Program, run
 
@@ -47,7 +48,9 @@ def export_spans(runs: Runs, session: str) -> int:
     if collector(runs.environ, asked=True) is None:
         off = "OTEL_SDK_DISABLED or OTEL_TRACES_EXPORTER turns it off"
         raise InvalidRequest(f"no spans are exported: {off}", hint="unset it")
-    done = run(Program(_argv(runs, "--ended"), ALL_SECONDS, env=runs.environ, stdin=f"+{session}\n".encode()))
+    is_local = is_local_user(sources_of(runs.project, runs.environ))
+    argv = _argv(runs, "--ended", *(["--local"] if is_local else []))
+    done = run(Program(argv, ALL_SECONDS, env=runs.environ, stdin=f"+{session}\n".encode()))
     report = _report(done.stdout, done.problem or done.last_error)
     if report.problem:
         raise AgentForgeError(f"the spans of session {session!r} were not exported: {report.problem}")

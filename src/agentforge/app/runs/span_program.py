@@ -4,7 +4,8 @@ So the engine neither waits for a collector nor imports what the export needs, a
 killed is exported, too.
 
 Reads `+SESSION` and `-SESSION` on stdin while the engine drives these runs. At the end of that it exports the
-rest, for some seconds, and prints an `ExportReport`. `--ended`: also spans that may still change.
+rest, for some seconds, and prints an `ExportReport`. `--ended`: also spans that may still change. `--local`:
+only to a collector on this machine, as those of local runs.
 """
 
 import os
@@ -52,8 +53,9 @@ class _Export:
             is_changed = True
         return is_changed
 
-    def send(self, to: Collector, report: ExportReport, *, all_ended: bool) -> None:
+    def send(self, to: Collector, report: ExportReport, *, all_ended: bool, is_local: bool) -> None:
         plan = self._record.model.plan
+        is_local = is_local or (plan is not None and plan.is_local)
         found = [
             (one, digest)
             for one in spans_of(self._record)
@@ -62,7 +64,7 @@ class _Export:
         ]
         for start in range(0, len(found), BATCH):
             batch = found[start : start + BATCH]
-            problem = to.send([one for one, _ in batch], is_local=plan is not None and plan.is_local)
+            problem = to.send([one for one, _ in batch], is_local=is_local)
             self.is_done = not problem
             if problem:
                 report.problem = problem
@@ -72,8 +74,9 @@ class _Export:
 
 
 class _Program:
-    def __init__(self, project: str, *, all_ended: bool) -> None:
-        self._runs, self._all_ended, self._report = Runs(project, os.environ), all_ended, ExportReport()
+    def __init__(self, project: str, *, all_ended: bool, is_local: bool) -> None:
+        self._runs, self._report = Runs(project, os.environ), ExportReport()
+        self._all_ended, self._is_local = all_ended, is_local
         hide = environment_redactor(os.environ).text
         self._to = Collector(collector(os.environ, asked=True) or "", hide)
         self._exports: dict[str, _Export] = {}
@@ -107,7 +110,7 @@ class _Program:
         for session, export in list(self._exports.items()):
             try:
                 if export.is_changed():
-                    export.send(self._to, self._report, all_ended=self._all_ended)
+                    export.send(self._to, self._report, all_ended=self._all_ended, is_local=self._is_local)
             except AgentForgeError as error:
                 self._report.problem = error.message
             if export.is_left and export.is_done:  # It needs no memory any more.
@@ -115,5 +118,5 @@ class _Program:
 
 
 def main(project: str, *options: str) -> None:
-    report = _Program(project, all_ended="--ended" in options).run()
-    sys.stdout.write(msgspec.json.encode(report).decode())
+    program = _Program(project, all_ended="--ended" in options, is_local="--local" in options)
+    sys.stdout.write(msgspec.json.encode(program.run()).decode())
