@@ -23,6 +23,7 @@ UNSAID = 3.0
 """Seconds that a new engine has to find a running agent, where it doesn't say so: a judge or a script."""
 LARGE = 70_000
 """Bytes that an artifact needs to be too large for the log."""
+VOIDS = 3
 LIMITS = 2
 """So often a limit is met at a place: by each of two providers."""
 
@@ -87,8 +88,13 @@ def owner() -> str:
 
 def reattached() -> int:
     """How often an engine said that it found a running agent."""
+    return logged(REATTACHED)
+
+
+def logged(words: bytes) -> int:
+    """How often they stand in the log."""
     with open(os.environ["CRASH_LOG"], "rb") as log:
-        return log.read().count(REATTACHED)
+        return log.read().count(words)
 
 
 def wait_for_events() -> None:
@@ -210,8 +216,10 @@ def answer_the_hook() -> None:
 
 
 def verify() -> None:
-    """A check fails or passes by its place."""
+    """A check fails or passes by its place. `AGENT_DISTURBS`: changes files for `VOIDS` outcomes."""
     take_time()
+    if wanted("AGENT_DISTURBS") and (outcomes := logged(b'"type":"check_complete"')) < VOIDS:
+        change_files(f"disturbed {outcomes}")
     note("end")
     fill_the_disk()
     say(f"checked {PLACE}")

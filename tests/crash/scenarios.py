@@ -67,6 +67,26 @@ CHECKED = """\
   - {id: build, prompt: 'do ${ITERATION}', runs: 1}
   - {id: verify, prompt: 'see ${ITERATION}', runs: 1, checks: [{name: test, run: verify}], on: {fail: build}}
 """
+# Files change each time that the check runs, until the stage is retried.
+DISTURBED = """\
+  - {id: work, prompt: one, runs: 1, checks: [{name: test, run: verify}], on: {fail: end},
+     retry: {stage: 1, initial_delay: 0.05, max_delay: 0.2}}
+"""
+# What a step has to pass is said by its artifact: files, and the name of a command, which fails once.
+CRITERIA = """\
+  - {id: plan, prompt: plan, runs: 1, artifact: {schema: {required: [steps]}}}
+  - id: do
+    prompt: 'do ${ITEM}'
+    termination: {type: items, from: plan.steps, criteria: criteria}
+    context_strategy: focused
+    on: {fail: do}
+"""
+PROVEN = {
+    "steps": [
+        {"id": "s1", "criteria": [{"file": {"path": "made/1-1.txt"}}, {"command": "test"}]},
+        {"id": "s2", "criteria": [{"file": {"path": "made/1-3.txt", "contains": "done"}}, "it is good"]},
+    ]
+}
 # What the first iteration made is outside of the scope, also if the engine dies after it.
 RULES = """\
   - id: build
@@ -412,6 +432,24 @@ SCENARIOS = {
                 "AGENT_TOOL": "1~2/1/check/test",
             },
             programs={"verify": CLAUDE},
+        ),
+        Scenario(
+            "disturbed",
+            DISTURBED,
+            {"AGENT_DISTURBS": "0/1/check/test", "AGENT_WAITS": "0/1/check/test"},
+            programs={"verify": CLAUDE},
+        ),
+        Scenario(
+            "criteria",
+            CRITERIA,
+            {
+                "AGENT_ARTIFACTS": json.dumps({"0/1": PROVEN}),
+                "AGENT_FILES": "1/1 1/2 1/3",
+                "AGENT_FAILS": "1/1/check/test",
+                "AGENT_WAITS": "1/1/check/test",
+            },
+            programs={"verify": CLAUDE},
+            settings="commands: {test: verify}\n",
         ),
         Scenario(
             "red",

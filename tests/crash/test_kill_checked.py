@@ -19,10 +19,10 @@ pytestmark = [
 ]
 
 
-def killed(tmp_path: Path, kills: str) -> Story:
+def killed(tmp_path: Path, kills: str, scenario: str = "checked") -> Story:
     """The story of a run that survived the kills without a violation."""
-    story = play(tmp_path / "run", Case.parse(f"checked {kills}")).story
-    assert violations(story, baseline("checked").state) == []
+    story = play(tmp_path / "run", Case.parse(f"{scenario} {kills}")).story
+    assert violations(story, baseline(scenario).state) == []
     assert story.killed
     return story
 
@@ -96,3 +96,26 @@ def test_visits_and_verdicts_are_the_same_when_the_engine_is_killed(moment: str,
         "stage_transition",
         "stage_verdict",
     ]
+
+
+LAST_CHECK = 9
+"""The note with which it begins: the agent and three checks took two each."""
+OF_THE_RETRY = {
+    "before it": "engine:append=stage_retry:1:before:engine",
+    "in the middle of it": "engine:append=stage_retry:1:during:engine",
+    "while it is awaited": "engine:append=stage_retry:1:after:engine",
+    "when it is due": "engine:append=timer_fired:1:after:engine",
+    "while its check runs": f"agent:note:{LAST_CHECK}:after:engine",
+    "with all that runs": f"agent:note:{LAST_CHECK}:after:engine+supervisor+agent",
+}
+
+
+@pytest.mark.parametrize("moment", one_in(3, OF_THE_RETRY))
+def test_a_stage_is_retried_once_after_a_check_that_was_disturbed_each_time(
+    moment: str, tmp_path: Path
+) -> None:
+    story = killed(tmp_path, OF_THE_RETRY[moment], "disturbed")
+    assert checks_run(story) == [5 if moment == "with all that runs" else 4]
+    outcomes = (event["data"] for event in story.events() if event["type"] == "check_complete")
+    assert [bool(data.get("changed")) for data in outcomes] == [True, True, True, False]
+    assert told(story, "stage_retry", "stage_verdict") == ["stage_retry", "stage_verdict"]
