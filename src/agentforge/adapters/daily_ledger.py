@@ -147,7 +147,7 @@ class DailyLedger:
         if os.fstat(descriptor).st_uid != os.geteuid():
             os.close(descriptor)
             raise self._refused(f"{self._path} belongs to another user")
-        if not files.is_file(self._begun):
+        if self._known is None and not files.is_file(self._begun):
             files.create(self._begun)
         return descriptor
 
