@@ -148,8 +148,9 @@ class CappedWorld(World):
             case f.RequestResolved(effect="granted") if fact.id in self.asked:
                 cap, answer = self.asked[fact.id]
                 self.granted[cap] = self.granted.get(cap, Decimal(0)) + Decimal(answer)
-            case f.PlanChanged(caps_set=True):
-                self.granted = {cap: more for cap, more in self.granted.items() if cap[0]}
+            case f.PlanChanged(caps_set=units):
+                for unit in units:
+                    self.granted.pop(("", unit), None)
 
     def _cap(self, subject: str) -> Cap:
         """By the id of the node that the cap is on now."""
@@ -237,6 +238,9 @@ class CappedWorld(World):
         return [*options, *grants]
 
     def _recompiled(self) -> None:
+        """Perhaps after an answer of which nothing came yet."""
+        if self.draw(st.booleans()):
+            self._people()
         if self.draw(st.booleans()):
             super()._recompiled()
             return
@@ -247,7 +251,7 @@ class CappedWorld(World):
             fact = plan_change(changed, self.plan, self.state)
         except IllegalMove:
             return
-        self.record(replace(fact, caps_set=True), self.state.cursor)
+        self.record(replace(fact, caps_set=(unit,)), self.state.cursor)
 
     def extra(self, name: str) -> StageNode:
         return stage(name, max_iteration_cost_usd=0.1, max_iteration_tokens=10)

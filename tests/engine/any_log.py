@@ -17,7 +17,7 @@ from agentforge.model.failure import FailureKind
 from agentforge.model.plan import Items, Judgment, Plan, ProviderChoice, Queue
 from agentforge.model.request import Feedback
 from agentforge.model.result import Decision, Result, Signals, Usage
-from agentforge.model.spending import Amount, DailyAnswer
+from agentforge.model.spending import UNITS, Amount, DailyAnswer, Unit
 from agentforge.model.state import (
     Between,
     BlockState,
@@ -197,6 +197,8 @@ def _field(field: msgspec.structs.FieldInfo, owner: type) -> st.SearchStrategy[A
         return _names[field.name]
     if get_origin(field.type) is Literal:
         return st.sampled_from(get_args(field.type))
+    if field.type == tuple[Unit, ...]:
+        return st.lists(st.sampled_from(UNITS), max_size=2).map(tuple)
     if field.type == tuple[str, ...]:
         return st.lists(_types[str], max_size=2).map(tuple)
     return st.one_of(_types[kind] for kind in get_args(field.type) or (field.type,))

@@ -23,7 +23,7 @@ def test_no_run_spends_more_than_its_caps_and_every_run_ends(run: CappedRun) -> 
     for cap in caps_of(run.decided[-1][0], run.state):
         id = nodes_at(run.decided[-1][0], cap.place.path)[-1]
         spent = sum(one.sums[cap.unit] for one in run.spent if id in one.nodes)
-        assert cap.reserved == 0
+        assert (cap.reserved, exact(cap.limit)) == (0, run.limits[id, cap.unit])
         assert spent <= exact(cap.spent)
 
 

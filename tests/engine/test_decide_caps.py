@@ -176,6 +176,26 @@ def test_branches_without_figures_share_what_is_left() -> None:
     )
 
 
+def test_budget_that_was_too_little_to_begin_with_is_doubled_while_that_fits() -> None:
+    """Otherwise an agent that stops before its first request would be started for ever."""
+    plan = capped(keeping(block("a b c", stage())), cost_usd=0.9)
+    conversation, _ = told(plan, "start", "a: prepared", "b: prepared", "b: completed cost=0.1")
+    again = conversation.happens("a: error cap_reached cost=0")
+    assert again[0] == "< a: attempt_start 2 reserves=$0.6"
+    conversation.happens("a: error cap_reached unstarted")
+    conversation.happens("c: prepared")
+    assert conversation.state is not None
+    assert [request.question for request in conversation.state.open_requests] == [
+        "the run is at its cap: $0.10 of $0.90 spent; a: the next attempt of stage 'plan' needs up to $1.20."
+        " Allow a further amount (a number), or cancel the run (cancel)?"
+    ]
+
+
+def test_least_amount_of_money_is_for_one_branch() -> None:
+    plan = capped(keeping(block("a b c", stage())), cost_usd=1e-9)
+    assert told(plan, "start", "a: prepared")[1][0] == "< a: attempt_start 1 reserves=$1e-09"
+
+
 def test_last_token_is_for_one_branch() -> None:
     plan = capped(keeping(block("a b", stage())), tokens=1)
     assert told(plan, "start", "a: prepared", "b: prepared")[1] == ["? a: execute plan 1 attempt 1"]
@@ -310,7 +330,10 @@ def test_caps_of_a_nested_pipeline_and_of_its_node_are_both_kept() -> None:
 def test_provider_that_nothing_bounds_is_asked_about_before_it_starts() -> None:
     conversation, asked = told(capped(stage(), cost_usd=1.0), "start", "prepared")
     assert asked[-1] == "< session_paused spending_cap"
-    assert "with claude has no bound: set `max_iteration_cost_usd` and recompile" in question(conversation)
+    assert question(conversation) == (
+        "nothing bounds what the next attempt of stage 'plan' with claude may spend below a cap. Set"
+        " `max_iteration_cost_usd` and resume with `--recompile`, or cancel the run (cancel)?"
+    )
 
 
 def test_outcome_without_a_place_counts_for_the_run() -> None:
@@ -349,16 +372,37 @@ def test_grants_of_nodes_follow_them_to_a_new_plan() -> None:
     conversation, _ = told(plan, "start", "prepared", "completed cost=0.3", "prepared")
     answered(conversation, ".1")
     assert conversation.state is not None
-    granted_now = {**conversation.state.granted, "cost_usd@2": 1.0, "cost_usd@9": 3.0, "cost_usd": 2.0}
+    granted_now = {
+        **conversation.state.granted,
+        "cost_usd@2": 1.0,
+        "cost_usd@9": 3.0,
+        "cost_usd": 2.0,
+        "tokens": 7.0,
+    }
     state = replace(conversation.state, granted=granted_now)
     moved = plan_of(stage("new"), *plan.nodes)
     paths: dict[str, str | None] = {"0": "1", "1": "2", "1.0": "2.0", "2.0": "3.0"}
     changed = f.PlanChanged(moved, Destination("1"), paths)
-    told_to = [evolve(state, event(99, replace(changed, caps_set=is_set))) for is_set in (False, True)]
+    told_to = [
+        evolve(state, event(99, replace(changed, caps_set=set_now))) for set_now in ((), ("cost_usd",))
+    ]
     kept, reset = (each.granted for each in told_to)
-    assert kept == {"cost_usd@1": 0.1, "cost_usd@3": 1.0, "cost_usd@9": 3.0, "cost_usd": 2.0}
-    assert reset == {"cost_usd@1": 0.1, "cost_usd@3": 1.0, "cost_usd@9": 3.0}
+    assert kept == {"cost_usd@1": 0.1, "cost_usd@3": 1.0, "cost_usd@9": 3.0, "cost_usd": 2.0, "tokens": 7.0}
+    assert reset == {"cost_usd@1": 0.1, "cost_usd@3": 1.0, "cost_usd@9": 3.0, "tokens": 7.0}
     assert told_to[0].spent == {"1": conversation.state.spent["0"]}
+
+
+def test_answer_about_the_cap_of_a_node_follows_it_to_a_new_plan() -> None:
+    plan = in_order(Limits(cost_usd=0.5), None, Limits(cost_usd=0.1))
+    conversation, _ = told(plan, "start", "prepared", "completed cost=0.3", "prepared")
+    assert conversation.state is not None
+    (request,) = conversation.state.open_requests
+    conversation.record(f.RequestAnswered(request.id, "0.2", "person"), request.at)
+    paths: dict[str, str | None] = {"0": "1", "1": "2", "1.0": "2.0", "2.0": "3.0"}
+    moved = f.PlanChanged(plan_of(stage("new"), *plan.nodes), Destination("1"), paths)
+    conversation.record(moved, conversation.state.cursor)
+    assert "? execute plan 2 attempt 1" in conversation.answer()
+    assert conversation.state.granted == {"cost_usd@1": 0.2}
 
 
 def test_plan_with_other_caps_keeps_the_rest() -> None:

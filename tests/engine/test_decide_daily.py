@@ -157,7 +157,7 @@ def test_cap_of_the_run_bounds_what_is_asked_of_the_day() -> None:
 
 def test_provider_that_nothing_bounds_is_asked_about() -> None:
     asked = question_after(told(daily(plan_of(stage())), "start")[0], "prepared")
-    assert "the next attempt of stage 'plan' with claude has no bound" in asked
+    assert "nothing bounds what the next attempt of stage 'plan' with claude may spend" in asked
 
 
 def question_after(conversation: Play, said: str) -> str:

@@ -379,7 +379,7 @@ def at_block(branches: tuple[BranchState, ...]) -> RunState:
 
 
 NOT_COUNTED = {
-    *("about", "timeout", "files", "reserved"),
+    *("about", "timeout", "files", "reserved", "spent_nothing"),
     *("started", "excused", "resume", "before", "once", "idle_timeout"),
     *("timed_out", "is_retryable", "effect", "outcome", "reason", "answer", "text"),
 }

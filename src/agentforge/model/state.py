@@ -82,6 +82,8 @@ class TaskState(Struct, frozen=True):
     """Of a check: the files that it was going to see."""
     reserved: Amount | None = None
     """Of an agent or a judge: what it may spend. It is open while the task is in flight."""
+    spent_nothing: bool = False
+    """Of one that was stopped at that: whether it was too little to begin with."""
 
     @property
     def in_flight(self) -> bool:

@@ -40,7 +40,9 @@ def spends_nothing(plan: Plan) -> Plan:
         return replace(choice, bounds=UNITS)
 
     def stage(node: StageNode) -> StageNode:
-        return replace(node, provider=bounded(node.provider), fallbacks=tuple(map(bounded, node.fallbacks)))
+        judge = bounded(node.judge) if node.judge else None
+        fallbacks = tuple(map(bounded, node.fallbacks))
+        return replace(node, provider=bounded(node.provider), fallbacks=fallbacks, judge=judge)
 
     return replace(plan.with_stages(stage), judge=bounded(plan.judge))
 

@@ -32,6 +32,7 @@ from agentforge.model.plan import NestedNode, Plan
 from agentforge.model.result import JSONObject
 from agentforge.model.run_options import ResumeOptions, caps_of
 from agentforge.model.secrets import NO_SECRETS, SecretReferences
+from agentforge.model.spending import Amount
 from agentforge.model.state import MAX_NOTES_BYTES, RunState, Waiver
 from agentforge.model.status import RunStatus
 from agentforge.ports.sources import Sources
@@ -365,5 +366,6 @@ def _change_plan(
     changed = _plan_changed(plan, journal.plan, journal.state, journal.model.history, waived)
     # Files first: after a crash they are restored from the log when the run is reopened.
     write_definition(layout, replace(compiled, plan=plan))
-    caps_set = caps_of(how["max_cost"], how["max_tokens"]) is not None
+    caps = caps_of(how["max_cost"], how["max_tokens"]) or Amount()
+    caps_set = tuple(unit for unit, _ in caps.known)
     journal.record(replace(changed, caps_set=caps_set), journal.state.cursor)

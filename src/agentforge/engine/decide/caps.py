@@ -26,7 +26,7 @@ from agentforge.model.state import RunState, TaskState
 #
 # A provider that keeps to a budget needs no figure: it gets what is left, in a block an equal part of it, so
 # that branches needn't wait for each other. One that was stopped at its budget continues with as much again,
-# while there is as much.
+# while there is as much; with twice as much if it spent nothing, or it would be stopped there for ever.
 
 ITERATION = "iteration_"
 """Before the unit: the cap on an attempt of a node."""
@@ -111,6 +111,11 @@ class Spender(Struct, frozen=True):
         is_at_cap = last is not None and last.is_at_cap and not last.excused
         return last.reserved.of(unit) if last and last.reserved and is_at_cap else None
 
+    def needs(self, unit: Unit) -> float:
+        """What it needs at least, as far as that is known, if its provider keeps to a budget."""
+        again = 2 if self.before and self.before.spent_nothing else 1
+        return again * (self.had(unit) or 0.0)
+
 
 def reserve(start: Spender) -> Amount | Ruling | None:
     """What it may spend, if that is bounded; or that it waits, or a question."""
@@ -127,7 +132,7 @@ def reserve(start: Spender) -> Amount | Ruling | None:
 
 def _bound(start: Spender, unit: Unit, caps: list[Cap]) -> float | Ruling | None:
     here, had = start.here, start.had(unit)
-    figure, keeps = here.node.per_attempt.of(unit), unit in start.by.bounds
+    figure = here.node.per_attempt.of(unit)
     if figure is not None:
         key = cap_key(f"{ITERATION}{unit}", here.place.path)
         figure = plus(figure, here.state.granted.get(key, 0.0))
@@ -135,19 +140,19 @@ def _bound(start: Spender, unit: Unit, caps: list[Cap]) -> float | Ruling | None
             return _figure_reached(start, unit, key, figure)
     if not caps:
         return figure
-    needed = had or 0.0 if figure is None else figure
+    if figure is None and unit not in start.by.bounds:
+        return unbounded(start, caps[0].key, unit)
+    needed = start.needs(unit) if figure is None else figure
     for cap in caps:
         if cap.left_at_most <= 0 or needed > cap.left_at_most:
-            return _breach(start, cap, needs(unit, needed))
-        if figure is None and not keeps:
-            return _breach(start, cap, has_no_bound(start, unit))
+            return _breach(start, cap, needs_text(unit, needed))
     left = min(cap.left for cap in caps)
     if left <= 0 or needed > left:
         return Ruling()
     if figure is not None:
         return figure
     part = min(cap.left_at_most for cap in caps) / here.sharing
-    return max(needed, min(left, max(1, part // 1) if unit == "tokens" else plus(part)))
+    return max(needed, min(left, max(1, part // 1) if unit == "tokens" else plus(part) or left))
 
 
 def _figure_reached(start: Spender, unit: Unit, key: str, figure: float) -> Ruling:
@@ -157,12 +162,15 @@ def _figure_reached(start: Spender, unit: Unit, key: str, figure: float) -> Ruli
     return _asked(text, (RETRY, RESUME, CANCEL), key, unit)
 
 
-def needs(unit: Unit, amount: float) -> str:
+def unbounded(start: Spender, cap: str, unit: Unit) -> Ruling:
+    """No further amount would be enough. Such a run is refused before it starts."""
+    text = f"nothing bounds what {start.name} with {start.by.type} may spend below a cap. Set"
+    text += f" `max_iteration_{unit}` and resume with `--recompile`, or cancel the run ({CANCEL})?"
+    return Ruling(question=Question(SPENDING_CAP, text, (RESUME, CANCEL), scope="run", subject=cap))
+
+
+def needs_text(unit: Unit, amount: float) -> str:
     return f"needs up to {shown(unit, amount)}" if amount else "needs more"
-
-
-def has_no_bound(start: Spender, unit: Unit) -> str:
-    return f"with {start.by.type} has no bound: set `max_iteration_{unit}` and recompile"
 
 
 def _breach(start: Spender, cap: Cap, why: str) -> Ruling:

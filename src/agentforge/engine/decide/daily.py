@@ -3,7 +3,7 @@ runs have spent is in a ledger, which a task asks: its answer is a fact."""
 
 from datetime import timedelta
 
-from agentforge.engine.decide.caps import Spender, breach, has_no_bound, needs, shown
+from agentforge.engine.decide.caps import Spender, breach, needs_text, shown, unbounded
 from agentforge.engine.decide.requests import Ruling
 from agentforge.model.spending import DAILY_CAP, SPENDING_CAP, Amount, plus
 from agentforge.model.task import LedgerTask, LedgerUse, Wait
@@ -20,10 +20,10 @@ def within_day(
     here, cap = start.here, start.here.plan.pipeline.daily_usd
     if cap is None or isinstance(reserved, Ruling):
         return reserved
-    amount, had = reserved or Amount(), start.had("cost_usd") or 0.0
+    amount, needed = reserved or Amount(), start.needs("cost_usd")
     if amount.cost_usd is None and "cost_usd" not in start.by.bounds:
-        return breach(f"{start.name} {has_no_bound(start, 'cost_usd')}", DAILY_CAP, "cost_usd")
-    most = max(had, plus(cap / here.sharing)) if amount.cost_usd is None else amount.cost_usd
+        return unbounded(start, DAILY_CAP, "cost_usd")
+    most = max(needed, plus(cap / here.sharing)) if amount.cost_usd is None else amount.cost_usd
     is_fixed = here.node.max_iteration_cost_usd is not None
     granted = {
         subject.removeprefix(DAILY_CAP): usd
@@ -36,7 +36,7 @@ def within_day(
         here.cursor.iteration,
         number,
         use=use,
-        least_usd=most if is_fixed else had,
+        least_usd=most if is_fixed else needed,
         most_usd=most,
         cap_usd=cap,
         granted=granted,
@@ -66,5 +66,5 @@ def _ruling(start: Spender, task: LedgerTask, amount: Amount) -> Amount | Ruling
     spent, limit = shown("cost_usd", answer.spent_usd), shown("cost_usd", answer.cap_usd)
     held = f", {shown('cost_usd', answer.reserved_usd)} reserved" if answer.reserved_usd else ""
     text = f"{answer.day} is at its cap: {spent} of {limit} spent by all runs{held}; {start.name}"
-    text += f" {needs('cost_usd', task.least_usd)}"
+    text += f" {needs_text('cost_usd', task.least_usd)}"
     return breach(text, f"{DAILY_CAP}{answer.day}", "cost_usd")

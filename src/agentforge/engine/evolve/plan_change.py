@@ -7,6 +7,7 @@ from agentforge.model import facts as f
 from agentforge.model.event import Event
 from agentforge.model.plan import Plan, StageNode
 from agentforge.model.request import Request
+from agentforge.model.spending import SPENDING_CAP
 from agentforge.model.state import (
     Between,
     BlockState,
@@ -41,8 +42,8 @@ def apply_plan_change(state: RunState, event: Event, fact: f.PlanChanged) -> Run
         visits={_visited(key, fact): count for key, count in state.visits.items()},
         items={_visited(key, fact): items for key, items in state.items.items()},
         spent={_visited(path, fact): part for path, part in state.spent.items()},
-        granted={_capped(cap, fact): more for cap, more in state.granted.items() if not _is_over(cap, fact)},
-        requests=tuple(_asked_in(request, paths) for request in state.requests),
+        granted={_capped(cap, fact): more for cap, more in state.granted.items() if cap not in fact.caps_set},
+        requests=tuple(_asked_in(request, fact) for request in state.requests),
         cycles={_counted(key, paths): count for key, count in state.cycles.items()},
         clusters=tuple(_clustered(known, paths) for known in state.clusters),
         failing={_visited_key(key, paths): known for key, known in state.failing.items()},
@@ -65,10 +66,6 @@ def _capped(cap: str, fact: f.PlanChanged) -> str:
     return f"{name}{at}{now or fact.gone.get(path, path)}"
 
 
-def _is_over(cap: str, fact: f.PlanChanged) -> bool:
-    return fact.caps_set and "@" not in cap
-
-
 def _passed(path: str, paths: dict[str, str | None]) -> str | None:
     """The path of a node that a route passed over; that of a nested pipeline follows from its nodes."""
     inside = (now for known, now in paths.items() if now and is_within(known, path))
@@ -76,12 +73,15 @@ def _passed(path: str, paths: dict[str, str | None]) -> str | None:
     return ".".join(now.split(".")[: path.count(".") + 1]) if now else None
 
 
-def _asked_in(request: Request, paths: dict[str, str | None]) -> Request:
-    """Move a request with its node, so that it isn't opened again."""
+def _asked_in(request: Request, fact: f.PlanChanged) -> Request:
+    """Move a request with its node, so that it isn't opened again; one about a cap with the cap's node."""
     at = request.at
-    path = paths.get(at.node_path) if at else None
+    path = fact.paths.get(at.node_path) if at else None
     if at is None or path is None:
         return request
+    if request.reason == SPENDING_CAP:
+        cap = _capped(request.subject, fact)
+        return replace(request, at=replace(at, node_path=path), key=f"{SPENDING_CAP}:{cap}", subject=cap)
     reason, mark, place = request.key.partition("@")
     about = f"{path}{place.removeprefix(at.node_path)}" if place.startswith(at.node_path) else place
     return replace(request, at=replace(at, node_path=path), key=f"{reason}{mark}{about}")

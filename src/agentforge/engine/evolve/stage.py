@@ -134,7 +134,10 @@ def _judged(at: StageState, event: Event, fact: f.JudgeCompleted) -> StageState:
             return without_call(replace(heard, judge_reason=fact.result.reason), fact.KIND)
         case "failed" if fact.capped:
             reached = Failure(FailureKind.CAP_REACHED, fact.error)
-            return with_call(at, fact.KIND, status=TaskStatus.FAILED, failure=reached, lost=0)
+            nothing = fact.spent_nothing
+            return with_call(
+                at, fact.KIND, status=TaskStatus.FAILED, failure=reached, lost=0, spent_nothing=nothing
+            )
         case "failed":
             # A failed judge means neither stop nor continue. Several calls for an iteration count once.
             failure = Failure(FailureKind.JUDGE_FAILED, fact.result.reason)

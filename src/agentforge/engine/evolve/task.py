@@ -138,7 +138,13 @@ def _failed(at: StageState, event: Event, fact: f.ErrorOccurred) -> StageState:
         return replace(at, failure=failure)
     left = with_agent(at, fact.agent_session, fact.usage)
     ended = with_attempt(
-        left, status=TaskStatus.FAILED, failure=failure, ended_at=event.at, started=fact.started, lost=0
+        left,
+        status=TaskStatus.FAILED,
+        failure=failure,
+        ended_at=event.at,
+        started=fact.started,
+        lost=0,
+        spent_nothing=fact.spent_nothing,
     )
     if fact.kind in LIMITS or (fact.kind is FailureKind.CAP_REACHED and at.reserved):
         # Limits and caps don't count against the retry policy; they have their own bound.

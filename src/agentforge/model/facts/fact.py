@@ -145,6 +145,14 @@ class TaskOutcome(TaskFact, frozen=True):
         return True
 
     @property
+    def spent_nothing(self) -> bool:
+        """Whether it is known that it cost nothing."""
+        if self.usage is None:
+            return not self.started
+        used = self.usage
+        return not (used.cost_usd or used.input_tokens or used.output_tokens)
+
+    @property
     def is_progress(self) -> bool:
         return self.leads_to is TaskStatus.SUCCEEDED
 

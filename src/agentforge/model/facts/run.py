@@ -13,6 +13,7 @@ from agentforge.model.failure import FailureKind
 from agentforge.model.names import session_problem
 from agentforge.model.plan import Mode, Plan
 from agentforge.model.plan_limits import artifact_defect, plan_defect
+from agentforge.model.spending import Unit
 from agentforge.model.state import RunSettings, Waiver
 from agentforge.model.status import RunStatus
 
@@ -239,8 +240,8 @@ class PlanChanged(Fact, frozen=True):
     """Keys of the removed nodes, valid in any plan: a node that returns keeps its visit count."""
     skipped: tuple[str, ...] = ()
     """Paths of nodes that were not run and come before the current one now: no run goes back for them."""
-    caps_set: bool = False
-    """Whether a person set other caps of the run: what was granted beyond the earlier ones is over."""
+    caps_set: tuple[Unit, ...] = ()
+    """What a person set other caps of the run on: what was granted beyond the earlier ones is over."""
 
     def defect(self, _session: str) -> str:
         return plan_defect(self.plan)
