@@ -190,7 +190,7 @@ def test_dry_run_of_a_pipeline_shows_what_it_would_do(program: ShellEngineName, 
         "  - {id: build, prompt: do it, inputs: {from: plan, from_parallel: ideas}}\n"
     )
     done = program("dry-run", "p.yaml", "auth", "--input=notes.md")
-    assert done.code == 0, done.err
+    assert done.code == 1, done.err
     run = project.run_dir("auth")
     missing = [("Claude", "@anthropic-ai/claude-code"), ("Codex", "@openai/codex")]
     worst, ready = (

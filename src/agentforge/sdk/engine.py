@@ -364,11 +364,11 @@ class Engine(HookDecorators):
 
         return await forecast(self._context, compiled, completed(StartOptions, how), self.readiness)
 
-    async def dry_run(self, compiled: Compiled, **how: Unpack[StartOptions]) -> Sequence[str]:
+    async def dry_run(self, what: "Compiled | Forecast", **how: Unpack[StartOptions]) -> Sequence[str]:
         """What a run would do, and its forecast, as lines of text."""
         from agentforge.app.runs.forecast import lines
 
-        found = await self.forecast(compiled, **how)
+        found = await self.forecast(what, **how) if isinstance(what, Compiled) else what
         return lines(found, self.runs.layout(found.plan.session.name), self._permissions(found.plan))
 
     def agents(self, planned: Compiled | RunInfo) -> str:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from agentforge.cli import exit_codes
 from agentforge.cli.controls import open_engine, trust_option
 from agentforge.cli.invocation import HintedUsageError, engine_options, invocation
 from agentforge.cli.output import echo, note, print_json, wrapped
@@ -28,7 +29,7 @@ DEFAULT_SESSION = "preview"
 @trust_option
 @options_for(OverrideOptions)
 @engine_options
-def dry_run(words: tuple[str, ...], *, pipeline: str | None, session: str | None, **options: Any) -> None:
+def dry_run(words: tuple[str, ...], *, pipeline: str | None, session: str | None, **options: Any) -> int:
     """Show what a run would do, and what it does at most.
 
     Takes what `agentforge run` takes. Without -p, the name of a pipeline or a stage, or a pipeline file, is
@@ -37,7 +38,8 @@ def dry_run(words: tuple[str, ...], *, pipeline: str | None, session: str | None
 
     Shows the stages with their providers, permissions, approvals, checks and routes, and the hooks; the worst
     case in iterations, attempts, time and cost; how long earlier runs of the pipeline took and what they
-    cost; and what would prevent the run on this machine. Does not start or write anything.
+    cost; and what would prevent the run on this machine: then the exit status is 1. Does not start or write
+    anything.
     """
     call = invocation()
     with open_engine(call) as sync:
@@ -58,12 +60,13 @@ def dry_run(words: tuple[str, ...], *, pipeline: str | None, session: str | None
             options["reason"] = options["reason"] or "a dry run"
         given = definition_of(options, session or named, **what)
         how, compiled = taken(StartOptions, options), given.compiled(sync.engine)
+        found = sync.forecast(compiled, **how)
         if call.as_json:
-            found = sync.forecast(compiled, **how)
             print_json(_as_json(found, sync.runs.layout(found.plan.session.name).root))
         else:
-            for line in sync.dry_run(compiled, **how):
+            for line in sync.dry_run(found):
                 echo(*wrapped(line))
+    return exit_codes.FAILED if found.problems else exit_codes.COMPLETED
 
 
 def _as_json(found: "Forecast", run_dir: str) -> dict[str, object]:
