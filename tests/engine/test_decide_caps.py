@@ -319,6 +319,24 @@ def test_caps_of_nodes_count_their_own_spending() -> None:
     assert question(conversation).startswith("pipeline 'part' is at its cap: $0.00 of $0.10 spent;")
 
 
+def test_cap_on_a_stage_of_a_block_counts_all_branches_at_that_stage_and_no_other() -> None:
+    plan = plan_of(block("a b c", priced("draft", limits=Limits(cost_usd=0.65)), priced("check")))
+    begun = ("start", "a: prepared", "b: prepared", "a: completed cost=0.3", "a: prepared")
+    conversation, started = told(plan, *begun, "c: prepared")
+    assert [line for line in started if "execute" in line] == [
+        "? a: execute check 1 attempt 1",
+        "? b: execute draft 1 attempt 1",
+    ]
+    conversation.happens("b: completed cost=0.3")
+    assert question(conversation).startswith("stage 'draft' is at its cap: $0.60 of $0.65 spent; c: the next")
+
+
+def test_what_is_granted_adds_up() -> None:
+    conversation, _ = told(capped(priced(), cost_usd=0.1), "start", "prepared")
+    assert answered(conversation, "0.1")[-1] == "< session_paused spending_cap"
+    assert answered(conversation, "0.1")[-1] == "? execute plan 1 attempt 1"
+
+
 def test_caps_of_a_nested_pipeline_and_of_its_node_are_both_kept() -> None:
     inner = nested("part", stage(limits=Limits(tokens=5)))
     own = replace(inner.plan.pipeline, limits=Limits(cost_usd=0.7, tokens=90, cycles=2))

@@ -3,6 +3,7 @@
 from tests.mutants.bugs import (
     artifacts,
     budgets,
+    caps,
     checks,
     confinement,
     daily,
@@ -41,6 +42,7 @@ ALL = (
     *second_time.BUGS,
     *artifacts.BUGS,
     *budgets.BUGS,
+    *caps.BUGS,
     *daily.BUGS,
     *forecast.BUGS,
 )

@@ -41,8 +41,8 @@ BUGS = (
         DECIDE,
         "answers have no consequences",
         "",
-        "(_overdue, _stopping, _consequences, _outdated)",
-        "(_overdue, _stopping, _outdated)",
+        "(_overdue, _stopping, _consequences, _outdated, _warned)",
+        "(_overdue, _stopping, _outdated, _warned)",
     ),
     Bug(
         DECIDE,
@@ -344,8 +344,8 @@ BUGS = (
         OF_TASK,
         "a failed attempt keeps the count of losses",
         "_failed",
-        "with_attempt(left, status=TaskStatus.FAILED, failure=failure, ended_at=event.at, started=fact.started, lost=0)",
-        "with_attempt(left, status=TaskStatus.FAILED, failure=failure, ended_at=event.at, started=fact.started)",
+        "with_attempt(left, status=TaskStatus.FAILED, failure=failure, ended_at=event.at, started=fact.started, lost=0, spent_nothing=fact.spent_nothing)",
+        "with_attempt(left, status=TaskStatus.FAILED, failure=failure, ended_at=event.at, started=fact.started, spent_nothing=fact.spent_nothing)",
     ),
     Bug(
         OF_TASK,

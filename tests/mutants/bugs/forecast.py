@@ -100,7 +100,7 @@ BUGS = (
         EARLIER,
         "an unknown cost counts as nothing",
         "earlier_runs",
-        "not spending.unpriced",
+        "not (spending.unpriced or spending.assumed_usd)",
         "True",
         LINES,
     ),

@@ -100,7 +100,7 @@ BUGS = (
         DECIDE,
         "a hook may grant more than the plan allows",
         "_answer_refusal",
-        "request.grants and call.answer.isdigit() and (int(call.answer) > limit)",
+        "request.grants and granted(call.answer, request.grants) > limit",
         "False",
         PLAYBOOKS,
     ),

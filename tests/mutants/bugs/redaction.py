@@ -85,8 +85,8 @@ BUGS = (
         SECRETS,
         "passwords don't count as secrets",
         "",
-        "'(?:^|_)(?:\\n        API_?KEY | (?<=_)KEY | TOKEN | SECRETS? | PASSWORD | PASSWD | PASSPHRASE | CREDENTIALS? | PAT | PWD\\n      | (?:API|AUTH|ACCESS|BEARER)TOKEN | PGPASSWORD\\n    )(?:_?\\\\d+)?$'",
-        "'(?:^|_)(?:\\n        API_?KEY | (?<=_)KEY | TOKEN | SECRETS? | PASSWD | PASSPHRASE | CREDENTIALS? | PAT | PWD\\n      | (?:API|AUTH|ACCESS|BEARER)TOKEN | PGPASSWORD\\n    )(?:_?\\\\d+)?$'",
+        "'(?:^|_)(?:\\n        API_?KEY | (?<=_)KEY | TOKEN | SECRETS? | PASSWORD | PASSWD | PASSPHRASE | CREDENTIALS? | PAT | PWD\\n      | (?:API|AUTH|ACCESS|BEARER)TOKEN | PGPASSWORD | OTLP_(?:[A-Z]+_)?HEADERS\\n    )(?:_?\\\\d+)?$'",
+        "'(?:^|_)(?:\\n        API_?KEY | (?<=_)KEY | TOKEN | SECRETS? | PASSWD | PASSPHRASE | CREDENTIALS? | PAT | PWD\\n      | (?:API|AUTH|ACCESS|BEARER)TOKEN | PGPASSWORD | OTLP_(?:[A-Z]+_)?HEADERS\\n    )(?:_?\\\\d+)?$'",
     ),
     Bug(
         SECRETS,
@@ -99,8 +99,8 @@ BUGS = (
         SECRETS,
         "numbered names don't count as secret",
         "",
-        "'(?:^|_)(?:\\n        API_?KEY | (?<=_)KEY | TOKEN | SECRETS? | PASSWORD | PASSWD | PASSPHRASE | CREDENTIALS? | PAT | PWD\\n      | (?:API|AUTH|ACCESS|BEARER)TOKEN | PGPASSWORD\\n    )(?:_?\\\\d+)?$'",
-        "'(?:^|_)(?:\\n        API_?KEY | (?<=_)KEY | TOKEN | SECRETS? | PASSWORD | PASSWD | PASSPHRASE | CREDENTIALS? | PAT | PWD\\n      | (?:API|AUTH|ACCESS|BEARER)TOKEN | PGPASSWORD\\n    )$'",
+        "'(?:^|_)(?:\\n        API_?KEY | (?<=_)KEY | TOKEN | SECRETS? | PASSWORD | PASSWD | PASSPHRASE | CREDENTIALS? | PAT | PWD\\n      | (?:API|AUTH|ACCESS|BEARER)TOKEN | PGPASSWORD | OTLP_(?:[A-Z]+_)?HEADERS\\n    )(?:_?\\\\d+)?$'",
+        "'(?:^|_)(?:\\n        API_?KEY | (?<=_)KEY | TOKEN | SECRETS? | PASSWORD | PASSWD | PASSPHRASE | CREDENTIALS? | PAT | PWD\\n      | (?:API|AUTH|ACCESS|BEARER)TOKEN | PGPASSWORD | OTLP_(?:[A-Z]+_)?HEADERS\\n    )$'",
     ),
     Bug(
         LOGGING,

@@ -43,7 +43,7 @@ BUGS = (
     Bug(
         f"{EVOLVE}requests",
         "a second grant of rounds replaces the first",
-        "_allow_escalated",
+        "_allowed",
         "stage.rounds_granted + more",
         "more",
         TWICE,
@@ -51,7 +51,7 @@ BUGS = (
     Bug(
         f"{EVOLVE}requests",
         "a second grant of rounds of questions replaces the first",
-        "_allow_escalated",
+        "_allowed",
         "stage.asks_granted + more",
         "more",
         TWICE,

@@ -317,15 +317,15 @@ def _next_attempt(here: StageAt, iteration: IterationState) -> Ruling:
     node = here.node
     timeout = tightest(node.timeout, here.remaining)
     choice = choose_in_chain(1 + len(node.fallbacks), here.at, here.state.updated_at)
-    provider, agent = node.chosen(choice), iteration.agent
+    provider, agent, number = node.chosen(choice), iteration.agent, iteration.attempts + 1
     start = Spender(here, provider, "the next attempt", iteration.attempt)
-    reserved = within_day(start, reserve(start), iteration.attempts + 1, "agent")
+    reserved = within_day(start, reserve(start), number, "agent")
     if isinstance(reserved, Ruling):
         return reserved
     continues = agent is not None and agent.choice == choice and agent.continued < MAX_CONTINUED
     return here.record(
         f.AttemptStarted(
-            attempt=iteration.attempts + 1,
+            attempt=number,
             of=(node.retry or DEFAULT_POLICY).max_attempts,
             provider=provider.type,
             model=provider.model,
