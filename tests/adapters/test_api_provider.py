@@ -18,12 +18,14 @@ from agentforge.adapters.providers.api import ApiProvider
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.result import Usage
+from agentforge.model.spending import Amount
 from agentforge.ports.provider import Command, ExecuteRequest, Exit, Provider, ShowsProgress
 from agentforge.testing.model_server import Call, ModelServer, Script, Turn
 from agentforge.testing.provider_contract import LeaveArtifacts, ProcessProviderContract
 from agentforge.tool_loop.task import (
     LoopEnded,
     ModelTask,
+    Price,
     Retrying,
     SessionBegun,
     TextSaid,
@@ -60,6 +62,10 @@ class TestContract(ProcessProviderContract):
     @pytest.fixture
     def slow_config(self, server: ModelServer) -> dict[str, Any]:
         return {"model": "ollama:m", "base_url": server.url("hang", "slow") + "/v1"}
+
+    @pytest.fixture
+    def small_budget(self) -> Amount:
+        return Amount(tokens=2000)
 
     @pytest.fixture
     def leaving(self, provider: Provider, server: ModelServer) -> LeaveArtifacts:
@@ -115,6 +121,61 @@ def test_settings_reach_the_task(tmp_path: Path) -> None:
     assert (task.request_timeout, task.schema) == (8.0, {"type": "object"})
     assert command.timeout is None
     assert ApiProvider(ENVIRON).command(request(tmp_path)).timeout == 300
+
+
+@pytest.mark.parametrize(
+    ("model", "config", "missing"),
+    [
+        ("claude-sonnet-4-5", {}, None),
+        ("openai:gpt-5", {"base_url": "http://127.0.0.1:1/v1"}, None),
+        ("anthropic:no-such-model", {}, "`prices: {no-such-model: {input: 3, output: 15}}` to its settings"),
+        ("ollama:qwen3:30b", {}, "`prices: {qwen3:30b: {input: 3, output: 15}}` to its settings"),
+        (
+            "gpt-5",
+            {"base_url": "http://127.0.0.1:1/v1"},
+            "`prices: {gpt-5: {input: 3, output: 15}}` to its settings",
+        ),
+        ("ollama:qwen3:30b", {"prices": {"qwen3:30b": {"input": 0, "output": 0}}}, None),
+        ("ollama:qwen3:30b", {"prices": {"ollama:qwen3:30b": {"input": 1, "output": 2}}}, None),
+        ("", {"model": "ollama:m", "prices": {"m": {"input": 1, "output": 2}}}, None),
+        (
+            "ollama:m",
+            {"prices": {"other": {"input": 1, "output": 2}}},
+            "`prices: {m: {input: 3, output: 15}}` to its settings",
+        ),
+    ],
+)
+def test_models_without_a_price_are_known_before_the_run(
+    model: str, config: dict[str, Any], missing: str | None
+) -> None:
+    assert ApiProvider(ENVIRON).missing_price(model, config) == missing
+    if missing:
+        prices = yaml.safe_load(missing.split("`")[1])
+        assert ApiProvider(ENVIRON).missing_price(model, {**config, **prices}) is None
+
+
+def test_budget_and_price_reach_the_task(tmp_path: Path) -> None:
+    prices = {"m": {"input": 1.5, "output": 2, "cached": 0.5}}
+    asked = request(tmp_path, config={"prices": prices}, budget=Amount(0.5, 9))
+    task = task_of(ApiProvider(ENVIRON).command(asked))
+    assert (task.budget, task.price) == (Amount(0.5, 9), Price(1.5, 2, 0.5))
+
+
+@pytest.mark.parametrize(
+    ("price", "says"),
+    [
+        ({"input": 1}, "`prices`: Object missing required field `output`"),
+        ({"input": -1, "output": 1}, ">= 0"),
+        ({"input": float("nan"), "output": 1}, ">= 0"),
+        ({"input": float("inf"), "output": 1}, "<= 1000000"),
+        ({"input": 1, "output": 1, "outputs": 1}, "unknown field"),
+        (3, "must be"),
+    ],
+)
+def test_wrong_prices_are_rejected(price: Any, says: str) -> None:
+    with pytest.raises(ProviderUnusable, match=r"prices") as refusal:
+        ApiProvider(ENVIRON).validate_settings("ollama:m", {"prices": {"m": price}})
+    assert says in refusal.value.message
 
 
 def test_schema_of_the_stage_replaces_that_of_the_settings(tmp_path: Path) -> None:

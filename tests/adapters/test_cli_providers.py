@@ -210,7 +210,7 @@ def test_claude_is_told_the_lower_one_of_its_budgets(
     ],
 )
 def test_claude_knows_the_prices_of_its_makers_models(model: str, known: bool) -> None:
-    assert CliAgent(CLAUDE, {}).has_price(model, {}) is known
+    assert CliAgent(CLAUDE, {}).missing_price(model, {}) == (None if known else "")
 
 
 @pytest.mark.parametrize(

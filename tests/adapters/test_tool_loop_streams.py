@@ -8,9 +8,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.adapters.api_tasks import Ran, files
 
 from agentforge.model.failure import FailureKind
+from agentforge.model.spending import Amount
 from agentforge.tool_loop.task import Endpoint, ModelTask, Retrying
 
 
@@ -95,10 +97,20 @@ def test_stream_that_ends_early_without_an_error_is_rejected(wire_format: str, t
     assert not (tmp_path / "iteration/result.json").exists()
 
 
-def test_answer_cut_at_max_tokens_is_not_a_result(wire_format: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("tokens", "kind", "says"),
+    [
+        (None, FailureKind.AGENT_LIMIT, "max_tokens"),
+        (10**6, FailureKind.AGENT_LIMIT, "max_tokens"),
+        (10_000, FailureKind.CAP_REACHED, "tokens for an answer, which took more"),
+    ],
+)
+def test_answer_cut_at_max_tokens_is_not_a_result(
+    wire_format: str, tmp_path: Path, tokens: int | None, kind: FailureKind, says: str
+) -> None:
+    budget = Amount(tokens=tokens) if tokens else None
     with answering(wire_format, FIRST_FACTS[wire_format] + TOO_LONG[wire_format]) as where:
-        outcome = Ran(ModelTask("Do.", where, files(tmp_path))).outcome
+        outcome = Ran(ModelTask("Do.", where, files(tmp_path), budget=budget)).outcome
     assert outcome.failure is not None
-    assert outcome.failure.kind is FailureKind.AGENT_LIMIT
-    assert "max_tokens" in outcome.failure.message
+    assert (outcome.failure.kind, says in outcome.failure.message) == (kind, True), outcome.failure
     assert not (tmp_path / "iteration/result.json").exists()

@@ -122,6 +122,35 @@ def test_stage_is_done_with_files_and_a_result(server: ModelServer, format: str,
         assert path.is_dir() or KEY.encode() not in path.read_bytes(), path
 
 
+@pytest.mark.parametrize("unit", ["cost_usd", "tokens"])
+@pytest.mark.usefixtures("warm_tool_loop")
+def test_run_stops_before_the_request_that_might_not_fit_and_asks(
+    server: ModelServer, any_format: str, project: Path, unit: str
+) -> None:
+    cap, more = {"cost_usd": (0.08, "0.5"), "tokens": (8000, "60000")}[unit]
+    script = Script((*[WORK.turns[0]] * 40, DONE))
+    stage = node(server, script, any_format)
+
+    async def main() -> tuple[RunResult, RunResult | None]:
+        async with engine(project) as sdk:
+            first = await sdk.run(pipeline(stage, limits={unit: cap}), session="s")
+            before = len(server.requests("r"))
+            assert 0 < before < 41
+            assert first.spending.counted("tokens") == before * 1050
+            assert first.spending.counted(unit) < cap
+            return first, await sdk.answer("s", more)
+
+    asked, ended = run(main(), SECONDS)
+    assert [request.reason for request in asked.requests] == ["spending_cap"]
+    assert ended is not None
+    # It continues the conversation: nothing is asked twice.
+    starts = facts(project, "attempt_start")
+    assert starts[1]["resume"] == facts(project, "error")[0]["agent_session"]
+    assert ended.completed, ended.reason
+    assert len(server.requests("r")) == 41
+    assert ended.spending.overruns == 0
+
+
 # What the loop does by itself is tested in its own process, where the model's libraries are imported once:
 # tests/adapters/test_tool_loop*.py. Runs that end as it ends are samples here.
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from tests.engine.plans import block, event, nested, plan_of, stage
 from tests.engine.playbook import Play, play
 
-from agentforge.engine.decide.caps import cap_in_plan, caps_of, shown
+from agentforge.engine.decide.caps import cap_in_plan, caps_of
 from agentforge.engine.evolve.run import evolve
 from agentforge.model import facts as f
 from agentforge.model.cursor import Destination
@@ -15,7 +15,7 @@ from agentforge.model.failure import FailureKind
 from agentforge.model.plan import Judgment, Limits, Node, ParallelNode, Plan, ProviderChoice, StageNode
 from agentforge.model.request import granted
 from agentforge.model.result import Usage
-from agentforge.model.spending import UNITS, Amount, Spending
+from agentforge.model.spending import UNITS, Amount, Spending, shown
 
 KEEPS = ProviderChoice("claude", "opus", bounds=UNITS)
 """A provider that keeps to a budget."""

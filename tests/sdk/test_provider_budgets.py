@@ -87,15 +87,15 @@ def test_judge_is_given_a_budget_and_asks_at_it_without_failing_the_judgment(tmp
 class Priced(ScriptedProvider):
     """It knows the price of one model."""
 
-    def has_price(self, model: str, config: dict[str, Any]) -> bool:
-        return model == "known" and not config.get("elsewhere")
+    def missing_price(self, model: str, config: dict[str, Any]) -> str | None:
+        return None if model == "known" else f"`prices: {{{model}: 3}}` to its settings"
 
 
 @pytest.mark.parametrize(
     ("changes", "refused"),
     [
         ({"model": "known"}, ""),
-        ({"model": "other"}, "nothing bounds what an attempt with scripted / other may spend"),
+        ({"model": "other"}, "attempt with scripted / other may spend: it knows no price of that model"),
         ({"model": "other", "max_iteration_cost_usd": 0.3}, ""),
         ({"model": "other", "limits": {"tokens": 9}}, ""),
     ],
@@ -109,8 +109,11 @@ def test_model_without_a_price_bounds_no_cost(tmp_path: Path, changes: dict[str,
             return await sdk.run(pipeline(node(**changes), **caps), session="s")
 
     if refused:
-        with pytest.raises(InvalidSettings, match=refused):
+        with pytest.raises(InvalidSettings, match=refused) as refusal:
             run(main())
+        assert refusal.value.hint.startswith(
+            "add `prices: {other: 3}` to its settings (US dollars for a million"
+        )
         assert provider.calls == []
     else:
         assert run(main()).completed

@@ -17,8 +17,17 @@ DAILY_CAP = "daily_usd "
 DIGITS = 9
 """Of sums of money: 0.1 + 0.2 is to be 0.3, so that what fits exactly does fit."""
 MAX_UNPRICED = 8
-NOTHING = Usage(0, 0, cost_usd=0.0)
+NOTHING = Usage(0, 0)
 """What an attempt used that called no model: without it, what it reserved would count as spent."""
+
+
+def shown(unit: Unit, value: float) -> str:
+    """`$0.30`, `1,200 tokens`; as many decimals as it has."""
+    if unit == "tokens":
+        return f"{value:,.0f} tokens"
+    text = f"{value:,.6f}".rstrip("0")
+    whole, _, part = text.partition(".")
+    return f"${whole}.{part:0<2}"
 
 
 class Amount(Struct, frozen=True, omit_defaults=True):
@@ -104,6 +113,7 @@ class Spending(Struct, frozen=True, omit_defaults=True):
         used, held = usage or Usage(), reserved or Amount()
         tokens = (used.input_tokens or 0) + (used.output_tokens or 0)
         is_counted = used.input_tokens is not None and used.output_tokens is not None
+        is_unpriced = used.cost_usd is None and (tokens > 0 or not is_counted)
         over_usd = 0.0 if held.cost_usd is None else max(0.0, plus(used.cost_usd or 0.0, -held.cost_usd))
         is_over = over_usd > 0 or (held.tokens is not None and tokens > held.tokens)
         return Spending(
@@ -111,7 +121,7 @@ class Spending(Struct, frozen=True, omit_defaults=True):
             self.input_tokens + (used.input_tokens or 0),
             self.output_tokens + (used.output_tokens or 0),
             self._with_unpriced(usage) if usage else self.unpriced,
-            plus(self.assumed_usd, (held.cost_usd or 0.0) if used.cost_usd is None else 0.0),
+            plus(self.assumed_usd, (held.cost_usd or 0.0) if is_unpriced else 0.0),
             self.assumed_tokens + (0 if is_counted else max(0, (held.tokens or 0) - tokens)),
             self.overruns + is_over,
             plus(self.overrun_usd, over_usd),

@@ -233,7 +233,8 @@ class NamesEndpoints(Protocol):
 class KnowsPrices(Protocol):
     """A provider that keeps to a cost only for the models whose prices it knows."""
 
-    def has_price(self, model: str, config: dict[str, Any]) -> bool: ...
+    def missing_price(self, model: str, config: dict[str, Any]) -> str | None:
+        """None if it knows the price; otherwise what to add so that it does, "" if nothing helps."""
 
 
 @runtime_checkable

@@ -19,6 +19,7 @@ from agentforge.model.failure import Failure
 from agentforge.model.result import Decision, Usage
 from agentforge.system import files
 from agentforge.system.schemas import JsonSchema
+from agentforge.tool_loop.prices import spent_usd
 from agentforge.tool_loop.task import LoopOutcome, ModelTask
 from agentforge.tool_loop.toolbox import Toolbox, schema_errors
 
@@ -253,15 +254,16 @@ def write_outcome(
 
 
 def _usage(task: ModelTask, conversation: Conversation) -> Usage:
-    """Token counts are None if the server doesn't report them; a price applies only at the maker's
+    """Token counts are None if the server doesn't report them; the price list applies only at the maker's
     endpoint."""
     used = conversation.usage
-    counted = used.input_tokens or used.output_tokens
+    # Below a budget, what the server doesn't report is counted, too.
+    counted = used.input_tokens or used.output_tokens or task.budget
     return Usage(
         input_tokens=used.input_tokens if counted else None,
         output_tokens=used.output_tokens if counted else None,
         cached_tokens=used.cache_read_tokens or None,
-        cost_usd=float(used.cost) if counted and task.endpoint.priced and used.cost is not None else None,
+        cost_usd=spent_usd(task, used) if counted else None,
         model=task.endpoint.model,
         agent_session=conversation.session,
     )

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 from pydantic_ai import Agent, ModelRetry, RunContext, StructuredDict, ToolOutput
+from pydantic_ai.exceptions import IncompleteToolCall
 from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models import Model
 from pydantic_ai.run import AgentRun
@@ -24,6 +25,7 @@ from agentforge.model.errors import NOT_JSON
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.system.linux import protect_process
 from agentforge.system.schemas import InvalidSchema, JsonSchema
+from agentforge.tool_loop.budget import Budget, BudgetUsedUp
 from agentforge.tool_loop.conversation import (
     COMPLETE,
     COMPLETE_DESCRIPTION,
@@ -44,6 +46,7 @@ from agentforge.tool_loop.models import (
     request_failure,
     settings_of,
 )
+from agentforge.tool_loop.prices import priced
 from agentforge.tool_loop.task import (
     SYSTEM,
     ExtraTool,
@@ -100,6 +103,7 @@ async def run_task(
 
     `environ` is the environment of commands, `handlers` implement the caller's own tools, by name.
     """
+    task = priced(task)
     report = report or (lambda _event: None)
     store = SessionStore(task.files.sessions)
     conversation = start_conversation(task, store)
@@ -131,6 +135,11 @@ class _Loop:
         self._report = report
         self._failures = 0
         """Consecutive failed requests."""
+        self._budget = Budget(task, conversation.usage)
+        self._max_tokens = task.max_tokens
+        """Of the next answer."""
+        self._besides = 0
+        """The bytes of what a request has besides its messages."""
 
     async def run(self, key: str) -> Failure | None:
         try:
@@ -146,6 +155,9 @@ class _Loop:
             try:
                 await self._ask(agent)
             except Exception as error:
+                self._budget.failed(error)
+                if self._budget.is_short and isinstance(error, TooLong | IncompleteToolCall):
+                    error = BudgetUsedUp(f"it left {self._max_tokens} tokens for an answer, which took more")
                 failed = request_failure(error, self._task.endpoint, datetime.now(UTC))
                 if not await self._wait_to_retry(failed):
                     return self._about_artifact(failed.failure)
@@ -170,11 +182,15 @@ class _Loop:
             )
             for tool in endings
         ]
+        system = task.system or SYSTEM.format(workspace=task.files.workspace, complete=COMPLETE)
+        tools = self._tools.tools()
+        shown = [(tool.name, tool.description, tool.function_schema.json_schema) for tool in tools]
+        self._besides = len(msgspec.json.encode([system, shown, endings]))
         agent: Agent[None, Any] = Agent(
             model,
             name="task",
-            instructions=task.system or SYSTEM.format(workspace=task.files.workspace, complete=COMPLETE),
-            tools=self._tools.tools(),
+            instructions=system,
+            tools=tools,
             # Without a schema for the result, an answer that is only text is complete, too.
             output_type=outputs if task.schema else [*outputs, str],
             retries={"tools": CORRECTIONS, "output": CORRECTIONS},
@@ -207,7 +223,7 @@ class _Loop:
             message_history=conversation.messages,
             usage=conversation.usage,
             usage_limits=UsageLimits(request_limit=None),
-            model_settings=settings_of(self._task),
+            model_settings=lambda _: settings_of(self._task, self._max_tokens),
         ) as run:
             narrator = Narrator(self._report)
             async for node in run:
@@ -216,6 +232,7 @@ class _Loop:
                     self._keep([*run.all_messages(), node.request])
                     if conversation.steps >= self._task.max_steps:
                         raise StepLimit
+                    self._max_tokens = self._budget.allow(conversation.messages, self._besides)
                     async with node.stream(run.ctx) as stream:
                         async for event in stream:
                             narrator.hear(event)
@@ -227,6 +244,7 @@ class _Loop:
         answer = run.all_messages()[-1]
         if not isinstance(answer, ModelResponse) or not (answer.provider_details or {}).get("finish_reason"):
             raise StreamCut
+        self._budget.answered(answer.usage)
         if answer.finish_reason == "length" and not answer.tool_calls:
             raise TooLong
         self._failures = 0

@@ -23,6 +23,7 @@ from pydantic_ai.settings import ModelSettings
 
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.system.local_client import LocalTransport
+from agentforge.tool_loop.budget import BudgetUsedUp
 from agentforge.tool_loop.task import Endpoint, ModelTask, TextSaid, Thinking
 from agentforge.tool_loop.toolbox import ProgressReport
 
@@ -48,11 +49,11 @@ async def model_of(endpoint: Endpoint, key: str) -> AsyncIterator[Model]:
         yield _anthropic(endpoint, key, http) if endpoint.api == "anthropic" else _openai(endpoint, key, http)
 
 
-def settings_of(task: ModelTask) -> ModelSettings:
+def settings_of(task: ModelTask, max_tokens: int | None) -> ModelSettings:
     # The loop retries: it reports retries and also detects truncated answers.
     settings = ModelSettings(max_retries=0, timeout=task.request_timeout)
-    if task.max_tokens is not None:
-        settings["max_tokens"] = task.max_tokens
+    if max_tokens is not None:
+        settings["max_tokens"] = max_tokens
     if task.temperature is not None:
         settings["temperature"] = task.temperature
     return settings
@@ -189,6 +190,8 @@ def _of_the_agent(error: Exception) -> tuple[FailureKind, str]:
     match error:
         case StepLimit():
             return K.AGENT_LIMIT, "the model used all its steps without completing the task; see `max_steps`"
+        case BudgetUsedUp():
+            return K.CAP_REACHED, f"the budget is used up: {error}"
         case TooLong() | e.IncompleteToolCall():
             return K.AGENT_LIMIT, "the model's answer exceeded `max_tokens`"
         case e.ContentFilterError():

@@ -2,16 +2,18 @@
 
 import os
 from collections.abc import Mapping
-from typing import Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from agentforge.model.errors import NOT_JSON, MissingKey, ProviderUnusable
 from agentforge.model.failure import Failure
 from agentforge.model.result import Usage
+from agentforge.model.spending import Amount
 
 Api = Literal["anthropic", "openai"]
+Dollars = Annotated[float, Meta(ge=0, le=1_000_000)]
 
 DEFAULT_ALLOWED = (
     *("git status", "git diff", "git log", "git show", "git ls-files", "git blame"),
@@ -172,6 +174,20 @@ class Files(Struct, frozen=True):
     """Writable, even inside a protected path."""
 
 
+class Price(Struct, frozen=True, forbid_unknown_fields=True):
+    """US dollars for a million tokens."""
+
+    input: Dollars
+    output: Dollars
+    cached: Dollars | None = None
+    """Of the input, what the server had in its cache; None: as the rest of the input."""
+
+    def of(self, input_tokens: int, output_tokens: int, cached_tokens: int = 0) -> float:
+        cached = self.input if self.cached is None else self.cached
+        new = input_tokens - cached_tokens
+        return (new * self.input + cached_tokens * cached + output_tokens * self.output) / 1e6
+
+
 class ModelTask(Struct, frozen=True):
     prompt: str
     endpoint: Endpoint
@@ -197,6 +213,10 @@ class ModelTask(Struct, frozen=True):
     request_timeout: float = 120.0
     """Seconds without any data from the server."""
     commands: CommandRules = CommandRules()
+    budget: Amount | None = None
+    """What it may spend."""
+    price: Price | None = None
+    """As the settings say, for a model that isn't in the price list."""
 
 
 class ToolCall(Struct, frozen=True):

@@ -5,9 +5,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from agentforge.engine.decide.caps import caps_of, shown
+from agentforge.engine.decide.caps import caps_of
 from agentforge.model.plan import Judgment, Plan
-from agentforge.model.spending import Amount, Spending, Unit, plus
+from agentforge.model.spending import Amount, Spending, Unit, plus, shown
 from agentforge.model.state import RunState
 from agentforge.views.text import cost, counted, one_line
 

@@ -6,11 +6,12 @@ from typing import Literal
 
 from msgspec import Struct
 
-from agentforge.engine.decide.caps import Cap, caps_of, shown
+from agentforge.engine.decide.caps import Cap, caps_of
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
 from agentforge.model.plan import Plan, StageNode
+from agentforge.model.spending import shown
 from agentforge.model.state import RunState, StageState
 from agentforge.model.status import FINAL, RunStatus, TaskStatus
 from agentforge.views.text import reason_text

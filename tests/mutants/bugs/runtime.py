@@ -256,8 +256,8 @@ BUGS = (
         AGENT,
         "an agent that runs at most once is started in a folder without a durable name",
         "AgentPerformer._call",
-        "ProviderCall(by=task.by, place=task.folder(layout), mark=task.mark(self._context.run_id), stage=task.name, limits=AttemptLimits(task.timeout, task.idle_timeout), sandbox=task.node.sandbox, scope=place.scope, writable=(layout.iteration(place.folder, task.iteration).root, self._progress(task)), before=task.before, budget=task.budget, once=task.node.semantics == 'at_most_once')",
-        "ProviderCall(by=task.by, place=task.folder(layout), mark=task.mark(self._context.run_id), stage=task.name, limits=AttemptLimits(task.timeout, task.idle_timeout), sandbox=task.node.sandbox, scope=place.scope, writable=(layout.iteration(place.folder, task.iteration).root, self._progress(task)), before=task.before, budget=task.budget)",
+        "task.node.semantics == 'at_most_once'",
+        "False",
         ONCE,
     ),
     Bug(

@@ -20,6 +20,7 @@ from agentforge.model.layout import LOCKS, RUNS
 from agentforge.model.plan import NETWORK
 from agentforge.model.result import JSONObject, Usage
 from agentforge.model.secrets import KEY_HOSTS_HINT, Redactor, host_problem
+from agentforge.model.spending import UNITS
 from agentforge.ports.provider import Capabilities, Command, Endpoints, ExecuteRequest, ExecuteResult, Exit
 from agentforge.ports.sources import MAX_SOURCE_BYTES
 from agentforge.system.named_files import read_project_file
@@ -35,6 +36,7 @@ from agentforge.tool_loop.task import (
     Files,
     LoopEnded,
     ModelTask,
+    Price,
     SessionBegun,
     decode,
     describe,
@@ -65,6 +67,8 @@ class ApiConfig(Struct, frozen=True):
     max_steps: AtLeastOne = 50
     max_tokens: AtLeastOne | None = None
     temperature: float | None = None
+    prices: dict[str, Price] = field(default_factory=dict)
+    """By model, for those that aren't in the price list."""
     allow: tuple[str, ...] = DEFAULT_ALLOWED
     command_timeout: Positive = 120.0
     request_timeout: Positive = 120.0
@@ -88,7 +92,20 @@ class ApiProvider(ProgramProvider):
         self._config = ConfigReader(name, ApiConfig, config)
 
     def capabilities(self) -> Capabilities:
-        return Capabilities(supports_tools=True, supports_resume=True)
+        return Capabilities(supports_tools=True, supports_resume=True, bounds=UNITS)
+
+    def missing_price(self, model: str, config: Mapping[str, Any]) -> str | None:
+        settings = self._config.read(config)
+        endpoint = _any_endpoint(settings, model, self._declared(settings))
+        if _price(settings, model, endpoint) is not None:
+            return None
+        if endpoint.priced:
+            # Which takes long to import.
+            from agentforge.tool_loop.prices import cost_of
+
+            if cost_of(endpoint, None, 1, 1) is not None:
+                return None
+        return f"`prices: {{{endpoint.model}: {{input: 3, output: 15}}}}` to its settings"
 
     def validate(self) -> None:
         missing = [module for module in NEEDED if find_spec(module) is None]
@@ -120,8 +137,7 @@ class ApiProvider(ProgramProvider):
 
     def endpoints(self, model: str, config: Mapping[str, Any]) -> Endpoints:
         settings = self._config.read(config)
-        keys = dict.fromkeys([*KEYS.values(), settings.api_key_env], "any")
-        endpoint = _named_endpoint(settings, model, {**self._declared(settings), **keys})
+        endpoint = _any_endpoint(settings, model, self._declared(settings))
         if not endpoint.base_url:
             raise ProviderUnusable(
                 f"it calls {endpoint.shown}",
@@ -158,6 +174,8 @@ class ApiProvider(ProgramProvider):
             retries=config.retries,
             request_timeout=config.request_timeout,
             commands=CommandRules(config.allow, config.command_timeout),
+            budget=request.budget,
+            price=_price(config, request.model, endpoint),
         )
         self._refuse_secrets(task, environment, request)
         return Command(
@@ -227,6 +245,17 @@ def _named_endpoint(config: ApiConfig, model: str, environ: Mapping[str, str]) -
         base_url=config.base_url,
         key_env=config.api_key_env,
     )
+
+
+def _any_endpoint(config: ApiConfig, model: str, environ: Mapping[str, str]) -> Endpoint:
+    """Also without a key."""
+    keys = dict.fromkeys([*KEYS.values(), config.api_key_env], "any")
+    return _named_endpoint(config, model, {**environ, **keys})
+
+
+def _price(config: ApiConfig, model: str, endpoint: Endpoint) -> Price | None:
+    """By the name as it is written, or without its server."""
+    return config.prices.get(model or config.model) or config.prices.get(endpoint.model)
 
 
 def _files(request: ExecuteRequest, config: ApiConfig) -> Files:

@@ -99,11 +99,11 @@ class CliAgent(ProgramProvider):
     def endpoints(self, model: str, config: Mapping[str, Any]) -> Endpoints:
         return endpoints_of(self.cli, model, self._config.read(config), self._environ)
 
-    def has_price(self, model: str, config: Mapping[str, Any]) -> bool:  # noqa: ARG002 - the port's
+    def missing_price(self, model: str, config: Mapping[str, Any]) -> str | None:  # noqa: ARG002 - the port's
         name = split_model(self.cli, model)[0] or self.cli.default_model
-        return not (name and self.cli.priced_models) or any(
-            fnmatchcase(name, pattern) for pattern in self.cli.priced_models
-        )
+        patterns = self.cli.priced_models
+        is_known = not (name and patterns) or any(fnmatchcase(name, pattern) for pattern in patterns)
+        return None if is_known else ""
 
     def builds_sandbox(self, config: Mapping[str, Any]) -> str:
         if not _lacks(self.cli, self._config.read(config), self.cli.own_sandbox_unless):

@@ -106,7 +106,7 @@ async def examine(
         *_unconfined(plan, stages, registry, sandboxed=sandboxed),
         *([] if unusable_sandboxes else _nested_sandboxes(stages, registry, sandboxes)),
         *refused,
-        *unbounded(plan, broken),
+        *unbounded(plan, broken, registry.known),
         *(("", error) for error in _unreadable_queue(stages, queue)),
     ]
     distinct = {problem.message: problem for _, problem in problems}

@@ -14,7 +14,7 @@ from agentforge.model import facts as f
 from agentforge.model.event import Draft
 from agentforge.model.plan import CapPlace, Plan, ProviderChoice, StageNode
 from agentforge.model.request import CANCEL, RESUME, RETRY
-from agentforge.model.spending import SPENDING_CAP, UNITS, Amount, Unit, plus
+from agentforge.model.spending import SPENDING_CAP, UNITS, Amount, Unit, plus, shown
 from agentforge.model.state import RunState, TaskState
 
 # Theory of operation
@@ -190,15 +190,6 @@ def breach(text: str, cap: str, unit: Unit) -> Ruling:
 
 def _asked(text: str, options: tuple[str, ...], cap: str, unit: Unit) -> Ruling:
     return Ruling(question=Question(SPENDING_CAP, text, options, scope="run", subject=cap, grants=unit))
-
-
-def shown(unit: Unit, value: float) -> str:
-    """`$0.30`, `1,200 tokens`; as many decimals as it has."""
-    if unit == "tokens":
-        return f"{value:,.0f} tokens"
-    text = f"{value:,.6f}".rstrip("0")
-    whole, _, part = text.partition(".")
-    return f"${whole}.{part:0<2}"
 
 
 def cap_in_plan(plan: Plan, key: str) -> float:

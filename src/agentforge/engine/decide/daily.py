@@ -3,9 +3,9 @@ runs have spent is in a ledger, which a task asks: its answer is a fact."""
 
 from datetime import timedelta
 
-from agentforge.engine.decide.caps import Spender, breach, needs_text, shown, unbounded
+from agentforge.engine.decide.caps import Spender, breach, needs_text, unbounded
 from agentforge.engine.decide.requests import Ruling
-from agentforge.model.spending import DAILY_CAP, SPENDING_CAP, Amount, plus
+from agentforge.model.spending import DAILY_CAP, SPENDING_CAP, Amount, plus, shown
 from agentforge.model.task import LedgerTask, LedgerUse, Wait
 
 GOOD_FOR = timedelta(seconds=30)

@@ -13,7 +13,6 @@ from msgspec import Struct
 from agentforge.definition.read.file_keys import PIPELINE_KEYS
 from agentforge.definition.read.node_keys import STAGE_NODE
 from agentforge.definition.read.table import Key, Nested
-from agentforge.engine.decide.caps import shown
 from agentforge.model.artifact import ArtifactRule
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import (
@@ -31,6 +30,7 @@ from agentforge.model.plan import (
     Step,
     Termination,
 )
+from agentforge.model.spending import shown
 from agentforge.views.graph import GraphNode, stages_by_path
 from agentforge.views.lines.plan import (
     OWN_PERMISSIONS,
