@@ -58,6 +58,8 @@ def test_caps_are_those_of_the_run_then_of_nodes() -> None:
     [
         (Spending(), None, ""),
         (Spending(0.2, unpriced=("gpt-5",)), None, "$0.20 + unknown (gpt-5 reported none)"),
+        (Spending(0.2, assumed_usd=0.3), None, "$0.20 + $0.30 assumed"),
+        (Spending(assumed_usd=0.3), None, "$0.30 assumed"),
         (Spending(0.9), CAP, "$0.90 of $1.00, $0.30 reserved"),
         (
             Spending(0.6, assumed_usd=0.3, unpriced=("gpt-5",)),

@@ -57,7 +57,8 @@ def cap_of_run(caps: Sequence[CapView], unit: Unit) -> CapView | None:
 def cost_text(spent: Spending, cap: CapView | None = None) -> str:
     """`$0.90 of $1.00, $0.30 reserved`, or without a cap what was spent; empty if nothing was."""
     if cap is None:
-        return cost(spent.cost_usd, spent.unpriced)
+        more = f"{shown('cost_usd', spent.assumed_usd)} assumed" if spent.assumed_usd else ""
+        return " + ".join(filter(None, (cost(spent.cost_usd, spent.unpriced), more)))
     assumed = f"; {shown('cost_usd', spent.assumed_usd)} of it assumed" if spent.assumed_usd else ""
     models = ", ".join(one_line(model, 40) for model in spent.unpriced)
     unpriced = f" ({models} reported no cost, which counts as reserved)" if models else ""
