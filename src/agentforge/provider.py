@@ -9,6 +9,7 @@ from agentforge.adapters.providers.cli import CliAgent
 from agentforge.model.errors import InvalidSettings, MissingKey, ProviderUnusable
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.result import AgentQuestion, Artifacts, Decision, Result, Signals, Usage, WorkReport
+from agentforge.model.spending import Amount
 from agentforge.ports.provider import (
     Capabilities,
     CleansUp,
@@ -17,6 +18,7 @@ from agentforge.ports.provider import (
     ExecuteRequest,
     ExecuteResult,
     Exit,
+    KnowsPrices,
     NamesEndpoints,
     ProcessProvider,
     Provider,
@@ -27,6 +29,7 @@ from agentforge.ports.provider import (
 __all__ = [
     "AgentCli",
     "AgentQuestion",
+    "Amount",
     "Artifacts",
     "Capabilities",
     "CleansUp",
@@ -41,6 +44,7 @@ __all__ = [
     "Failure",
     "FailureKind",
     "InvalidSettings",
+    "KnowsPrices",
     "MissingKey",
     "NamesEndpoints",
     "OutputFields",

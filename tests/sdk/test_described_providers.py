@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 from tests.adapters.fake_clis import put_cli, shown
-from tests.sdk.projects import ENVIRON, engine, iteration_dir, node, pipeline, run
+from tests.sdk.projects import ENVIRON, engine, iteration_dir, node, pipeline, run, run_dir
 
 from agentforge.app.providers.described import described_provider, read_description
 from agentforge.app.providers.offers import find_described
 from agentforge.definition.report import Report
-from agentforge.model.errors import ProviderUnusable
+from agentforge.model.errors import InvalidSettings, ProviderUnusable
 from agentforge.views.results import RunResult
 
 
@@ -42,6 +42,22 @@ def test_a_described_provider_runs_a_stage(tmp_path: Path) -> None:
     assert go(tmp_path, node(provider={"type": "mine", "model": "big"})).completed
     called = shown((iteration_dir(tmp_path) / "output.md").read_text())
     assert called["argv"] == ["--depth", "3", "-m", "big"]
+
+
+def test_described_provider_keeps_to_the_budget_that_it_takes(tmp_path: Path) -> None:
+    put_cli(tmp_path / "bin", "my-agent", "import sys\nprint(sys.argv[1:], 'no budget left')\nsys.exit(1)\n")
+    describe(
+        tmp_path,
+        "mine",
+        "program: my-agent\nbudget_arguments: ['--usd={budget}']\npriced_models: ['big*']\n"
+        "failures: {no budget left: cap_reached}\n",
+    )
+    result = go(tmp_path, node(provider={"type": "mine", "model": "big-1"}, limits={"cost_usd": 0.5}))
+    assert [request.reason for request in result.requests] == ["spending_cap"]
+    (failed,) = run_dir(tmp_path).rglob("attempt-1/output.log")
+    assert "--usd=0.5" in failed.read_text()
+    with pytest.raises(InvalidSettings, match="mine / small may spend: it knows no price of that model"):
+        go(tmp_path, node(provider={"type": "mine", "model": "small"}, limits={"cost_usd": 0.5}))
 
 
 def test_a_stage_describes_its_own_cli(tmp_path: Path) -> None:

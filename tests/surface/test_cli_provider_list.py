@@ -44,7 +44,7 @@ class Agent:
 
 class Confined(Agent):
     def capabilities(self):
-        return Capabilities(requires_sandbox=True)
+        return Capabilities(requires_sandbox=True, bounds=("cost_usd",))
 
 
 class Keyless(Agent):
@@ -73,7 +73,9 @@ def test_list_shows_providers_and_why_one_is_not_usable(project: Project, life: 
     done = project.call("providers")
     assert done.code == 0
     assert "  ✓ agent     entry point: some-agents 1.2 · tools, one call at a time" in done.lines
-    assert "  ✓ confined  entry point: some-agents 1.2 · needs a sandbox" in done.lines
+    assert (
+        "  ✓ confined  entry point: some-agents 1.2 · keeps to a budget (cost), needs a sandbox" in done.lines
+    )
     at = done.lines.index("  ✗ keyless   entry point: some-agents 1.2 · tools, one call at a time")
     assert [line.strip() for line in done.lines[at + 1 : at + 3]] == ["no key", "fix: set AGENT_KEY"]
     at = done.lines.index("  ✗ bad       entry point: bad-agents 1.2")

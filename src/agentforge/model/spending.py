@@ -10,6 +10,8 @@ from agentforge.model.result import Usage
 Unit = Literal["cost_usd", "tokens"]
 UNITS: tuple[Unit, ...] = get_args(Unit)
 """Each is the name of a field of `Amount` and of a key of `limits`."""
+CALLED: dict[Unit, str] = {"cost_usd": "cost", "tokens": "tokens"}
+"""In texts for people."""
 SPENDING_CAP = "spending_cap"
 """The reason of the request of a run that is at a cap."""
 DAILY_CAP = "daily_usd "

@@ -6,10 +6,8 @@ from msgspec.structs import replace
 
 from agentforge.model.errors import AgentForgeError, InvalidSettings, ProviderUnusable
 from agentforge.model.plan import Judgment, Plan, ProviderChoice, StageNode
-from agentforge.model.spending import UNITS, Unit
+from agentforge.model.spending import CALLED, UNITS, Unit
 from agentforge.ports.provider import KnowsPrices, Provider
-
-CALLED = {"cost_usd": "cost", "tokens": "tokens"}
 
 
 def with_bounds(plan: Plan, known: Callable[[str], Provider | None]) -> Plan:

@@ -7,6 +7,7 @@ import click
 from agentforge.cli import exit_codes
 from agentforge.cli.invocation import invocation, project_options
 from agentforge.cli.output import echo, echo_hanging, hanging, marked, print_json, styled
+from agentforge.model.spending import CALLED
 from agentforge.views.text import padded, width
 
 if TYPE_CHECKING:
@@ -89,6 +90,7 @@ def _abilities(found: "Capabilities") -> list[str]:
         "tools": found.supports_tools,
         "reasoning effort": found.supports_reasoning_control,
         "resumes sessions": found.supports_resume,
+        f"keeps to a budget ({', '.join(CALLED[unit] for unit in found.bounds)})": bool(found.bounds),
         "needs a sandbox": found.requires_sandbox,
         "one call at a time": not found.concurrent,
     }
