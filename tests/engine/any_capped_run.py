@@ -51,7 +51,7 @@ ENOUGH = 400
 
 
 class Account(Struct):
-    """What somebody spent, or may be spending."""
+    """What an agent or a judge spent, or may spend."""
 
     nodes: list[str]
     """The ids of the stage and of what it is in."""
@@ -67,7 +67,7 @@ class CappedRun(Struct, frozen=True):
     limits: dict[Cap, Decimal]
     """With grants."""
     flying: int
-    """How many agents and judges are at work."""
+    """How many agents and judges are running."""
 
     def __repr__(self) -> str:
         names = ", ".join(f"{event.seq} {type(event.fact).__name__}" for event in self.events)
@@ -162,7 +162,7 @@ class CappedWorld(World):
     # -- what agents may spend, and what they spend
 
     def _starts(self, fact: f.AttemptStarted | f.JudgeStarted, at: Cursor) -> None:
-        """No agent is at work whose bound doesn't fit below every cap, with those of all others."""
+        """No agent runs whose bound doesn't fit below every cap, with those of all others."""
         node = self.plan.stage(at.node_path, at.provider)
         assert node is not None
         by = node.chosen(fact.choice) if isinstance(fact, f.AttemptStarted) else self.plan.judge_of(node)
@@ -305,7 +305,7 @@ def capped_plan(draw: st.DrawFn, far: bool = False) -> Plan:
     def any_stage() -> StageNode:
         keeps = draw(st.booleans())
         by = ProviderChoice("claude", "opus", bounds=UNITS if keeps else ())
-        # Whoever keeps to nothing needs a figure; so does who is compared with a run that has no caps.
+        # A provider that keeps to nothing needs a figure. With figures, all is the same without caps.
         figure = not keeps or far or draw(st.booleans())
         return stage(
             next(names),

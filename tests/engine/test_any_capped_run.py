@@ -18,7 +18,7 @@ from agentforge.model.state import RunState
 @heavy
 @given(any_capped_run(ends=True))
 def test_no_run_spends_more_than_its_caps_and_every_run_ends(run: CappedRun) -> None:
-    """The world compares what the agents at work may spend, at each start; here: what the log says."""
+    """The world compares what the running agents may spend, at each start; here: what the log says."""
     assert run.flying == 0
     for cap in caps_of(run.decided[-1][0], run.state):
         id = nodes_at(run.decided[-1][0], cap.place.path)[-1]
