@@ -109,7 +109,10 @@ def _limited(
     context: RunContext, session: str, compiled: Compiled | None, how: ResumeOptions
 ) -> Compiled | None:
     """The new plan, or that of the run, with the limits that are given. None: it stays as it is."""
-    info, caps = context.runs.info(session), caps_of(how["max_cost"], how["max_tokens"])
+    caps = caps_of(how["max_cost"], how["max_tokens"])
+    if not how["local"] and caps is None:
+        return compiled
+    info = context.runs.info(session)
     local = how["local"] and not (compiled or info).plan.is_local
     if not local and caps is None:
         return compiled
