@@ -18,8 +18,8 @@ class Sizes(Struct, frozen=True):
     """How much is measured."""
 
     iterations: int = 1301
-    span_rounds: int = 3
-    span_iterations: int = 1501
+    span_rounds: int = 6
+    span_iterations: int = 501
     command_rounds: int = 6
     command_iterations: int = 11
     hook_rounds: int = 4

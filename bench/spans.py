@@ -1,14 +1,10 @@
-"""What the export of spans adds to an iteration, with a collector on this machine.
-
-Each sample is the mean of a whole run: what the export takes from the engine now and then counts, too.
-"""
+"""What the export of spans adds to an iteration, with a collector on this machine."""
 
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from statistics import mean
 
 from bench.agents import InProcess, engine_in, in_process_pipeline
 from bench.measure import Measure, beside
@@ -33,16 +29,20 @@ server.serve_forever()
 
 
 async def spans(root: Path, rounds: int, per_round: int) -> list[Measure]:
-    """In turns, so that noise meets all of them."""
+    """In turns, so that noise meets all of them, and each of them begins as often."""
     unset: list[float] = []
     off: list[float] = []
     on: list[float] = []
     with collector() as address:
+        turns: list[tuple[str, list[float], dict[str, str]]] = [
+            ("unset", unset, {}),
+            ("off", off, {ENDPOINT: address, "OTEL_SDK_DISABLED": "true"}),
+            ("on", on, {ENDPOINT: address}),
+        ]
         for number in range(rounds):
-            unset.append(await _mean(root, f"unset-{number}", per_round, {}))
-            disabled = {ENDPOINT: address, "OTEL_SDK_DISABLED": "true"}
-            off.append(await _mean(root, f"off-{number}", per_round, disabled))
-            on.append(await _mean(root, f"on-{number}", per_round, {ENDPOINT: address}))
+            for name, seconds, variables in turns:
+                seconds.extend(await _iterations(root, f"spans-{name}-{number}", per_round, variables))
+            turns.append(turns.pop(0))
     floor = "the same without the variables"
     return [
         beside("iteration with spans turned off", "µs", off, floor, unset),
@@ -61,10 +61,10 @@ def collector() -> Iterator[str]:
             process.terminate()
 
 
-async def _mean(root: Path, session: str, count: int, variables: Mapping[str, str]) -> float:
+async def _iterations(root: Path, session: str, count: int, variables: Mapping[str, str]) -> list[float]:
     """What the engine takes between two iterations, with files."""
     agent = InProcess(uses_files=True)
     async with engine_in(root, agent, variables) as engine:
         result = await engine.run(in_process_pipeline(count), session=session)
     assert result.iterations == count, result
-    return mean(agent.engine_seconds)
+    return agent.engine_seconds
