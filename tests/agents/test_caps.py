@@ -8,7 +8,7 @@ from agentforge.cli import exit_codes
 from agentforge.model.errors import InvalidSettings
 from agentforge.model.spending import UNITS
 from agentforge.model.status import RunStatus
-from agentforge.testing.model_server import Rule
+from agentforge.testing.model_server import Call, Rule, Script, Shell, Turn
 from agentforge.views.results import RunResult
 
 pytestmark = pytest.mark.agents
@@ -53,6 +53,25 @@ def test_claude_stopped_by_its_cap_asks_and_continues_its_session_with_a_grant(t
     starts = trial.facts("attempt_start")
     assert starts[1]["resume"] == failed["agent_session"]
     assert reserved(trial) == [0.005, 0.0175]
+
+
+def test_subagents_of_claude_stop_at_the_budget_of_the_attempt(trial: Trial) -> None:
+    only(trial, "claude")
+    calls = tuple(
+        Call("Agent", {"description": "part", "prompt": f"PART {n}", "subagent_type": "general-purpose"})
+        for n in range(3)
+    )
+    steps = tuple(Turn("", (Shell(f"echo {n}"),)) for n in range(10))
+    script = Script((Turn("I delegate.", calls), DONE), rules=(Rule("PART", (*steps, Turn("Done."))),))
+
+    async def main() -> RunResult:
+        async with trial.engine(script) as engine:
+            return await engine.run({**trial.pipeline(), "limits": {"cost_usd": 0.01}}, session="s")
+
+    asked = bounded(main())
+    assert [request.reason for request in asked.requests] == ["spending_cap"]
+    # Without a budget, there would be 35. Each subagent may have one in flight, and one that follows it.
+    assert len(trial.requests()) < 12
 
 
 def test_codex_without_a_figure_is_refused_and_with_one_is_counted(trial: Trial) -> None:
