@@ -35,7 +35,7 @@ def note(what: str) -> None:
     INJECTOR.around("note", lambda: write(LEDGER, line))
 
 
-def say(text: str, **more: str) -> None:
+def say(text: str, **more: str | float) -> None:
     if "--json" in sys.argv:
         conversation = GOES_ON_WITH or f"of-{ATTEMPT.replace('/', '-')}"
         text = text_of({"text": text, "conversation": conversation, **more})
@@ -128,6 +128,12 @@ def wanted(name: str) -> bool:
     return PLACE in os.environ.get(name, "").split()
 
 
+def pay() -> None:
+    """Spend what an agent costs. What is noted here is spent, whatever becomes of it."""
+    if "AGENT_COSTS" in os.environ:
+        note("paid")
+
+
 def write_result() -> None:
     summary = f"did {PLACE}"
     result = {"summary": summary, "work": {"items_completed": [PLACE]}, "decision": "continue"}
@@ -196,14 +202,16 @@ def work() -> None:
         change_files("done")
     write_artifact()
     write_result()
+    pay()
     note("end")
     fill_the_disk()
-    say(f"done with {PLACE}", state="done")
+    say(f"done with {PLACE}", state="done", **COSTS)
 
 
 def give_judgment() -> None:
     """A judge only prints its verdict."""
     take_time()
+    pay()
     note("end")
     say(text_of({"stop": wanted("AGENT_STOPS"), "reason": f"judged {PLACE}", "confidence": 0.5}))
 
@@ -253,6 +261,7 @@ else:
 FIRST_OWNER = owner()
 GOES_ON_WITH = sys.argv[sys.argv.index("--go-on-with") + 1] if "--go-on-with" in sys.argv else ""
 """The agent session that is resumed."""
+COSTS = {"cost": float(os.environ["AGENT_COSTS"])} if "AGENT_COSTS" in os.environ else {}
 
 if __name__ == "__main__":
     note("start")

@@ -160,6 +160,10 @@ class CrashRun:
                 one for one in self.story.open_requests() if one.get("reason", "").startswith("hook_")
             ]:
                 return ("answer", SESSION, "retry") if is_caused_by_a_kill(asked[0]) else self._reply()
+            case "paused" if [
+                one for one in self.story.open_requests() if one.get("reason") == "spending_cap"
+            ]:
+                return self._reply()
             case "paused" | "failed":
                 return ("resume", SESSION)
             case _:

@@ -19,7 +19,7 @@ from agentforge.adapters.log.jsonl_log import verify
 
 from . import killer, victims
 from .hook_checks import OF_HOOKS, course, hook_violations
-from .scenarios import FIGURE, SESSION
+from .scenarios import CAP, COST, FIGURE, SESSION
 from .story import FINAL, Story, is_caused_by_a_kill
 
 ONCE = ("session_start", "session_complete", "session_aborted")
@@ -59,6 +59,7 @@ def violations(story: Story, expected: dict) -> list[str]:
     checks = (*log, _attempts, _ledger, _sessions, _rest, _strays)
     checks += (hook_violations,) if story.scenario.hooks else ()
     checks += (_daily_ledger,) if "daily_usd" in story.scenario.settings else ()
+    checks += (_below_cap,) if "cost_usd" in story.scenario.settings else ()
     checks += ((_recorded,) if story.scenario.record else ()) + ((_trees,) if story.scenario.tracked else ())
     for check in checks:
         try:
@@ -420,6 +421,30 @@ def _daily_ledger(story: Story) -> Iterator[str]:
     ran = sum(event["data"].get("started", True) for event in ended)
     if round(spent, 9) != FIGURE * ran:
         yield f"{spent} spent by {ran} tasks"
+
+
+def _below_cap(story: Story) -> Iterator[str]:
+    """By adding up the log, what agents have spent and may spend fits below the cap at each start; and the
+    log has at least what is in the agents' own ledger."""
+    limit, spent, held = CAP, 0.0, dict[tuple[object, ...], float]()
+    for event in story.events():
+        kind, at, data = event["type"], event["cursor"] or {}, event["data"]
+        is_judge = kind == "judge_start" or kind in OF_THE_JUDGE
+        key = (_node(at), at.get("iteration"), data.get("attempt", 1), is_judge)
+        if kind in ("attempt_start", "judge_start"):
+            held[key] = data["reserves"]["cost_usd"]
+            if round(spent + sum(held.values()), 9) > limit:
+                yield f"event {event['seq']}: {spent} spent and {held} reserved of {limit}"
+        elif key in held and kind in (*OUTCOMES, *OF_THE_JUDGE):
+            reserved = held.pop(key) * data.get("started", True)
+            spent = round(spent + data.get("usage", {}).get("cost_usd", reserved), 9)
+        elif kind == "request_resolved" and data["effect"] == "granted":
+            limit = round(limit + data["granted"], 9)
+        elif kind == "plan_changed" and data.get("caps_set"):
+            limit = data["plan"]["pipeline"]["limits"]["cost_usd"]
+    paid = COST * sum(note["what"] == "paid" for note in story.notes())
+    if held or paid > spent:
+        yield f"agents have spent {paid:.2f}, the log has {spent}, and {held} is reserved"
 
 
 def _played(story: Story, exchanges: list[dict]) -> Iterator[str]:

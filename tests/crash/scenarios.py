@@ -118,6 +118,30 @@ DAILY = f"""\
   - {{id: judged, prompt: x, termination: {{type: judgment, max: 5, consensus: 1}},
      max_iteration_cost_usd: {FIGURE}}}
 """
+COST = 0.3
+"""What an agent of a branch spends, and reports: less than its figure."""
+CAP = 1.2
+"""Enough for the figures of two branches at a time, and for what three of them spend."""
+
+
+def crowd(*branches: str) -> str:
+    """A block below the cap; each of its branches reports what it spent."""
+    paid = CLI.replace("done: state=done", "done: state=done, cost: cost")
+    providers = "".join(f"        - {{name: {name}, {paid}}}\n" for name in branches)
+    return f"""\
+  - id: crowd
+    parallel:
+      providers:
+{providers}
+      stages: [{{id: work, prompt: 'do it', runs: 1, max_iteration_cost_usd: {FIGURE}}}]
+"""
+
+
+CAPPED = f"""\
+{crowd("a", "b", "c", "d")}
+  - {{id: judged, prompt: x, termination: {{type: judgment, max: 5, consensus: 1}},
+     max_iteration_cost_usd: {FIGURE}}}
+"""
 # The plan of the second visit has s1 as it was, a changed s2, no s3, and s4.
 ITEMS = f"""\
   - id: plan
@@ -467,6 +491,19 @@ SCENARIOS = {
             },
             programs={"claude": CLAUDE},
             settings="limits: {daily_usd: 50}\n",
+        ),
+        Scenario(
+            "capped",
+            CAPPED,
+            {
+                "AGENT_COSTS": str(COST),
+                "AGENT_CRASHES": "0.0@b/1",
+                "AGENT_WAITS": "0.0@a/1 0.0@d/1 1/1/judge",
+                "AGENT_STOPS": "1/1/judge 1/2/judge 1/3/judge 1/4/judge 1/5/judge",
+            },
+            replies=(("answer", "2"),),
+            programs={"claude": CLAUDE},
+            settings=f"limits: {{cost_usd: {CAP}}}\n",
         ),
         Scenario("rules", RULES, {"AGENT_FILES": "0/1 0/2"}, tracked=True),
         Scenario(
