@@ -50,7 +50,7 @@ def test_spans_of_a_run_reach_the_collector_once(tmp_path: Path) -> None:
 
 
 def test_span_is_sent_once_and_when_it_is_settled(tmp_path: Path) -> None:
-    """While the run is going on, and while it waits for a person."""
+    """While the run is running, and while it waits for a person."""
 
     async def main() -> None:
         async with exporting(tmp_path, server.url) as sdk:

@@ -251,7 +251,7 @@ BUGS = (
         SUMS,
         "a cost that isn't reported is none",
         "Spending.settled",
-        "(held.cost_usd or 0.0) if used.cost_usd is None else 0.0",
+        "(held.cost_usd or 0.0) if is_unpriced else 0.0",
         "0.0",
         PLAYED,
     ),
