@@ -19,6 +19,10 @@ os.environ.pop("IS_SANDBOX", None)  # Claude as root is refused with a value of 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+FEWER_COLLECTIONS = 10_000
+"""Objects between two collections of garbage; the default is made for programs with less to look at."""
+
+
 def _reason(report: Any) -> str:
     """Of a skip; pytest gives it as file, line and `Skipped: …`."""
     return str(report.longrepr[2]).removeprefix("Skipped: ")
@@ -44,6 +48,7 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(FEWER_COLLECTIONS)
         gc.enable()
 
 

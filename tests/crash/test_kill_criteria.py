@@ -33,7 +33,7 @@ MOMENTS = {
 }
 
 
-@pytest.mark.parametrize("moment", one_in(4, MOMENTS))
+@pytest.mark.parametrize("moment", one_in(5, MOMENTS))
 def test_criteria_count_once_for_each_try(moment: str, tmp_path: Path) -> None:
     story = play(tmp_path / "run", Case.parse(f"criteria {MOMENTS[moment]}")).story
     assert violations(story, baseline("criteria").state) == []

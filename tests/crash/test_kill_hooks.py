@@ -54,7 +54,7 @@ MOMENTS = {
 """With how often the webhook arrives."""
 
 
-@pytest.mark.parametrize("moment", one_in(3, MOMENTS))
+@pytest.mark.parametrize("moment", one_in(5, MOMENTS))
 def test_webhook_is_repeated_with_the_same_key_when_the_engine_is_killed(moment: str, tmp_path: Path) -> None:
     kill, count = MOMENTS[moment]
     story = killed(tmp_path, f"webhook-asks {kill}")
@@ -128,7 +128,7 @@ def test_script_that_is_killed_alone_has_failed(tmp_path: Path) -> None:
     assert requests(story) == ["hook_script_failed"]
 
 
-@pytest.mark.parametrize("note", one_in(3, (1, 2, 3, 4)))
+@pytest.mark.parametrize("note", one_in(4, (1, 2, 3, 4)))
 def test_function_that_is_killed_is_called_again(note: int, tmp_path: Path) -> None:
     """At its start and at its end: the first is to be asked about, the second to be repeated."""
     number = (note + 1) // 2
@@ -182,7 +182,7 @@ CONFIRMS = {
 }
 
 
-@pytest.mark.parametrize("moment", one_in(4, CONFIRMS))
+@pytest.mark.parametrize("moment", one_in(6, CONFIRMS))
 def test_confirmation_is_asked_and_answered_once_when_the_engine_is_killed(
     moment: str, tmp_path: Path
 ) -> None:

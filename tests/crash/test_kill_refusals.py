@@ -29,7 +29,7 @@ def refused(run: CrashRun) -> list[str]:
     return [event["data"]["moved_to"] for event in run.story.events() if event["type"] == "file_refused"]
 
 
-@pytest.mark.parametrize("kill", one_in(2, KILLS))
+@pytest.mark.parametrize("kill", one_in(4, KILLS))
 def test_an_invalid_control_is_reported_once_and_moved_aside(tmp_path: Path, kill: str) -> None:
     run = CrashRun(tmp_path / "run", SCENARIOS["pause"])
     run.turn(run.story.scenario.command, Cut("engine", "append", 1, "after", "engine"))
@@ -45,7 +45,7 @@ def test_an_invalid_control_is_reported_once_and_moved_aside(tmp_path: Path, kil
     assert violations(run.story, baseline("pause").state) == []
 
 
-@pytest.mark.parametrize("kill", one_in(2, KILLS))
+@pytest.mark.parametrize("kill", one_in(4, KILLS))
 def test_a_planted_folder_of_an_attempt_is_reported_once_and_moved_aside(tmp_path: Path, kill: str) -> None:
     scenario = SCENARIOS["retry"]
     run = CrashRun(tmp_path / "run", replace(scenario, agent={**scenario.agent, "AGENT_PLANTS": "0/1"}))

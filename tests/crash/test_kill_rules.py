@@ -34,7 +34,7 @@ MOMENTS = {
 }
 
 
-@pytest.mark.parametrize("moment", one_in(3, MOMENTS))
+@pytest.mark.parametrize("moment", one_in(5, MOMENTS))
 def test_rules_say_the_same_when_the_engine_is_killed(moment: str, tmp_path: Path) -> None:
     kind, number, when = MOMENTS[moment]
     case = Case.parse(f"rules engine:append={kind}:{number}:{when}:engine")
@@ -61,7 +61,7 @@ OF_BASELINE = {
 }
 
 
-@pytest.mark.parametrize("moment", one_in(3, OF_BASELINE))
+@pytest.mark.parametrize("moment", one_in(5, OF_BASELINE))
 def test_failures_before_the_first_agent_are_known_when_the_engine_is_killed(
     moment: str, tmp_path: Path
 ) -> None:
@@ -74,7 +74,7 @@ def test_failures_before_the_first_agent_are_known_when_the_engine_is_killed(
     assert last["reason"] == "1 new failure (1 failed before too)"
 
 
-@pytest.mark.parametrize("write", one_in(7, range(20, 48)))
+@pytest.mark.parametrize("write", one_in(14, range(20, 48)))
 def test_killed_while_a_tree_is_kept_leaves_only_what_git_removes(write: int, tmp_path: Path) -> None:
     case = Case.parse(f"rules engine:write:{write}:before:engine")
     assert violations(play(tmp_path / "run", case).story, baseline("rules").state) == []

@@ -54,7 +54,7 @@ def bug(words: str) -> Mutation:
     return next(known for known in ALL if known.bug == words)
 
 
-@pytest.mark.parametrize("words", one_in(3, NOTICED))
+@pytest.mark.parametrize("words", one_in(4, NOTICED))
 def test_it_is_noticed_that(words: str, tmp_path: Path) -> None:
     scenario, error = NOTICED[words]
     run = recorded(tmp_path / "run", scenario, bug(words).apply(tmp_path))

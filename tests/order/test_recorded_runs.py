@@ -45,7 +45,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", one_in(2, CASES))
+@pytest.mark.parametrize("case", one_in(3, CASES))
 def test_order_is_kept_in(case: str, tmp_path: Path) -> None:
     run = recorded(tmp_path / "run", CASES[case])
     assert run.story.status() == run.story.scenario.ends

@@ -100,7 +100,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return project
 
 
-@pytest.mark.parametrize("name", one_in(6, FILES))
+@pytest.mark.parametrize("name", one_in(9, FILES))
 def test_looking_at_a_hostile_repository(
     template: Path,
     tmp_path: Path,

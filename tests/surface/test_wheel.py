@@ -30,17 +30,15 @@ def _install(place: Path) -> None:
     (wheel,) = (place / "dist").glob("*.whl")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", place / "venv"], check=True)
     python = place / "venv" / "bin" / "python"
-    _pip("--python", str(python), "install", "-c", str(ROOT / "constraints.txt"), str(wheel))
+    constraints = str(ROOT / "constraints.txt")
+    # What the tests import is compiled then.
+    _pip("--python", str(python), "install", "--no-compile", "-c", constraints, str(wheel))
 
 
 def test_the_wheel_holds_nothing_that_only_the_repository_has(agentforge: Path) -> None:
-    listed = subprocess.run(
-        [sys.executable, "-m", "pip", "--python", agentforge.parent / "python", "list", "--format=json"],
-        capture_output=True,
-        check=True,
-    )
-    names = {package["name"].lower() for package in json.loads(listed.stdout)}
-    assert "agentforge-pipelines" in names
+    installed = agentforge.parents[1].glob("lib/python*/site-packages/*.dist-info")
+    names = {folder.name.partition("-")[0].lower() for folder in installed}
+    assert "agentforge_pipelines" in names
     assert "pytest" not in names
 
 
