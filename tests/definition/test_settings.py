@@ -80,7 +80,7 @@ def test_files_that_say_nothing(text: str) -> None:
         ("cost: {max_per_pipeline_usd: 0, max_daily_usd: -.inf, warn_threshold_usd: ten}\n",
          ["error bad-value 1:30", "error bad-type 1:48", "error bad-type 1:75"]),
         ("limits: {tokens: 1.5, cost_usd: true, runtime: 5}\n",
-         ["error bad-type 1:18", "error bad-type 1:33", "warning unknown-key 1:39"]),
+         ["error bad-type 1:18", "error bad-type 1:33", "error unknown-key 1:39"]),
         ("limits: {daily_usd: 5}\ncost: {max_daily_usd: 5}\n", ["error conflict 2:1"]),
         ("limits: 5\n", ["error bad-type 1:9"]),
     ],

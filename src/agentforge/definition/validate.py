@@ -5,6 +5,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 
 from agentforge.definition.artifact_rules import validate_fill, validate_tokens
+from agentforge.definition.cap_rules import validate_caps
 from agentforge.definition.hook_rules import validate_hooks
 from agentforge.definition.lower import pinned_choice
 from agentforge.definition.machine import Machine
@@ -90,6 +91,7 @@ class Validation:
         for part in pipelines:
             self._pipeline(part, default_runs, everywhere, is_nested=part is not pipelines[0])
         validate_tokens(self._stages, self._report)
+        validate_caps(pipelines[0], self._overrides.overrides.caps, self._report)
         rule = pipelines[0].spec.get("request")
         if self._given is not None and (rule is None or rule.value == "none"):
             validate_fill(self._stages, self._report)

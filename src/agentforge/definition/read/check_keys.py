@@ -153,6 +153,7 @@ CAPS: Table[MappingSpec] = Table(
     name="caps",
     prefix="limits.",
     misplaced=dict.fromkeys(("cycles", "no_progress", "cluster", "runtime"), "put it on a stage"),
+    is_closed=True,
 )
 """Of a node with several stages."""
 
@@ -181,6 +182,7 @@ LIMITS: Table[MappingSpec] = Table(
     plan=Limits,
     name="limits",
     prefix="limits.",
+    is_closed=True,
 )
 
 
@@ -229,6 +231,7 @@ def has_no_command(check: MappingSpec, commands: Mapping[str, str]) -> bool:
     return not own.strip() and not any(map(check.get, ("run", *RULES)))
 
 
+PER_ATTEMPT = ("max_iteration_cost_usd", "max_iteration_tokens")
 OF_STAGES = dict.fromkeys(("checks", "verdicts", "on"), "put it on a stage")
 """Keys that only stages have, with a hint."""
 

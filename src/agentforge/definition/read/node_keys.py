@@ -6,7 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.definition.read.artifact_keys import FieldName, artifacts_elsewhere
-from agentforge.definition.read.check_keys import CAPS, OF_STAGES
+from agentforge.definition.read.check_keys import CAPS, OF_STAGES, PER_ATTEMPT
 from agentforge.definition.read.table import Entries, Key, Nested, Table
 from agentforge.definition.read.values import (
     COUNT,
@@ -110,6 +110,7 @@ INPUTS = Table(
 
 
 _ON_STAGES = "put it on the stages of the block"
+_OF_STAGES = {**OF_STAGES, **dict.fromkeys(PER_ATTEMPT, "put it on a stage")}
 
 
 def _branch(entries: Entries) -> BranchSpec:
@@ -138,7 +139,12 @@ BRANCH = Table(
     required=(
         Required(("name", "type"), "a provider of the block has no `name`", "add `name: claude` or another"),
     ),
-    misplaced=artifacts_elsewhere(_ON_STAGES),
+    misplaced={
+        **artifacts_elsewhere(_ON_STAGES),
+        **dict.fromkeys(
+            ("limits", *PER_ATTEMPT), "put it on the block or its stages, for all branches together"
+        ),
+    },
     is_open=True,
 )
 
@@ -258,11 +264,11 @@ BLOCK = Table(
     required=(_PROVIDERS, _STAGES),
     unsupported=UNSUPPORTED,
     misplaced={
-        **dict.fromkeys(("approve", "checkpoint"), "put it beside `parallel`"),
+        **dict.fromkeys(("approve", "checkpoint", "limits"), "put it beside `parallel`"),
         **dict.fromkeys(_FOR_STAGES, _ON_STAGES),
         **artifacts_elsewhere(_ON_STAGES),
         **OF_PIPELINE,
-        **OF_STAGES,
+        **_OF_STAGES,
     },
     foreign=_OTHER_NAMES_OF_BLOCK,
 )
@@ -293,7 +299,7 @@ PARALLEL_NODE = Table(
         Required(("parallel",), "`parallel` is empty", "add `providers: [claude, codex]` and `stages:`"),
     ),
     unsupported=_UNSUPPORTED,
-    misplaced={**OF_PIPELINE, **OF_STAGES, **artifacts_elsewhere(_ON_STAGES)},
+    misplaced={**OF_PIPELINE, **_OF_STAGES, **artifacts_elsewhere(_ON_STAGES)},
     foreign=_OTHER_NAMES_OF_BLOCK,
 )
 _ON_A_STAGE = "put it on a stage of that pipeline"
@@ -312,7 +318,7 @@ PIPELINE_NODE = Table(
     required=(Required(("pipeline",), "`pipeline` is empty", "add its name or path"),),
     unsupported=_UNSUPPORTED,
     misplaced={
-        **dict.fromkeys(("approve", *OF_STAGES), _ON_A_STAGE),
+        **dict.fromkeys(("approve", *_OF_STAGES), _ON_A_STAGE),
         **artifacts_elsewhere(_ON_A_STAGE),
         **OF_PIPELINE,
     },

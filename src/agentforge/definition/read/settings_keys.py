@@ -162,12 +162,14 @@ SPENDING: Table[MappingSpec] = Table(
         Key("warn_usd", MONEY, "The cost in US dollars at which a run gives a notice; nothing stops."),
     ),
     prefix="limits.",
+    is_closed=True,
 )
 COST = {"max_per_pipeline_usd": "cost_usd", "max_daily_usd": "daily_usd", "warn_threshold_usd": "warn_usd"}
 _COST: Table[MappingSpec] = Table(
     "cost",
     tuple(Key(name, MONEY, f"Another way to write `limits.{short}`.") for name, short in COST.items()),
     prefix="cost.",
+    is_closed=True,
 )
 
 SETTINGS: Table[Entries] = Table(

@@ -19,7 +19,7 @@ from typing import Any, Generic, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agentforge.definition.read.values import Required, Schema, ValueKind, as_mapping
+from agentforge.definition.read.values import Number, Required, Schema, ValueKind, as_mapping
 from agentforge.definition.report import Report
 from agentforge.definition.yaml_tree import (
     Entry,
@@ -176,12 +176,16 @@ class Table(Struct, Generic[T], frozen=True):
     here: a key that resembles one isn't a misspelling of it."""
     is_open: bool = False
     """Whether unknown keys are allowed because another component reads them."""
+    is_closed: bool = False
+    """Whether all unknown keys are errors: ignoring one would drop a limit."""
 
     def read(self, keyed: Keyed, report: Report, skipped: Collection[str] = ()) -> T:
         """`skipped` are keys that were already reported."""
         entries = Entries(self, keyed, report, {entry.key.text: entry for entry in keyed.entries}, {})
         for key in self.keys:
             tree = entries.tree(key.name)
+            if key.name in entries.written and isinstance(key.kind, Number) and key.kind.is_cap:
+                tree = entries.written[key.name].value
             value = None if tree is None else key.kind.read(tree, f"`{self.prefix}{key.name}`", report)
             if value is not None:
                 entries.values[key.name] = value
@@ -213,11 +217,14 @@ class Table(Struct, Generic[T], frozen=True):
             schema["properties"][key.name] = {**key.kind.schema(definitions), "description": key.about, **old}
         if not self.is_open:
             schema["patternProperties"] = {misspellings(self._names): False}
+        if self.is_closed:
+            schema["patternProperties"][f"^{USER_PREFIX}"] = {}
         schema["properties"] |= dict.fromkeys(sorted(self._refused | self.foreign.keys()), False)
         schema["required"] = [one.names[0] for one in self.required if len(one.names) == 1]
         several = [one.names for one in self.required if len(one.names) > 1]
         schema["allOf"] = [{"anyOf": [{"required": [name]} for name in names]} for names in several]
-        return {keyword: value for keyword, value in schema.items() if value}
+        closed = {"additionalProperties": False} if self.is_closed else {}
+        return {keyword: value for keyword, value in schema.items() if value} | closed
 
     @property
     def _refused(self) -> frozenset[str]:
@@ -249,7 +256,10 @@ class Table(Struct, Generic[T], frozen=True):
                 entries.report.error("unknown-key", at, what, did_you_mean(name, self._names))
             else:
                 hint = did_you_mean(name, known) or f"known keys: {', '.join(sorted(known))}"
-                entries.report.warning("unknown-key", at, f"{what} is ignored", hint)
+                if self.is_closed:
+                    entries.report.error("unknown-key", at, what, hint)
+                else:
+                    entries.report.warning("unknown-key", at, f"{what} is ignored", hint)
 
 
 class Nested(Struct, frozen=True):

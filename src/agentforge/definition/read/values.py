@@ -32,6 +32,7 @@ from agentforge.model.secrets import can_be_secret
 
 Schema = dict[str, Any]
 
+NO_LIMIT = "omit the key for no limit"
 _SWITCH = {"on": True, "off": False}
 _WHOLE = r"^[-+]?[0-9]+$"
 _NUMBER = r"^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$"
@@ -141,13 +142,16 @@ class Number(Struct, frozen=True):
     whole: bool = False
     above_low: bool = False
     """Whether `low` itself is out of range; omitting the key then means no limit."""
+    is_cap: bool = False
+    """Whether it bounds what is spent: then a key without a value is a mistake, not the same as no key."""
 
     def read(self, tree: Tree, name: str, report: Report) -> Written[Any] | None:
         value = tree.value if isinstance(tree, Scalar) else None
         value = plain_value(value) if isinstance(value, str) else value
         is_number = isinstance(value, int) if self.whole else isinstance(value, int | float)
         if not is_number or isinstance(value, bool | str | None) or not isfinite(value):
-            report.error("bad-type", tree.at, f"{name} must be {self.noun}, got {kind_of(tree)}")
+            message = f"{name} must be {self.noun}, got {kind_of(tree)}"
+            report.error("bad-type", tree.at, message, NO_LIMIT if self.is_cap else "")
             return None
         number = Written(value if self.whole else float(value), tree.at)
         self.validate(number, name, report)
@@ -159,7 +163,7 @@ class Number(Struct, frozen=True):
             return
         least = f"greater than {self.low:g} and at most" if self.above_low else f"from {self.low:g} to"
         message = f"{name} must be {least} {self.high:,.0f}, got {number.value:g}"
-        report.error("bad-value", number.at, message, hint="omit the key for no limit" if is_lowest else "")
+        report.error("bad-value", number.at, message, NO_LIMIT if is_lowest or self.is_cap else "")
 
     def schema(self, _: dict[str, Schema]) -> Schema:
         """Numbers in quotes are accepted, too."""
@@ -335,8 +339,8 @@ SOME_TEXTS = ListOf(TEXT, or_one=True)
 FLAG = Flag()
 COUNT = Number(1, MAX_RUNS, "a whole number", whole=True)
 SECONDS = Number(0, MAX_SECONDS, "a number of seconds")
-MONEY = Number(0, MAX_USD, "a number of US dollars", above_low=True)
-TOKENS = Number(1, MAX_SPENT_TOKENS, "a whole number", whole=True)
+MONEY = Number(0, MAX_USD, "a number of US dollars", above_low=True, is_cap=True)
+TOKENS = Number(1, MAX_SPENT_TOKENS, "a whole number", whole=True, is_cap=True)
 TIME_LIMIT = replace(SECONDS, above_low=True)
 ADDRESS = Address()
 COMMAND = CommandKind()

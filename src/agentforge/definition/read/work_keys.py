@@ -12,7 +12,7 @@ from agentforge.definition.read.artifact_keys import (
     FieldName,
     artifacts_elsewhere,
 )
-from agentforge.definition.read.check_keys import CHECK_KEYS
+from agentforge.definition.read.check_keys import CHECK_KEYS, PER_ATTEMPT
 from agentforge.definition.read.provider_settings import validate_settings
 from agentforge.definition.read.table import Entries, Key, MappingSpec, Nested, Table, by_key
 from agentforge.definition.read.values import (
@@ -114,7 +114,10 @@ PROVIDER = Table(
     _provider,
     name="provider",
     required=(Required(("type", "name"), "`provider` has no `type`", "add `type: claude` or another"),),
-    misplaced=artifacts_elsewhere("put it beside `provider`"),
+    misplaced={
+        **artifacts_elsewhere("put it beside `provider`"),
+        **dict.fromkeys(("limits", *PER_ATTEMPT), "put it beside `provider`"),
+    },
     is_open=True,
 )
 
