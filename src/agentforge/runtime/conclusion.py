@@ -108,24 +108,25 @@ def conclude(about: Attempted, ended: ExecuteResult, now: datetime) -> f.AnyFact
         lines = (line.strip() for line in reversed(clean_output(raw).text.splitlines()))
         if next(filter(None, lines), "") == PROMISE:
             result = replace(result, decision=Decision.STOP, reason=result.reason or "promised complete")
-    if not about.light:
-        _write_result(about, files.compact(result))
     if result.decision is Decision.ERROR:
+        _write_result(about, result)
         reason = result.reason or "; ".join(result.errors) or result.summary or "no reason given"
         failure = Failure(FailureKind.AGENT_ERROR, f"Agent reported error: {reason}")
         return _failed(about, ended, failure, wrote_output, now)
     artifact = None
     if about.artifacts is not None and result.decision is not Decision.ASK:
         accepted = about.artifacts.accept(about.task, ended.artifact, light=about.light)
+        stated: Result | Failure
         if isinstance(accepted, Failure):
-            return _failed(about, ended, accepted, wrote_output, now)
-        artifact, value = accepted
-        stated = with_fields_of(value, about.task.node, result)
+            stated = accepted
+        else:
+            artifact, value = accepted
+            stated = with_fields_of(value, about.task.node, result)
         if isinstance(stated, Failure):
+            _write_result(about, result)
             return _failed(about, ended, stated, wrote_output, now)
-        if stated != result and not about.light:
-            _write_result(about, files.compact(stated))
         result = stated
+    _write_result(about, result)
     if about.output_path and wrote_output and (uncopied := _copy_output(about, about.output_path, text)):
         return _failed(about, ended, uncopied, wrote_output, now)
     note_attempt(about, "success", None, now, OUTPUT if wrote_output else None)
@@ -256,8 +257,11 @@ def _write_output(about: Attempted, raw: bytes) -> str:
     return clean.text
 
 
-def _write_result(about: Attempted, content: bytes) -> None:
-    """Replace the agent's result.json with the normalised result."""
+def _write_result(about: Attempted, result: Result) -> None:
+    """Replace the agent's result.json with the normalised one: once, as that may take as long as a sync."""
+    if about.light:
+        return
+    content = files.compact(result)
     if not about.repeatable:
         files.write(about.here.result, content)
     elif files.read_usable(about.here.result, len(content)) != content:

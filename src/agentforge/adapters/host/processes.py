@@ -251,7 +251,7 @@ class _Stat:
 
 def _stat(pid: int) -> _Stat | None:
     try:
-        return _Stat(Path(f"/proc/{pid}/stat").read_bytes())
+        return _Stat(_read(pid, "stat"))
     except (FileNotFoundError, ProcessLookupError, PermissionError):
         return None  # Other errors, such as running out of descriptors, don't mean that the process is dead.
 
@@ -272,9 +272,15 @@ def _environ(pid: int) -> list[bytes]:
 
 def _entries(pid: int, name: str) -> list[bytes]:
     try:
-        return Path(f"/proc/{pid}/{name}").read_bytes().split(b"\0")
+        return _read(pid, name).split(b"\0")
     except OSError:  # Exited, or owned by another user.
         return []
+
+
+def _read(pid: int, name: str) -> bytes:
+    """Without a buffer: there may be thousands of processes."""
+    with open(f"/proc/{pid}/{name}", "rb", buffering=0) as file:
+        return file.read()
 
 
 def _values(environ: list[bytes], variable: str) -> set[str]:
