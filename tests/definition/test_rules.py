@@ -40,6 +40,7 @@ def node(line: str) -> str:
         ("delay: 1e12", "bad-value 5:12", "31,536,000"),
         ("timeout: 0", "bad-value 5:14", "greater than 0"),
         ("timeout: -5", "bad-value 5:14", "`timeout` must be greater than 0 and at most 31,536,000, got -5"),
+        ("limits: {cost_usd: 1000001}", "bad-value 5:24", "at most 1,000,000, got 1000001"),
         ("approve: {timeout: -3, on_timeout: wait}", "bad-value 5:24", "greater than 0"),
         ("idle_timeout: 0", "bad-value 5:19", "`idle_timeout`"),
         ("idle_timeout: {}", "bad-type 5:19", "a mapping"),

@@ -426,7 +426,7 @@ def test_the_lowest_limit_counts_wherever_it_is_said(
 
 def test_limits_above_those_of_the_user_are_a_warning_where_they_are_written() -> None:
     users, own = (
-        "limits: {cost_usd: 2, daily_usd: 5}\n",
+        "limits: {cost_usd: 2, daily_usd: 5, tokens: 20}\n",
         "cost: {max_per_pipeline_usd: 3, max_daily_usd: 4}\n",
     )
     text = "limits:\n  cost_usd: 10\n  cycles: 2\n  tokens: 9\nnodes: [{id: n, stage: s}]\n"

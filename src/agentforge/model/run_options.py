@@ -158,6 +158,6 @@ def caps_of(cost_usd: float | None, tokens: int | None) -> Amount | None:
     """The caps that a person sets. Raises InvalidRequest: no bad value may mean that there is none."""
     for name, cap, most in (("cost", cost_usd, MAX_USD), ("tokens", tokens, MAX_SPENT_TOKENS)):
         if cap is not None and not 0 < cap <= most:  # NaN is neither.
-            message = f"the cap on {name} must be greater than 0 and at most {most:,.0f}, got {cap:g}"
+            message = f"the cap on {name} must be greater than 0 and at most {most:,.0f}, got {cap:.15g}"
             raise InvalidRequest(message, hint=f"correct --max-{name}, or leave it out for no cap of its own")
     return None if cost_usd is None and tokens is None else Amount(cost_usd, tokens)

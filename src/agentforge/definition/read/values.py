@@ -162,7 +162,7 @@ class Number(Struct, frozen=True):
         if self.low <= number.value <= self.high and not is_lowest:
             return
         least = f"greater than {self.low:g} and at most" if self.above_low else f"from {self.low:g} to"
-        message = f"{name} must be {least} {self.high:,.0f}, got {number.value:g}"
+        message = f"{name} must be {least} {self.high:,.0f}, got {number.value:.15g}"
         report.error("bad-value", number.at, message, NO_LIMIT if is_lowest or self.is_cap else "")
 
     def schema(self, _: dict[str, Schema]) -> Schema:

@@ -322,7 +322,7 @@ DEFAULT_KEYS = (
         "max_iteration_cost_usd",
         MONEY,
         "Maximum cost in US dollars of an attempt, and of a call of the judge.",
-        shown="Limits: ${:g} for an attempt",
+        shown="Limits: {:usd} for an attempt",
     ),
     Key(
         "max_iteration_tokens",

@@ -109,12 +109,14 @@ def _head(plan: Plan, layout: RunLayout, request: str | None) -> Iterator[str]:
 
 
 class _Values(Formatter):
-    """The values in the texts of rows; a format, such as `{:g}`, overrides that of the type."""
+    """The values in the texts of rows; a format, such as `{:g}` or `{:usd}`, overrides that of the type."""
 
     def format_field(self, value: Any, format_spec: str) -> str:
         match value:
             case float() if not format_spec:
                 return span(value)
+            case float() if format_spec == "usd":
+                return shown("cost_usd", value)
             case tuple():
                 return ", ".join(self.format_field(item, format_spec) for item in value)
             case str():
