@@ -1,6 +1,8 @@
 """The rows of the options of starting and resuming, and what they override."""
 
 import math
+from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -41,6 +43,14 @@ def test_no_bad_cap_means_that_there_is_none(cost: float) -> None:
         caps_of(cost, None)
     with pytest.raises(InvalidRequest, match="the cap on tokens must be greater than 0"):
         caps_of(5.0, 0)
+
+
+@pytest.mark.parametrize("cost", ["5", True, Decimal("0.5")])
+def test_a_cap_that_a_log_could_not_hold_is_refused(cost: Any) -> None:
+    with pytest.raises(InvalidRequest, match="the cap on cost must be a number of US dollars, got"):
+        caps_of(cost, None)
+    with pytest.raises(InvalidRequest, match=r"the cap on tokens must be a whole number, got 1\.5"):
+        caps_of(5, 1.5)  # type: ignore[arg-type]
 
 
 def test_what_overrides_the_definition_is_kept_for_the_plan() -> None:

@@ -155,9 +155,22 @@ def overrides_of(given: OverrideOptions) -> Overrides:
 
 
 def caps_of(cost_usd: float | None, tokens: int | None) -> Amount | None:
-    """The caps that a person sets. Raises InvalidRequest: no bad value may mean that there is none."""
-    for name, cap, most in (("cost", cost_usd, MAX_USD), ("tokens", tokens, MAX_SPENT_TOKENS)):
-        if cap is not None and not 0 < cap <= most:  # NaN is neither.
-            message = f"the cap on {name} must be greater than 0 and at most {most:,.0f}, got {cap:.15g}"
-            raise InvalidRequest(message, hint=f"correct --max-{name}, or leave it out for no cap of its own")
-    return None if cost_usd is None and tokens is None else Amount(cost_usd, tokens)
+    """The caps that a person sets. Raises InvalidRequest: no bad value may mean that there is none, and a log
+    with a value of another type couldn't be read."""
+    cost = _cap("cost", cost_usd, MAX_USD, (int, float), "a number of US dollars")
+    count = _cap("tokens", tokens, MAX_SPENT_TOKENS, (int,), "a whole number")
+    if cost is None and count is None:
+        return None
+    return Amount(None if cost is None else float(cost), None if count is None else int(count))
+
+
+def _cap(name: str, cap: float | None, most: float, types: tuple[type, ...], noun: str) -> float | None:
+    if cap is None:
+        return None
+    hint = f"correct --max-{name}, or leave it out for no cap of its own"
+    if isinstance(cap, bool) or not isinstance(cap, types):
+        raise InvalidRequest(f"the cap on {name} must be {noun}, got {cap!r}", hint=hint)
+    if not 0 < cap <= most:  # NaN is neither.
+        message = f"the cap on {name} must be greater than 0 and at most {most:,.0f}, got {cap:.15g}"
+        raise InvalidRequest(message, hint=hint)
+    return cap
