@@ -203,9 +203,9 @@ def test_a_link_in_place_of_the_folder_or_the_lock_is_refused(tmp_path: Path, na
     place = tmp_path / "daily" / name if name else tmp_path / "daily"
     place.parent.mkdir(exist_ok=True)
     place.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(StorageFailed) as refused:
+    with pytest.raises(StorageFailed, match=f"what was spent today is unknown: {place} is a link") as refused:
         DailyLedger(str(tmp_path / "daily"), FakeClock()).open()
-    assert refused.value.hint
+    assert f"remove {tmp_path / 'daily'}" in refused.value.hint
     assert os.listdir(tmp_path / "elsewhere") == []
 
 

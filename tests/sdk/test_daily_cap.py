@@ -121,6 +121,8 @@ def test_a_ledger_that_cannot_be_used_refuses_the_run_before_it_begins(
                 await sdk.run(agents(), session="s")
             assert f"remove {folder} to count this day" in refused.value.hint
             assert not run_dir(one).exists()
+            foretold = await sdk.readiness(sdk.compile(agents(), session="s"))
+            assert [problem.message for problem in foretold.problems] == [refused.value.message]
 
     run(main())
     # A run whose agents are replaced spends nothing, and asks no ledger.
@@ -130,6 +132,16 @@ def test_a_ledger_that_cannot_be_used_refuses_the_run_before_it_begins(
     mocked = {**environ, "MOCK_MODE": "true", "MOCK_FIXTURES_DIR": str(fixtures)}
     assert run(engine(one, costing(0.1), environ=mocked).run(agents(), session="s")).completed
     assert types(one).count("daily_cap") == 1
+
+
+def test_asking_whether_a_run_can_start_makes_no_ledger(tmp_path: Path, environ: dict[str, str]) -> None:
+    async def main() -> None:
+        async with engine(project(tmp_path, "one"), costing(0.1), environ=environ) as sdk:
+            ready = await sdk.readiness(sdk.compile(agents(), session="s"))
+            assert ready.problems == ()
+
+    run(main())
+    assert not (Path(environ["XDG_STATE_HOME"]) / DAILY).exists()
 
 
 def test_a_user_without_a_state_folder_is_told_what_to_set(tmp_path: Path, environ: dict[str, str]) -> None:

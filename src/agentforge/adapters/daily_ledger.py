@@ -120,6 +120,8 @@ class DailyLedger:
     def _opened(self) -> Iterator[tuple[int, _Day]]:
         try:
             if not files.is_dir(self._folder):
+                if os.path.lexists(self._folder):
+                    raise self._refused(f"{self._folder} is a link or a file, not a folder")
                 with files.storage(self._folder):
                     self._disk.make_directories(self._folder)
             with files.locked(os.path.join(self._folder, "lock")), files.storage(self._path):

@@ -23,9 +23,16 @@ from agentforge.runtime.tasks.ledger import RunLedger, spent_usd
 
 
 def daily_ledger(
-    layout: RunLayout, plan: Plan, settings: RunSettings, environ: Mapping[str, str], clock: Clock
+    layout: RunLayout,
+    plan: Plan,
+    settings: RunSettings,
+    environ: Mapping[str, str],
+    clock: Clock,
+    *,
+    creates: bool = True,
 ) -> DailyLedger | None:
-    """None if the run has no cap of the day, or spends nothing. Raises StorageFailed if it can't be used."""
+    """None if the run has no cap of the day, or spends nothing. Raises StorageFailed if it can't be used.
+    `creates`: whether it is created if it was never used; what only asks leaves that to the run."""
     if plan.pipeline.daily_usd is None or settings.mock or settings.replay is not None:
         return None
     folder = StateFolder(layout.root, environ)
@@ -34,8 +41,10 @@ def daily_ledger(
             f"what all runs spend in a day can't be kept: {folder.problem}",
             hint="set XDG_STATE_HOME to a folder of yours, or remove `limits.daily_usd` from the settings",
         )
-    ledger = DailyLedger(os.path.join(folder.root, "daily"), clock)
-    ledger.open()
+    path = os.path.join(folder.root, "daily")
+    ledger = DailyLedger(path, clock)
+    if creates or os.path.lexists(path):
+        ledger.open()
     return ledger
 
 

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import socket
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Literal
 
@@ -82,10 +83,22 @@ async def readiness_of(
     )
     return replace(
         found,
-        problems=(*found.problems, *(error for _, error in remote)),
+        problems=(
+            *found.problems,
+            *(error for _, error in remote),
+            *_ledger_problems(context, plan, settings),
+        ),
         warnings=(*found.warnings, *notes),
         about={**found.about, **{error.message: name for name, error in remote}},
     )
+
+
+def _ledger_problems(context: RunContext, plan: Plan, settings: RunSettings) -> Iterator[StorageFailed]:
+    layout = context.runs.layout(plan.session.name)
+    try:
+        daily_ledger(layout, plan, settings, context.environ, context.clock, creates=False)
+    except StorageFailed as error:
+        yield error
 
 
 def _unused(plan: Plan) -> list[str]:
