@@ -128,7 +128,12 @@ def test_result_is_accepted_with_a_reason_only(journal: Journal, layout: RunLayo
         give_answer(layout, replace(GIVEN, answer=answer, text=text))
         assert has_invalid_answer(layout, RUN_ID, request) is is_invalid
     assert offered(request) == "accept, retry"
-    assert offered(replace(request, grants="rounds")) == "accept, retry, or a number of rounds"
+    assert offered(replace(request, grants="rounds")) == (
+        "accept, retry, or a number of rounds such as 5, at most 1,000,000"
+    )
+    assert offered(replace(request, grants="cost_usd")) == (
+        "accept, retry, or a number of US dollars such as 0.50, at most 1,000,000"
+    )
 
 
 def test_secrets_of_an_answer_are_handed_over_as_references() -> None:

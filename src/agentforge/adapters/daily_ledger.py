@@ -120,10 +120,7 @@ class DailyLedger:
     def _opened(self) -> Iterator[tuple[int, _Day]]:
         try:
             if not files.is_dir(self._folder):
-                if os.path.lexists(self._folder):
-                    raise self._refused(f"{self._folder} is a link or a file, not a folder")
-                with files.storage(self._folder):
-                    self._disk.make_directories(self._folder)
+                self._make_folder()
             with files.locked(os.path.join(self._folder, "lock")), files.storage(self._path):
                 descriptor = self._open()
                 try:
@@ -135,6 +132,12 @@ class DailyLedger:
         except BaseException:
             self._known = None
             raise
+
+    def _make_folder(self) -> None:
+        if os.path.lexists(self._folder):
+            raise self._refused(f"{self._folder} is a link or a file, not a folder")
+        with files.storage(self._folder):
+            self._disk.make_directories(self._folder)
 
     def _open(self) -> int:
         flags = os.O_RDWR | os.O_APPEND

@@ -103,14 +103,19 @@ def granted_unit(what: str) -> str:
     return "US dollars" if what == "cost_usd" else what
 
 
+def most_granted(what: str) -> int:
+    """By one answer."""
+    return MAX_SPENT_TOKENS if what == "tokens" else MAX_GRANT
+
+
 def granted(answer: str, what: str) -> int | float:
     """The number that the answer grants, or 0 if it isn't a number in range."""
     # The pattern bounds the length: Python refuses to convert numbers with thousands of digits.
     if what == "cost_usd":
         money = float(answer) if _MONEY.fullmatch(answer) else 0.0
-        return money if money <= MAX_GRANT else 0
+        return money if money <= most_granted(what) else 0
     number = int(answer) if _WHOLE.fullmatch(answer) else 0
-    return number if number <= (MAX_SPENT_TOKENS if what == "tokens" else MAX_GRANT) else 0
+    return number if number <= most_granted(what) else 0
 
 
 MAX_USER_REQUEST_BYTES = 256 * 1024

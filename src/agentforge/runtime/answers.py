@@ -15,7 +15,7 @@ from agentforge.engine.decide.requests import defaults, request_waits
 from agentforge.model import facts as f
 from agentforge.model.errors import InvalidRequest
 from agentforge.model.layout import RunLayout
-from agentforge.model.request import Request
+from agentforge.model.request import Request, most_granted
 from agentforge.model.secrets import SecretReferences
 from agentforge.model.state import RunState
 from agentforge.runtime.journal import Journal
@@ -119,7 +119,11 @@ def offered(request: Request) -> str:
     if request.takes_text:
         return "any text"
     options = ", ".join(request.options)
-    return f"{options}, or a number of {request.unit}" if request.grants else options
+    if not request.grants:
+        return options
+    such = "0.50" if request.grants == "cost_usd" else "5"
+    most = f"{most_granted(request.grants):,}"
+    return f"{options}, or a number of {request.unit} such as {such}, at most {most}"
 
 
 def _problem(given: Answer, run_id: str, request: Request) -> str:
