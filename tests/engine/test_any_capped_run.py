@@ -6,7 +6,7 @@ from tests.engine.any_capped_run import CappedRun, any_capped_run, exact, nodes_
 from tests.engine.test_any_run import reread, written
 from tests.sampling import heavy
 
-from agentforge.engine.decide.caps import caps_of
+from agentforge.engine.decide.cap_sums import caps_of
 from agentforge.engine.decide.run import decide
 from agentforge.engine.evolve.run import evolve
 from agentforge.model import facts as f

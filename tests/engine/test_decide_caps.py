@@ -7,7 +7,8 @@ from msgspec.structs import replace
 from tests.engine.plans import block, event, nested, plan_of, stage
 from tests.engine.playbook import Play, play
 
-from agentforge.engine.decide.caps import cap_in_plan, caps_of
+from agentforge.engine.decide.cap_sums import caps_of
+from agentforge.engine.decide.caps import cap_in_plan
 from agentforge.engine.evolve.run import evolve
 from agentforge.model import facts as f
 from agentforge.model.cursor import Destination

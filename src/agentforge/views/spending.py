@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from agentforge.engine.decide.caps import caps_of
+from agentforge.engine.decide.cap_sums import caps_of
 from agentforge.model.plan import Judgment, Plan
 from agentforge.model.spending import Amount, Spending, Unit, plus, shown
 from agentforge.model.state import RunState

@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from agentforge.engine.decide.caps import Cap, caps_of
+from agentforge.engine.decide.cap_sums import Cap, caps_of
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event

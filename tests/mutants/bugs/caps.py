@@ -4,6 +4,7 @@ from tests.mutants.mutation import Mutation as Bug
 
 BLOCK = "agentforge.engine.decide.block"
 DECIDES = "agentforge.engine.decide.caps"
+ADDS = "agentforge.engine.decide.cap_sums"
 STAGE = "agentforge.engine.decide.stage"
 SETTLES = "agentforge.engine.evolve.spending"
 ANSWERS = "agentforge.engine.evolve.requests"
@@ -32,7 +33,7 @@ BUGS = (
         PLAYED,
     ),
     Bug(
-        DECIDES,
+        ADDS,
         "what is reserved counts as left",
         "Cap.left",
         "plus(self.limit, -self.spent, -self.reserved)",
@@ -40,7 +41,7 @@ BUGS = (
         PLAYED,
     ),
     Bug(
-        DECIDES,
+        ADDS,
         "a person is asked although others will settle",
         "Cap.left_at_most",
         "plus(self.limit, -self.spent)",
@@ -48,26 +49,26 @@ BUGS = (
         PLAYED,
     ),
     Bug(
-        DECIDES,
+        BLOCK,
         "branches that start together don't see each other",
-        "reserve",
-        "caps_of(here.plan, here.state, here.starting)",
-        "caps_of(here.plan, here.state)",
+        "decide_block",
+        "sums.count(ruling.facts)",
+        "None",
         PLAYED,
     ),
     Bug(
         BLOCK,
-        "a branch isn't told what the others start",
-        "decide_block",
-        "_decide_branch(plan, state, step, block, branch, starting=tuple(facts))",
-        "_decide_branch(plan, state, step, block, branch, starting=())",
+        "each branch counts by itself",
+        "_decide_branch",
+        "replace(stage, sums=sums, sharing=sharing)",
+        "replace(stage, sharing=sharing)",
         PLAYED,
     ),
     Bug(
         BLOCK,
         "the first branch gets all that is left",
-        "_decide_branch",
-        "max(1, active)",
+        "decide_block",
+        "sum(branch.status not in OVER for branch in branches)",
         "1",
         PLAYED,
     ),
@@ -80,7 +81,7 @@ BUGS = (
         PLAYED,
     ),
     Bug(
-        DECIDES,
+        ADDS,
         "a cap on a node counts what all have spent",
         "caps_of",
         "inside if place.path else [state.spending]",
@@ -88,11 +89,11 @@ BUGS = (
         PLAYED,
     ),
     Bug(
-        DECIDES,
+        ADDS,
         "a cap on a node counts what all have reserved",
         "caps_of",
-        "[amount for path, amount in reserved if place.has(path)]",
-        "[amount for path, amount in reserved]",
+        "[amount for path, amount in held if place.has(path)]",
+        "[amount for path, amount in held]",
         PLAYED,
     ),
     Bug(
@@ -123,16 +124,16 @@ BUGS = (
         DECIDES,
         "a figure needn't fit",
         "_bound",
-        "cap.left_at_most <= 0 or needed > cap.left_at_most",
-        "cap.left_at_most <= 0",
+        "most <= 0 or needed > most",
+        "most <= 0",
         PLAYED,
     ),
     Bug(
         DECIDES,
         "a figure that fits exactly doesn't fit",
         "_bound",
-        "cap.left_at_most <= 0 or needed > cap.left_at_most",
-        "cap.left_at_most <= 0 or needed >= cap.left_at_most",
+        "most <= 0 or needed > most",
+        "most <= 0 or needed >= most",
         PLAYED,
     ),
     Bug(
@@ -168,7 +169,7 @@ BUGS = (
         PLAYED,
     ),
     Bug(
-        DECIDES,
+        ADDS,
         "what people grant is none",
         "caps_of",
         "state.granted.get(cap_key(unit, place.path), 0.0)",

@@ -2,6 +2,7 @@
 
 from msgspec.structs import replace
 
+from agentforge.engine.decide.cap_sums import CapSums
 from agentforge.engine.decide.hooks import call_after_failure, call_hooks
 from agentforge.engine.decide.requests import Question, Ruling, opened
 from agentforge.engine.decide.stage import decide_stage, stuck
@@ -38,14 +39,16 @@ def decide_block(plan: Plan, state: RunState, step: Step, block: BlockState) -> 
     facts: list[Draft] = []
     work: list[Work] = []
     questions: list[Question] = []
+    sums, sharing = CapSums(plan, state), sum(branch.status not in OVER for branch in branches)
     for branch in branches:
-        ruling = _decide_branch(plan, state, step, block, branch, starting=tuple(facts))
+        ruling = _decide_branch(plan, state, step, block, branch, sums=sums, sharing=sharing)
         if ruling.failure is not None:
             failed = f.ProviderCompleted(
                 branch.provider, "failed", ruling.failure.message, ruling.failure.kind
             )
             ruling = Ruling((Draft(failed, replace(here, provider=branch.provider)),))
         facts += ruling.facts
+        sums.count(ruling.facts)
         work += ruling.work
         questions += [ruling.question] if ruling.question else []
     for question in questions:
@@ -61,7 +64,8 @@ def _decide_branch(
     block: BlockState,
     branch: BranchState,
     *,
-    starting: tuple[Draft, ...],
+    sums: CapSums,
+    sharing: int,
 ) -> Ruling:
     here = Cursor(step.path, block.run, 0, branch.provider)
     stages = step.branch(branch.provider)
@@ -89,8 +93,7 @@ def _decide_branch(
         )
     stage = stage_in(plan, state, place, node, at)
     if plan.caps or plan.pipeline.daily_usd:
-        active = sum(each.status not in OVER for each in block.branches)
-        stage = replace(stage, starting=starting, sharing=max(1, active))
+        stage = replace(stage, sums=sums, sharing=sharing)
     ruling = decide_stage(stage)
     if ruling.done is not None:
         given = at.verdict or NO_VERDICT

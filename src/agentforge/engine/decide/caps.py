@@ -4,15 +4,13 @@ The bound of an attempt is its figure (`max_iteration_cost_usd`, `max_iteration_
 provider is told to keep to. It starts only if its bound fits into what is left of every cap above it.
 """
 
-from collections.abc import Iterable, Iterator
-
 from msgspec import Struct
 
+from agentforge.engine.decide.cap_sums import Cap, cap_key
 from agentforge.engine.decide.requests import Question, Ruling
 from agentforge.engine.decide.stage_at import StageAt
 from agentforge.model import facts as f
-from agentforge.model.event import Draft
-from agentforge.model.plan import CapPlace, Plan, ProviderChoice, StageNode
+from agentforge.model.plan import Plan, ProviderChoice, StageNode
 from agentforge.model.request import CANCEL, RESUME, RETRY
 from agentforge.model.spending import SPENDING_CAP, UNITS, Amount, Unit, plus, shown
 from agentforge.model.state import RunState, TaskState
@@ -30,65 +28,6 @@ from agentforge.model.state import RunState, TaskState
 
 ITERATION = "iteration_"
 """Before the unit: the cap on an attempt of a node."""
-
-
-class Cap(Struct, frozen=True):
-    """A cap on a part of the run, as it stands."""
-
-    unit: Unit
-    place: CapPlace
-    limit: float
-    """With what people granted."""
-    spent: float
-    reserved: float
-
-    @property
-    def key(self) -> str:
-        return cap_key(self.unit, self.place.path)
-
-    @property
-    def left(self) -> float:
-        return plus(self.limit, -self.spent, -self.reserved)
-
-    @property
-    def left_at_most(self) -> float:
-        """If what is reserved isn't used."""
-        return plus(self.limit, -self.spent)
-
-
-def cap_key(name: str, path: str) -> str:
-    return f"{name}@{path}" if path else name
-
-
-def caps_of(plan: Plan, state: RunState, starting: Iterable[Draft] = ()) -> Iterator[Cap]:
-    """Those of the whole run first. `starting`: what is recorded before anything else."""
-    reserved = [*_reserved(state), *_reserving(starting)] if plan.caps else []
-    for place in plan.caps:
-        inside = [part for path, part in state.spent.items() if place.has(path)] if place.path else []
-        parts = inside if place.path else [state.spending]
-        held = [amount for path, amount in reserved if place.has(path)]
-        for unit, limit in place.caps.known:
-            yield Cap(
-                unit,
-                place,
-                plus(limit, state.granted.get(cap_key(unit, place.path), 0.0)),
-                plus(*(part.counted(unit) for part in parts)),
-                plus(*(amount.of(unit) or 0.0 for amount in held)),
-            )
-
-
-def _reserved(state: RunState) -> Iterator[tuple[str, Amount]]:
-    """What attempts and judges in flight may spend, with the paths of their stages."""
-    for _, stage in state.under_way():
-        for _, task in stage.tasks:
-            if task.in_flight and task.reserved is not None:
-                yield stage.path, task.reserved
-
-
-def _reserving(starting: Iterable[Draft]) -> Iterator[tuple[str, Amount]]:
-    for draft in starting:
-        if isinstance(draft.fact, f.TaskStarted) and draft.fact.reserves and draft.cursor:
-            yield draft.cursor.node_path, draft.fact.reserves
 
 
 class Spender(Struct, frozen=True):
@@ -120,8 +59,7 @@ class Spender(Struct, frozen=True):
 def reserve(start: Spender) -> Amount | Ruling | None:
     """What it may spend, if that is bounded; or that it waits, or a question."""
     here, found = start.here, Amount()
-    every = caps_of(here.plan, here.state, here.starting)
-    caps = [cap for cap in every if cap.place.has(here.place.path)]
+    caps = [cap for cap in here.sums.caps if cap.place.has(here.place.path)]
     for unit in UNITS:
         bound = _bound(start, unit, [cap for cap in caps if cap.unit == unit])
         if isinstance(bound, Ruling):
@@ -143,15 +81,16 @@ def _bound(start: Spender, unit: Unit, caps: list[Cap]) -> float | Ruling | None
     if figure is None and unit not in start.by.bounds:
         return unbounded(start, caps[0].key, unit)
     needed = start.needs(unit) if figure is None else figure
-    for cap in caps:
-        if cap.left_at_most <= 0 or needed > cap.left_at_most:
+    at_most = [cap.left_at_most for cap in caps]
+    for cap, most in zip(caps, at_most, strict=True):
+        if most <= 0 or needed > most:
             return _breach(start, cap, needs_text(unit, needed))
     left = min(cap.left for cap in caps)
     if left <= 0 or needed > left:
         return Ruling()
     if figure is not None:
         return figure
-    part = min(cap.left_at_most for cap in caps) / here.sharing
+    part = min(at_most) / here.sharing
     return max(needed, min(left, max(1, part // 1) if unit == "tokens" else plus(part) or left))
 
 

@@ -5,6 +5,7 @@ from typing import Literal
 from msgspec import Struct
 
 from agentforge.engine.checks.feedback import failing_text
+from agentforge.engine.decide.cap_sums import CapSums
 from agentforge.engine.decide.requests import Question, Ruling
 from agentforge.model import facts as f
 from agentforge.model.artifact import ItemAt, PlannedItem
@@ -32,8 +33,8 @@ class StageAt(Struct, frozen=True):
     at: StageState
     remaining: float | None
     """The seconds that the runtime limit leaves as of the latest event, or None without a limit."""
-    starting: tuple[Draft, ...] = ()
-    """What other branches record before it in the same decision."""
+    sums: CapSums
+    """With what other branches start before it in the same decision."""
     sharing: int = 1
     """How many branches share what is left to spend."""
 
@@ -154,7 +155,7 @@ def stage_in(plan: Plan, state: RunState, place: Place, node: StageNode, at: Sta
     limit, remaining = state.runtime_granted or max_runtime(plan, node), None
     if limit is not None:
         remaining = max(0.0, limit - (state.updated_at - state.clock_from).total_seconds())
-    return StageAt(plan, state, place, node, at, remaining)
+    return StageAt(plan, state, place, node, at, remaining, CapSums(plan, state))
 
 
 def stage_at(plan: Plan, state: RunState, provider: str | None, at: StageState) -> StageAt | None:
