@@ -52,6 +52,7 @@ def test_run_is_exported_on_request(project: Project) -> None:
     done = project.call("log", "spans", env={ENDPOINT: server.url, "OTEL_EXPORTER_OTLP_TIMEOUT": "1"})
     assert done.code == 1
     assert "the spans of session 'auth' were not exported" in done.err
+    assert "hint: start the collector" in done.err
     assert "Connection refused" in done.err
     done = project.call("log", "spans", "auth", env={DISABLED: "true"})
     assert done.code == 2

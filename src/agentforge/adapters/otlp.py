@@ -65,7 +65,7 @@ def collector(environ: Mapping[str, str], *, asked: bool = False) -> str | None:
     address = first(ENDPOINTS[0]) or f"{(first(ENDPOINTS[1]) or DEFAULT).rstrip('/')}/v1/traces"
     if plain_address(address) is None:
         name = next(name for name in ENDPOINTS if first(name))
-        hint = "credentials belong into OTEL_EXPORTER_OTLP_HEADERS"
+        hint = f"for example {DEFAULT}; credentials belong in OTEL_EXPORTER_OTLP_HEADERS"
         raise InvalidRequest(f"{name} is not a plain http(s) address", hint=hint)
     return address
 

@@ -11,7 +11,7 @@ from threading import Thread
 import msgspec
 from msgspec import Struct
 
-from agentforge.adapters.otlp import collector
+from agentforge.adapters.otlp import ENDPOINTS, collector
 from agentforge.app.runs.lookup import Runs
 from agentforge.app.wiring import PACKAGE, sources_of
 from agentforge.definition.settings import is_local_user
@@ -53,7 +53,9 @@ def export_spans(runs: Runs, session: str) -> int:
     done = run(Program(argv, ALL_SECONDS, env=runs.environ, stdin=f"+{session}\n".encode()))
     report = _report(done.stdout, done.problem or done.last_error)
     if report.problem:
-        raise AgentForgeError(f"the spans of session {session!r} were not exported: {report.problem}")
+        message = f"the spans of session {session!r} were not exported: {report.problem}"
+        hint = f"start the collector, or name another with {ENDPOINTS[1]}, and repeat the command"
+        raise AgentForgeError(message, hint=hint)
     return report.exported
 
 
