@@ -66,6 +66,9 @@ class Forked:
         if self.poll() is None:
             os.kill(self.pid, number)
 
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
 
@@ -108,11 +111,19 @@ class ForkServer:
     ) -> Forked:
         """`out`, `err`: descriptors; `session`: whether it has a session of its own."""
         call = {"argv": argv, "cwd": str(cwd), "env": env, "session": session}
+        return self._forked(call, out, err)
+
+    def start_on(self, terminal: int, argv: tuple[str, ...], cwd: Path, env: dict[str, str]) -> Forked:
+        """On a terminal, which controls it."""
+        call = {"argv": argv, "cwd": str(cwd), "env": env, "session": True, "terminal": True}
+        return self._forked(call, terminal, terminal, terminal)
+
+    def _forked(self, call: dict[str, object], *files: int) -> Forked:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         file = os.memfd_create("call")
         with theirs:
             os.pwrite(file, json.dumps(call).encode(), 0)
-            socket.send_fds(self._channel, [b"call"], [file, out, err, theirs.fileno()])
+            socket.send_fds(self._channel, [b"call"], [file, *files, theirs.fileno()])
         os.close(file)
         return Forked(ours)
 
@@ -162,7 +173,7 @@ def _call_of_child(channel: socket.socket, listener: socket.socket) -> list[int]
                     continue
                 connection = launcher.detach()
             else:
-                content, files, _, _ = socket.recv_fds(channel, MAX_ANSWER, 4)
+                content, files, _, _ = socket.recv_fds(channel, MAX_ANSWER, 5)
                 if not content:
                     os._exit(0)
                 connection = files.pop()
@@ -200,9 +211,14 @@ def _open_streams() -> None:
         setattr(sys, name, again)
 
 
-def _become(argv: list[str], cwd: str, env: dict[str, str], session: bool) -> None:
+def _become(argv: list[str], cwd: str, env: dict[str, str], session: bool, terminal: bool = False) -> None:
     if session:
         os.setsid()
+    if terminal:
+        import fcntl
+        import termios
+
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     os.environ.clear()
     os.environ.update(env)
     time.tzset()

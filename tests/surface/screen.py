@@ -10,13 +10,15 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tests.fork_server import Forked
 from tests.surface.terminal import PATIENCE, Project
+from tests.surface.warm_program import can_run, warm_program
 
 
 class Screen:
     """A terminal that remembers everything that was drawn on it."""
 
-    def __init__(self, descriptor: int, process: "subprocess.Popen[bytes]") -> None:
+    def __init__(self, descriptor: int, process: "subprocess.Popen[bytes] | Forked") -> None:
         self._descriptor = descriptor
         self._process = process
         self.raw = ""
@@ -66,19 +68,29 @@ class Screen:
         return bool(found)
 
 
-@contextmanager
-def on_a_terminal(project: Project, *arguments: str, **env: str) -> Iterator[Screen]:
-    master, slave = pty.openpty()
-    process = subprocess.Popen(
+def _started(
+    project: Project, terminal: int, arguments: tuple[str, ...], more: dict[str, str]
+) -> "subprocess.Popen[bytes] | Forked":
+    env = {**project.env, **more}
+    if can_run(env, project.search):
+        return warm_program(project.search).start_on(terminal, arguments, project.root, env)
+    return subprocess.Popen(
         [sys.executable, "-c", "import os,sys,fcntl,termios; os.setsid();"
          "fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.executable, [sys.executable, *sys.argv[1:]])",
          "-m", "agentforge", *arguments],
         cwd=project.root,
-        env=project.environment({"TERM": "xterm-256color", "COLUMNS": "100", "LINES": "30", **env}),
-        stdin=slave,
-        stdout=slave,
-        stderr=slave,
+        env=project.environment(more),
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
     )  # fmt: skip
+
+
+@contextmanager
+def on_a_terminal(project: Project, *arguments: str, **env: str) -> Iterator[Screen]:
+    master, slave = pty.openpty()
+    more = {"TERM": "xterm-256color", "COLUMNS": "100", "LINES": "30", **env}
+    process = _started(project, slave, arguments, more)
     os.close(slave)
     try:
         yield Screen(master, process)

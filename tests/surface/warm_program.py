@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import agentforge
 
 if TYPE_CHECKING:
-    from tests.fork_server import ForkServer
+    from tests.fork_server import Forked, ForkServer
 
 FIXED_AT_START = ("LANG", "LC_", "PYTHON")
 """Python reads variables with these names only when it starts."""
@@ -50,6 +50,9 @@ class WarmProgram:
     def start(self, arguments: tuple[str, ...], cwd: Path, env: dict[str, str]) -> "WarmProcess":
         """In a session of its own."""
         return WarmProcess(self._server, (MODULE, *arguments), cwd, env)
+
+    def start_on(self, terminal: int, arguments: tuple[str, ...], cwd: Path, env: dict[str, str]) -> "Forked":
+        return self._server.start_on(terminal, (MODULE, *arguments), cwd, env)
 
     def put_launcher(self, path: Path) -> None:
         """A command of that path whose processes are forked."""
