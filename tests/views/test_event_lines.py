@@ -18,7 +18,7 @@ from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.facts import AnyFact
 from agentforge.model.failure import FailureKind
 from agentforge.model.result import Decision, Result
-from agentforge.model.spending import DailyAnswer
+from agentforge.model.spending import Amount, DailyAnswer
 from agentforge.model.state import Between, Waiver
 from agentforge.views.lines.events import (
     ROWS,
@@ -341,6 +341,11 @@ LINES: list[tuple[AnyFact, str, str | None]] = [
     (f.JudgeLost(1), "node=1 visit=1 iter=2 attempt=1", None),
     (f.QueueChecked(4), "node=1 visit=1 iter=2 remaining=4", None),
     (f.PlanChanged(plan(), Destination("1")), "node=1", "continuing with the recompiled pipeline"),
+    (
+        f.PlanChanged(plan().with_caps(Amount(0.5, 9)), Destination("1"), caps_set=("cost_usd",)),
+        "node=1",
+        "continuing with other caps: the run may spend at most $0.50",
+    ),
     (
         f.FileRefused("control/a.json", "it is not a valid control", "a.json.refused"),
         'name="control/a.json" moved_to="a.json.refused" reason="it is not a valid control"',

@@ -4,6 +4,7 @@ from agentforge.engine.decide.people import SKIPPED
 from agentforge.model import facts as f
 from agentforge.model.event import Event
 from agentforge.model.plan import PASS
+from agentforge.model.spending import shown
 from agentforge.model.state import RefusedFile
 from agentforge.model.status import RunStatus, status_text
 from agentforge.views.lines.checks import waiver_details, waiver_words
@@ -30,6 +31,14 @@ def _new_plan(fact: f.PlanChanged) -> Details:
     places = fact.plan.places
     skipped = [one_line(places[path].node.id) for path in fact.skipped if path in places]
     return {"node": fact.at.path if fact.at else "", "skipped": ",".join(skipped)}
+
+
+def _continuing(fact: f.PlanChanged, _: Event) -> RunLine:
+    limits = fact.plan.pipeline.limits
+    known = limits.caps.known if limits else ()
+    if caps := [shown(unit, cap) for unit, cap in known if unit in fact.caps_set]:
+        return RunLine(f"continuing with other caps: the run may spend at most {', '.join(caps)}")
+    return RunLine("continuing with the recompiled pipeline")
 
 
 def _begun(fact: f.NodeStarted, _: Event) -> RunLine | None:
@@ -133,7 +142,7 @@ ROWS = (
         details=lambda x: {"by": one_line(x.by), "text": quoted(x.text)},
         line=lambda x, _: RunLine(f"{one_line(x.by)} added a note: {message(x.text)}"),
     ),
-    row(f.PlanChanged, details=_new_plan, line=RunLine("continuing with the recompiled pipeline")),
+    row(f.PlanChanged, details=_new_plan, line=_continuing),
     row(
         f.NodeStarted,
         "node",
