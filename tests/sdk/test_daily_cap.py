@@ -191,7 +191,11 @@ def ended_run(tmp_path: Path, environ: dict[str, str]) -> Path:
     ],
 )
 def test_what_a_dead_run_left_is_settled_by_its_log(
-    tmp_path: Path, environ: dict[str, str], leaves: str, spent: float | None
+    tmp_path: Path,
+    environ: dict[str, str],
+    leaves: str,
+    spent: float | None,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     folder = ended_run(tmp_path, environ)
     log, clock = folder / "events.jsonl", FakeClock()
@@ -216,13 +220,17 @@ def test_what_a_dead_run_left_is_settled_by_its_log(
     ledger = DailyLedger(str(tmp_path / "other ledger"), clock)
     run_id = "r" if leaves == "another run" else identity_of(lines)
     ledger.reserve(Reservation(run_id, key, 0.4, str(folder)), 0.4, lambda _: 9.0)
-    assert release_left(ledger, environ, clock) is (spent is not None)
+    named = set[str]()
+    assert release_left(ledger, environ, clock, named) is (spent is not None)
     if spent is None:
         assert ledger.open() != ()
         clock.advance(GOOD_FOR.total_seconds())
-        released = release_left(ledger, environ, clock)
+        released = release_left(ledger, environ, clock, named)
         assert released is (leaves == "nothing, a moment ago"), "an attempt may still be running"
+        warned = f"$0.40 of this day is reserved by the interrupted run in {folder}: continue it"
+        assert caplog.text.count(warned) == 1
         return
+    assert "interrupted" not in caplog.text
     answer = ledger.reserve(Reservation("r", "k", 0.1, ""), 0.1, lambda _: 9.0)
     assert (answer.spent_usd, answer.reserved_usd) == (spent, 0.0)
 

@@ -1,5 +1,6 @@
 """The ledger of what all runs of the user spend in a day, and what dead runs have left in it."""
 
+import logging
 import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -12,6 +13,7 @@ from agentforge.model import facts as f
 from agentforge.model.errors import AgentForgeError, StorageFailed
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import Plan
+from agentforge.model.spending import shown
 from agentforge.model.state import RunSettings
 from agentforge.model.status import FINAL
 from agentforge.model.task import ledger_key
@@ -20,6 +22,8 @@ from agentforge.ports.host import Clock
 from agentforge.ports.ledger import Ledger, Reservation
 from agentforge.runtime.state_folder import StateFolder
 from agentforge.runtime.tasks.ledger import RunLedger, spent_usd
+
+log = logging.getLogger("agentforge.run")
 
 
 def daily_ledger(
@@ -52,21 +56,37 @@ def run_ledger(
     ledger: Ledger, layout: RunLayout, run_id: str, environ: Mapping[str, str], clock: Clock
 ) -> RunLedger:
     """For a run whose log this process holds; what its earlier engine has left is settled."""
-    release = partial(release_left, ledger, environ, clock)
+    release = partial(release_left, ledger, environ, clock, set())
     release(own=layout.root)
     return RunLedger(ledger, run_id, layout.root, release)
 
 
 # A reservation is settled by the engine of its run. If that died, the next process that uses the ledger does
 # it: the run's log tells what was spent. What it can't tell counts as spent.
-def release_left(ledger: Ledger, environ: Mapping[str, str], clock: Clock, own: str = "") -> bool:
+def release_left(
+    ledger: Ledger, environ: Mapping[str, str], clock: Clock, named: set[str], own: str = ""
+) -> bool:
     """Settle what runs without an engine have reserved and will not settle; returns whether there was
-    anything. `own`: the folder of the run whose log this process holds."""
+    anything. `named`: the folders of interrupted runs that were named already. `own`: that of the run whose
+    log this process holds."""
     left = [(one, _spent(one, environ, clock.now(), is_own=one.folder == own)) for one in ledger.open()]
+    for one in (one for one, usd in left if usd is None and one.folder not in {own, *named}):
+        if _is_interrupted(one, environ):
+            named.add(one.folder)
+            log.warning("%s", _interrupted_text(one))
     known = [(one, usd) for one, usd in left if usd is not None]
     for one, usd in known:
         ledger.settle(one.run, one.key, usd)
     return bool(known)
+
+
+def _is_interrupted(one: Reservation, environ: Mapping[str, str]) -> bool:
+    return not log_of(RunLayout(one.folder, os.path.basename(one.folder)), environ).is_held()
+
+
+def _interrupted_text(one: Reservation) -> str:
+    held = f"{shown('cost_usd', one.usd)} of this day is reserved by the interrupted run in {one.folder}"
+    return f"{held}: continue it with `agentforge recover`, or cancel it"
 
 
 def _spent(one: Reservation, environ: Mapping[str, str], now: datetime, *, is_own: bool) -> float | None:
