@@ -6,10 +6,8 @@ put there meanwhile.
 """
 
 import argparse
-import base64
 import json
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -202,6 +200,8 @@ def delete(step: StepData) -> None:
 
 
 def run(step: StepData) -> None:
+    import subprocess  # Takes longer than most exchanges.
+
     words = [_filled(word) for word in step["argv"]]
     ended = subprocess.run(words, stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT, check=False)
     expected = step.get("exit_code")
@@ -256,6 +256,8 @@ def _content(step: StepData) -> bytes | None:
     if step["do"] == "delete":
         return None
     if step.get("base64") is not None:
+        import base64
+
         return base64.b64decode(step["base64"])
     return str(step["text"]).encode("utf-8", "surrogateescape")
 
