@@ -83,4 +83,5 @@ def test_two_runs_that_are_killed_at_random_spend_no_more_than_the_day_allows(
     assert len(began) * FIGURE <= SHARED
     asked = [request["reason"] for run in both for request in run.story.open_requests()]
     assert asked, "one of them needs a person"
-    assert {*asked} == {"spending_cap"}
+    # One that is killed again and again while it waits for the other asks about that.
+    assert {*asked} <= {"spending_cap", "recoveries_without_progress"}
