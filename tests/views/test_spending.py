@@ -31,7 +31,7 @@ from agentforge.views.spending import (
     spending_json,
     unenforced,
 )
-from agentforge.views.top import top_row
+from agentforge.views.top import top_row, totals
 
 CAP = CapView("the run", "", "cost_usd", 1.0, 0.9, 0.3)
 TOKENS = CapView("the run", "", "tokens", 2000, 1500, 0)
@@ -141,7 +141,9 @@ def test_status_has_a_row_for_each_cap() -> None:
 
 def test_top_shows_the_cap_on_the_cost() -> None:
     view = replace(seen(STARTED, NODE, status="running"), caps=(TOKENS, CAP))
-    assert top_row(view, NOON).cells[5] == "$0.90 of $1.00, $0.30 reserved"
+    row = top_row(view, NOON)
+    assert row.cells[5] == "$0.90 of $1.00, $0.30 reserved"
+    assert totals([row, replace(row, cap=None, cost_usd=0.2)]).endswith(" · $1.10")
 
 
 def recorded(play: Play) -> RunRecord:

@@ -114,7 +114,7 @@ def totals(rows: Sequence[TopRow]) -> str:
     counts = Counter(row.status_text for row in rows)
     parts = [", ".join(f"{count} {status}" for status, count in counts.items())]
     unpriced = sorted({model for row in rows for model in row.unpriced_models})
-    if spent := cost(sum(row.cost_usd or 0.0 for row in rows), unpriced):
+    if spent := cost(sum(row.cap.spent if row.cap else row.cost_usd or 0.0 for row in rows), unpriced):
         parts.append(spent)
     return " · ".join(parts)
 
