@@ -25,6 +25,8 @@ from agentforge.adapters.log.jsonl_log import JsonlLog
 from agentforge.model.errors import RunExists
 
 SOAKS = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
+SAMPLE = 7
+"""After so many lines, all kinds of recoveries were tried once."""
 EVERYWHERE = os.environ.get("AGENTFORGE_CUT_EVERYWHERE") == "1"
 
 _acts = st.lists(st.sampled_from((*SUCCESSES, *FAILURES, LIMIT)), min_size=1, max_size=3).map(tuple)
@@ -165,10 +167,10 @@ def cut_everywhere(nodes: tuple[Node, ...], lengths: Callable[[bytes], Iterable[
             torn = whole[:length].count(b"\n") < lines or not whole[:length].endswith(b"\n")
             if EVERYWHERE or (lines, torn) not in taken_up:
                 taken_up.add((lines, torn))
-                # Torn or not, with the files of the whole run or with none: one of these after each line.
-                if EVERYWHERE or SOAKS or (lines % 4) == (0 if torn else 1):
+                # Torn or not, with the files of the whole run or with none: one of these after some lines.
+                if EVERYWHERE or SOAKS or (lines % SAMPLE) == (0 if torn else 2):
                     recover_cut_log(run, whole[:length], lines, files)
-                if EVERYWHERE or SOAKS or (lines % 4) == (2 if torn else 3):
+                if EVERYWHERE or SOAKS or (lines % SAMPLE) == (4 if torn else 5):
                     recover_cut_log(run, whole[:length], lines, None)
 
 
@@ -183,7 +185,7 @@ def test_engine_that_dies_twice_in_one_run_reaches_the_same_end(nodes: tuple[Nod
         whole, first = run.log.read_bytes().splitlines(keepends=True), folder / "first"
         shutil.copytree(run.run_dir, first)
         chosen = random.Random(7)
-        for lines in range(1, len(whole) - 1, 2 if SOAKS else 4):
+        for lines in range(1, len(whole) - 1, 2 if SOAKS else SAMPLE):
             files = folder / f"files-{lines}"
             run.cut(b"".join(whole[:lines]), first)
             run.recover()

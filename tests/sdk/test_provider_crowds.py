@@ -114,7 +114,7 @@ class Programs(CommandProvider):
     """A program as an agent; the test sets whether it is concurrent."""
 
     def __init__(self, script: Path, *, concurrent: bool, **env: str) -> None:
-        config = {"argv": [sys.executable, "-I", str(script)], "env": env}
+        config = {"argv": [sys.executable, "-I", "-S", str(script)], "env": env}
         super().__init__({"PATH": "/usr/bin:/bin"}, name="programs", config=config)
         self.concurrent = concurrent
 

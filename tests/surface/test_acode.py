@@ -79,7 +79,7 @@ class Loop:
         ]
         pipeline["defaults"]["provider"] = {
             "type": "command",
-            "run": f"{sys.executable} {project.home}/agent.py",
+            "run": f"{sys.executable} -I -S {project.home}/agent.py",
         }
         (folder / "loop.yaml").write_text(json.dumps(pipeline))
         (project.home / "agent.py").write_text(AGENT)
