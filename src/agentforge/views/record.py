@@ -137,9 +137,11 @@ class RunRecord:
             self.said.append(said)
         if isinstance(fact, f.PlanChanged):
             self._move(fact)
-        if self.model.plan is not None and self.model.state is not None:
-            now = dict(waits_after(self.model.plan, self.model.state, event))
-            self._wait(now, event, before)
+        plan, state = self.model.plan, self.model.state
+        # The first event has both.
+        assert plan is not None
+        assert state is not None
+        self._wait(dict(waits_after(plan, state, event)), event, before)
 
     def _wait(self, now: Mapping[WaitKey, RunWait], event: Event, before: RunState | None) -> None:
         for key in [key for key in self._waiting if key not in now]:
