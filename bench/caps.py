@@ -3,13 +3,15 @@ alone."""
 
 import os
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 from bench import floors
 from bench.agents import InProcess, engine_in, in_process_pipeline
 from bench.measure import Measure, beside
 
-MAX_CAPPED, MAX_DAILY = 1.05, 1.5
+MAX_CAPPED, MAX_CROWD, MAX_DAILY = 1.05, 1.1, 1.5
+BRANCHES = 16
 CAPS = {
     "limits": {"cost_usd": 1000, "tokens": 10**9},
     "max_iteration_cost_usd": 0.001,
@@ -45,6 +47,30 @@ async def caps(root: Path, rounds: int, per_round: int) -> list[Measure]:
             maximum=MAX_DAILY,
         ),
     ]
+
+
+async def crowd(root: Path, rounds: int, per_branch: int) -> list[Measure]:
+    """Branches that share a cap, from the call of the engine to its return: all of them start at once."""
+    without: list[float] = []
+    capped: list[float] = []
+    for number in range(rounds):
+        without.append(await _crowded(root, f"crowd-uncapped-{number}", per_branch, {}))
+        capped.append(await _crowded(root, f"crowd-capped-{number}", per_branch, CAPS))
+    name = f"{BRANCHES} branches under one cap"
+    return [beside(name, "ms", capped, ITERATION, without, maximum=MAX_CROWD)]
+
+
+async def _crowded(root: Path, session: str, runs: int, keys: dict[str, Any]) -> float:
+    agent = InProcess(is_timed=False)
+    branches = [{"name": f"p{number}", "type": agent.name} for number in range(BRANCHES)]
+    stage = {"id": "work", "prompt": "Do a bit of work.", "runs": runs, "delay": 0}
+    block = {"id": "crowd", "parallel": {"providers": branches, "stages": [stage]}}
+    async with engine_in(root, agent) as engine:
+        began = perf_counter()
+        result = await engine.run({"name": "bench", "nodes": [block], **keys}, session=session)
+        took = perf_counter() - began
+    assert result.iterations == BRANCHES * runs, result
+    return took
 
 
 def _user(root: Path) -> tuple[str, Path]:

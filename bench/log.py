@@ -9,6 +9,7 @@ from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
 from agentforge.model.layout import RunLayout
+from agentforge.model.spending import Amount
 from agentforge.runtime.journal import Journal
 from agentforge.views.run_model import fold_events
 from bench import floors
@@ -56,6 +57,17 @@ def appends(root: Path, lengths: tuple[int, ...], rounds: int) -> list[Measure]:
 def replays(root: Path, lengths: tuple[int, ...], rounds: int) -> list[Measure]:
     """Decode and fold all events; also with the chain verified first, as `status` and `resume` do."""
     return [measure for length in lengths for measure in _replays(_log(root, length), length, rounds)]
+
+
+def capped_replay(root: Path, length: int, rounds: int) -> list[Measure]:
+    """The same run below caps: each attempt has reserved something."""
+    path = Path(long_run(root, length, Amount(cost_usd=0.5, tokens=50_000)).log)
+    decoded, replayed = [], []
+    for _ in range(rounds):
+        decoded.append(floors.decode_log(path))
+        replayed.append(_replay(path))
+    name = f"replay of {length:,} events with reservations"
+    return [beside(name, "ms", replayed, floors.DECODE, decoded, maximum=MAX_REPLAY_RATIO)]
 
 
 def _replays(path: Path, length: int, rounds: int) -> list[Measure]:

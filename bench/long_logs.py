@@ -10,6 +10,7 @@ from agentforge.model.cursor import Cursor
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import Plan, StageNode
 from agentforge.model.result import Decision, Result, Signals, Usage, WorkReport
+from agentforge.model.spending import Amount
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.state_folder import HeadKeeper
 from agentforge.runtime.view_files import StateWriter
@@ -28,19 +29,23 @@ RESULT = Result(
 USAGE = Usage(input_tokens=18_204, output_tokens=1_377, cached_tokens=15_360, cost_usd=0.0412)
 
 
-def long_run(root: Path, events: int) -> RunLayout:
-    """A run interrupted after that many events, with its state.json; written when it is first asked for."""
-    session = f"events-{events}"
+def long_run(root: Path, events: int, reserves: Amount | None = None) -> RunLayout:
+    """A run interrupted after that many events, with its state.json; written when it is first asked for.
+    `reserves`: what each attempt reserves, below caps."""
+    session = f"events-{events}{'-capped' if reserves else ''}"
     layout = RunLayout.of(str(root), session)
-    return layout if Path(layout.log).exists() else _write(root, layout, events)
+    return layout if Path(layout.log).exists() else _write(root, layout, events, reserves)
 
 
-def _write(root: Path, layout: RunLayout, events: int) -> RunLayout:
+def _write(root: Path, layout: RunLayout, events: int, reserves: Amount | None) -> RunLayout:
     session = layout.session
     writer = JsonlLog(layout.log, Buffering(events=1000)).open()
     journal = Journal(session, writer, SystemClock())
     try:
-        _record(journal, layout, _plan(root, session, events), events)
+        plan = _plan(root, session, events)
+        if reserves:
+            plan = plan.with_caps(Amount(cost_usd=1e6, tokens=10**12))
+        _record(journal, layout, plan, events, reserves)
         journal.wait_for_disk()
         StateWriter(layout, journal, HeadKeeper(layout.root, {})).put()
     finally:
@@ -52,7 +57,7 @@ def _plan(root: Path, session: str, events: int) -> Plan:
     return engine_in(root, InProcess()).compile(in_process_pipeline(events), session=session).plan
 
 
-def _record(journal: Journal, layout: RunLayout, plan: Plan, events: int) -> None:
+def _record(journal: Journal, layout: RunLayout, plan: Plan, events: int, reserves: Amount | None) -> None:
     node = plan.nodes[0]
     assert isinstance(node, StageNode)
     provider, model = node.provider.type, node.provider.model
@@ -65,7 +70,7 @@ def _record(journal: Journal, layout: RunLayout, plan: Plan, events: int) -> Non
         number += 1
         here, files = Cursor(node.path, 1, number), layout.iteration(plan.steps[0].dir, number)
         journal.record(f.IterationStarted(node.id, node.stage, provider, model, prompt_sha256="a" * 64), here)
-        journal.record(f.AttemptStarted(1, 2, provider, model), here)
+        journal.record(f.AttemptStarted(1, 2, provider, model, reserves=reserves), here)
         journal.record(
             f.IterationCompleted(
                 stage=node.id,

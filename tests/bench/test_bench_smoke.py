@@ -16,6 +16,7 @@ MEASURED = {
     "iteration with hooks that don't apply",
     "iteration with caps",
     "iteration with a cap of the day",
+    "16 branches under one cap",
     "iteration with an artifact",
     "iteration with spans",
     "iteration with spans turned off",
