@@ -26,7 +26,7 @@ from agentforge.model.errors import RunExists
 
 SOAKS = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
 SAMPLE = 7
-"""After so many lines, all kinds of recoveries were tried once."""
+"""After this number of lines, all kinds of recoveries were tried once."""
 EVERYWHERE = os.environ.get("AGENTFORGE_CUT_EVERYWHERE") == "1"
 
 _acts = st.lists(st.sampled_from((*SUCCESSES, *FAILURES, LIMIT)), min_size=1, max_size=3).map(tuple)
