@@ -203,9 +203,11 @@ def test_the_number_of_rows_is_bounded() -> None:
     assert 100 < len(drawn) <= MAX_ROWS
 
 
-def test_a_pause_between_iterations_is_drawn_if_it_is_long() -> None:
-    delays = [row(0, 2, "wait", waits_for="delay"), row(2, 5, "wait", waits_for="delay")]
-    assert drawn_rows(run_of(100, *delays))[1:] == delays[1:]
+@pytest.mark.parametrize("waits_for", ["delay", "resume"])
+def test_a_pause_of_the_engine_is_drawn_if_it_is_long_or_not_over(waits_for: str) -> None:
+    brief, long = (row(*times, "wait", waits_for=waits_for) for times in ((0, 2), (2, 5)))
+    now = row(5, 5, "wait", waits_for=waits_for, is_over=False)
+    assert drawn_rows(run_of(100, brief, long, now))[1:] == [long, now]
 
 
 # -- where

@@ -3,7 +3,7 @@ belongs to, with verdicts and spending."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import chain, pairwise
 from typing import Any, Literal
 
@@ -21,8 +21,9 @@ from agentforge.views.work import IterationWork
 MAX_ROWS = 400
 MAX_BELOW = 20
 """How many parts of a part are drawn, unless that makes too many rows."""
-SHORT_DELAY = 1 / 50
-"""The share of a run below which the pause between two iterations isn't drawn."""
+SHORT_WAIT = 1 / 50
+"""The share of a run below which two kinds of waits aren't drawn: the pause between two iterations, and that
+until a process continues the run."""
 _WAITS: Mapping[WaitsFor, str] = {
     "answer": "waits for an answer",
     "limit": "waits for a limit",
@@ -152,11 +153,17 @@ def timeline_json(row: TimelineRow) -> dict[str, Any]:
 # -- what is drawn
 
 
+def _is_brief(row: TimelineRow, least: timedelta) -> bool:
+    """Whether it is a wait between two steps of the engine that was over at once."""
+    is_short = row.is_over and row.ended_at - row.started_at <= least
+    return is_short and row.waits_for in ("delay", "resume")
+
+
 def drawn_rows(rows: Sequence[TimelineRow]) -> list[TimelineRow]:
     """At most MAX_ROWS: of many parts the first and the last, and one row for the others. An iteration
     with one attempt has its provider."""
-    least = (rows[0].ended_at - rows[0].started_at) * SHORT_DELAY
-    shown = [row for row in rows if row.waits_for != "delay" or row.ended_at - row.started_at > least]
+    least = (rows[0].ended_at - rows[0].started_at) * SHORT_WAIT
+    shown = [row for row in rows if not _is_brief(row, least)]
     half = MAX_BELOW // 2
     while len(found := list(_drawn(shown, half))) > MAX_ROWS:
         half //= 2
