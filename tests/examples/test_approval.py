@@ -33,7 +33,10 @@ def test_approval_survives_feedback_and_a_crash_of_the_engine(repository: Projec
     assert "‖ Awaiting approval after 1 iteration" in shell(repository, start).out
     assert "Question:   Commit these release notes?" in shell(repository, look).out
     with repository.started_program("bash", "-c", reject) as second_shell:
-        wait_for(lambda: repository.types("release").count("attempt_start") == 2, "the second visit")
+        # Not only its intent: an agent that wasn't started yet would be lost instead.
+        wait_for(
+            lambda: any(repository.root.glob("**/run-002/**/agent.json")), "the agent of the second visit"
+        )
         with repository.started_program("bash", "-c", kill) as first_shell:
             wait_for(lambda: "attempt_reattached" in repository.types("release"), "the recovery")
             (tmp_path / "go").touch()

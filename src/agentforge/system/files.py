@@ -54,6 +54,7 @@ MAX_BYTES = 64 * 1024 * 1024
 """The largest file that is read at once, unless the caller sets another limit."""
 LOCK_SECONDS = 3.0
 """How long `locked` waits: an agent can hold the lock for ever."""
+PLACE_TRIES = 10
 PRIVATE = 0o700
 """The mode of a run's folders: prompts and outputs are for their owner."""
 
@@ -331,12 +332,13 @@ def _rename(folder: int, name: str, into: int, target: str) -> None:
 def place(path: str, content: bytes, prefix: str = "") -> bool:
     """Create a write-once file atomically and durably; False if it exists already. `prefix`: what another
     program begins the names of its drafts with, if it is to remove one that a crash leaves."""
+    name = os.path.basename(path)
     with storage(path), _Parent(path) as folder:
-        try:
-            return _place(folder, os.path.basename(path), content, prefix)
-        except FileNotFoundError:
-            # An engine that started in between removed the draft as a leftover.
-            return _place(folder, os.path.basename(path), content, prefix)
+        for _ in range(PLACE_TRIES - 1):
+            # Engines that start in between remove the draft as a leftover.
+            with suppress(FileNotFoundError):
+                return _place(folder, name, content, prefix)
+        return _place(folder, name, content, prefix)
 
 
 def _place(folder: int, name: str, content: bytes, prefix: str) -> bool:
