@@ -48,7 +48,7 @@ def test_file_shows_the_request_and_later_its_answer(tmp_path: Path) -> None:
         async with engine(tmp_path) as sdk:
             await waiting(sdk)
             (opened,) = shown(tmp_path)
-            assert (opened["status"], opened["pipeline_id"], opened["stage"]) == ("open", "s", "plan")
+            assert (opened["status"], opened["pipeline_id"], opened["stage"]) == ("pending", "s", "plan")
             await sdk.answer("s", "approve", by="anna")
             (closed,) = shown(tmp_path)
             assert (closed["status"], closed["answer"], closed["answered_by"]) == (
@@ -70,7 +70,7 @@ def test_file_shows_what_a_resume_answers(tmp_path: Path) -> None:
             result = await sdk.run(pipeline(node(semantics="at_most_once"), **VIEW), session="s")
             assert result.status is RunStatus.PAUSED
             (opened,) = shown(tmp_path)
-            assert opened["status"] == "open"
+            assert opened["status"] == "pending"
             assert (await sdk.resume("s", by="anna")).completed
             (closed,) = shown(tmp_path)
             assert (closed["status"], closed["answered_by"]) == ("resolved", "anna")
@@ -128,7 +128,7 @@ def test_resolution_with_context_sends_the_stage_back(tmp_path: Path) -> None:
             await waiting(sdk)
             resolve(tmp_path, "abort: false\ncontext: use tabs\n")
             await sdk.recover("s")
-            assert [each["status"] for each in shown(tmp_path)] == ["resolved", "open"]
+            assert [each["status"] for each in shown(tmp_path)] == ["resolved", "pending"]
             resolve(tmp_path, "abort: true\n")
             result = await sdk.recover("s")
             assert result is not None

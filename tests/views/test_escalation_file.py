@@ -42,7 +42,7 @@ def test_open_request_has_the_fields_that_a_person_needs() -> None:
     file = folded(asks(due_at=NOON, default="abort"))
     assert file["escalation_id"].startswith("ESC-20260115120002-")
     assert (file["pipeline_id"], file["stage"], file["issue"]) == ("auth", "plan", "Fine?\nReally?")
-    assert (file["status"], file["resolved_at"], file["answer"]) == ("open", None, None)
+    assert (file["status"], file["resolved_at"], file["answer"]) == ("pending", None, None)
     context = file["context"]
     assert (context["request"], context["kind"], context["reason"]) == ("approval-2", "approval", "approval")
     assert (context["options"], context["default"]) == (["approve", "reject", "abort"], "abort")
@@ -51,7 +51,7 @@ def test_open_request_has_the_fields_that_a_person_needs() -> None:
 def test_answer_and_resolution_close_the_file() -> None:
     said = f.RequestAnswered("approval-2", "reject", "ada", "no")
     answered = folded(asks(), said)
-    assert (answered["status"], answered["answer"], answered["answered_by"]) == ("open", "reject", "ada")
+    assert (answered["status"], answered["answer"], answered["answered_by"]) == ("pending", "reject", "ada")
     closed = folded(asks(), said, f.RequestResolved("approval-2", "rejected"))
     assert (closed["status"], closed["text"]) == ("resolved", "no")
     assert closed["resolved_at"].startswith((NOON + timedelta(seconds=4)).strftime("%Y-%m-%dT%H:%M:%S"))
@@ -63,10 +63,10 @@ def test_answer_and_resolution_close_the_file() -> None:
         (f.SessionAborted("enough"), "resolved"),
         (f.SessionCompleted("all"), "resolved"),
         # These can be resumed, and then still ask.
-        (f.SessionFailed(FailureKind.AGENT_ERROR, "no way", "plan"), "open"),
-        (f.SessionPaused("limit"), "open"),
-        (f.AwaitingApproval(("approval-2",)), "open"),
-        (f.PauseRequested("lunch"), "open"),
+        (f.SessionFailed(FailureKind.AGENT_ERROR, "no way", "plan"), "pending"),
+        (f.SessionPaused("limit"), "pending"),
+        (f.AwaitingApproval(("approval-2",)), "pending"),
+        (f.PauseRequested("lunch"), "pending"),
     ],
     ids=lambda value: getattr(value, "TYPE", ""),
 )

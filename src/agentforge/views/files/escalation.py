@@ -26,7 +26,7 @@ class EscalationFile(Struct, frozen=True):
     """The question."""
     context: dict[str, Any]
     created_at: datetime
-    status: Literal["open", "resolved"] = "open"
+    status: Literal["pending", "resolved"] = "pending"
     resolved_at: datetime | None = None
     answer: str | None = None
     answered_by: str | None = None
