@@ -41,6 +41,7 @@ TAXONOMY = {
     "agent_limit": False,
     "cap_reached": False,
     "agent_error": False,
+    "executor_failed": True,
     "prompt_unreadable": False,
     "queue_unreadable": False,
     "parallel_block_failed": False,

@@ -39,6 +39,8 @@ class FailureKind(StrEnum):
     """The agent was stopped, or stopped by itself, at the budget that it was given."""
     AGENT_ERROR = "agent_error"
     """The agent itself reported `decision: error`."""
+    EXECUTOR_FAILED = "executor_failed"
+    """The Python class that executes the stage raised an exception."""
     PROMPT_UNREADABLE = "prompt_unreadable"
     QUEUE_UNREADABLE = "queue_unreadable"
     PARALLEL_BLOCK_FAILED = "parallel_block_failed"

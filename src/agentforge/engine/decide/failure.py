@@ -39,6 +39,7 @@ ATTEMPTS_PER_KIND: dict[FailureKind, int] = {
     FailureKind.JUDGE_FAILED: 100,
     FailureKind.PROVIDER_OVERLOADED: 100,
     FailureKind.PROVIDER_UNREACHABLE: 100,
+    FailureKind.EXECUTOR_FAILED: 100,
     FailureKind.PROVIDER_CRASHED: 2,
     FailureKind.RESULT_MISSING: 2,
 }
