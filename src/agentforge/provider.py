@@ -23,6 +23,7 @@ from agentforge.ports.provider import (
     ProcessProvider,
     Provider,
     ShowsProgress,
+    StageInput,
     ValidatesSettings,
 )
 
@@ -56,6 +57,7 @@ __all__ = [
     "SettingValue",
     "ShowsProgress",
     "Signals",
+    "StageInput",
     "Usage",
     "ValidatesSettings",
     "WorkReport",

@@ -13,6 +13,30 @@ from agentforge.model.spending import Amount, Unit
 from agentforge.model.task import MARK
 
 
+class StageInput(Struct, frozen=True):
+    """What a stage gets of the run, as data: for providers that read no prompt."""
+
+    pipeline: str
+    """The name of the pipeline."""
+    index: int
+    """The position of the stage among the nodes of its pipeline."""
+    visit: int
+    """1 for the first."""
+    user_request: str = ""
+    artifact: JSONObject = {}
+    """The artifacts of earlier stages, merged, with the keys of the engine."""
+    artifacts: dict[str, JSONObject] = {}
+    """By the ids of the stages that left them, in the order of the plan."""
+    previous: JSONObject | None = None
+    """The stage's own last artifact."""
+    feedback: str | None = None
+    """Why the previous visit was rejected."""
+    answers: dict[str, str] = {}
+    """By the questions that the stage asked."""
+    timeout: float | None = None
+    max_tokens: int | None = None
+
+
 class ExecuteRequest(Struct, frozen=True):
     prompt: str
     model: str
@@ -50,6 +74,8 @@ class ExecuteRequest(Struct, frozen=True):
     """Where a program writes the artifact; empty: the stage has none."""
     schema: JSONObject | None = None
     """What the artifact must match; None: the stage has none."""
+    given: StageInput | None = None
+    """Only for providers with `Capabilities.reads_input`."""
     budget: Amount | None = None
     """What it may spend. A provider whose `Capabilities.bounds` have the unit ends before it spends more,
     with the failure `cap_reached`; None: it isn't bounded."""
@@ -102,6 +128,8 @@ class Capabilities(Struct, frozen=True):
     """Whether it answers any prompt, as a judge must; a fixed command doesn't."""
     concurrent: bool = True
     """Whether several `execute` calls may run at once; otherwise the engine serializes them."""
+    reads_input: bool = False
+    """Whether it works from `ExecuteRequest.given` instead of a prompt."""
     bounds: tuple[Unit, ...] = ()
     """What it keeps to by itself if the request has a budget: `cost_usd`, `tokens`."""
 

@@ -228,8 +228,8 @@ class StoredArtifacts:
     def __init__(self, plan: Plan, layout: RunLayout, history: History, keys: RunKeys) -> None:
         self._plan = plan
         self._history = history
-        self._keys = keys
-        self._value = partial(read_artifact, layout)
+        self.keys = keys
+        self.value = partial(read_artifact, layout)
         self._elements: dict[str, tuple[str, dict[str, Element]]] = {}
         """By the source of the items, with the hash of the artifact that they are from."""
 
@@ -245,9 +245,9 @@ class StoredArtifacts:
                     f"the artifacts before stage {task.node.id!r} have more than {most} together",
                     hint="write large data to files of the project, and their paths to artifacts",
                 )
-            return self._value(artifact)
+            return self.value(artifact)
 
-        given = artifact_input(self._plan, task, self._history, self._keys, read)
+        given = artifact_input(self._plan, task, self._history, self.keys, read)
         item = task.item
         if item is None:
             return given
@@ -271,7 +271,7 @@ class StoredArtifacts:
             raise UnusableFile(f"there is no artifact for the items {termination.source!r}: {why}")
         digest, elements = self._elements.get(termination.source, (None, {}))
         if digest != known.sha256:
-            found = elements_of(self._value(known), termination.field, termination.max)
+            found = elements_of(self.value(known), termination.field, termination.max)
             elements = {one.id: one for one in found if not isinstance(one, str)}
             if len(elements) < len(found):
                 problems = "; ".join(map(str, found))

@@ -31,6 +31,8 @@ class IterationInput(Struct, frozen=True, dict=True):
     """What the item says."""
     needed: Mapping[str, Any] = {}
     """By id: what those items say that it depends on."""
+    by_stage: Mapping[str, JSONObject] = {}
+    """The artifacts that are merged, by the ids of their stages."""
 
     @cached_property
     def encoded(self) -> bytes:
@@ -98,15 +100,17 @@ def artifact_input(
 ) -> IterationInput:
     place, item = task.place, task.item
     merged = dict(read(history.initial)) if history.initial else {}
+    by_stage: dict[str, JSONObject] = {}
     for path, branch, stage in earlier_stages(plan, place.path, place.branch):
         known = history.artifacts_of(path, branch)
         if known.over_items and isinstance(stage.termination, Items):
-            merged[stage.id] = {id: read(one) for id, one in known.by_item.items()}
+            merged[stage.id] = by_stage[stage.id] = {id: read(one) for id, one in known.by_item.items()}
         elif known.latest is not None:
-            merged |= read(known.latest)
+            by_stage[stage.id] = read(known.latest)
+            merged |= by_stage[stage.id]
             filled = stage.artifact.fill if stage.artifact else {}
             if keys.original_request is not None:
                 merged |= dict.fromkeys(filled, keys.original_request)
     own = history.artifacts_of(place.path, place.branch)
     last = own.by_item.get(item.id) if item else own.latest
-    return IterationInput({**merged, **keys.values} if merged else {}, last)
+    return IterationInput({**merged, **keys.values} if merged else {}, last, by_stage=by_stage)

@@ -279,6 +279,7 @@ class AgentPerformer(CallPerformer[AgentTask]):
             artifact_path=here.artifact if task.node.artifact else "",
             # A copy, which the provider may change.
             schema={**task.node.artifact.agent_schema} if task.node.artifact else None,
+            given=self._preparer.input_of(task) if self._calls.reads_input(task.by.type) else None,
             budget=task.budget,
         )
 

@@ -167,6 +167,11 @@ class Calls:
         provider = self._provider(name)
         return not isinstance(provider, CallRefused) and is_program(provider)
 
+    def reads_input(self, name: str) -> bool:
+        """Whether the provider works from the input of the stage instead of a prompt."""
+        provider = self._provider(name)
+        return not isinstance(provider, CallRefused) and provider.capabilities().reads_input
+
     async def make(self, call: ProviderCall, request: Callable[[], ExecuteRequest]) -> Ended:
         """Start it and wait for its end. The request is built once the provider's lock is held."""
         provider = self._provider(call.by.type)

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agentforge.model.errors import NOT_JSON, AgentForgeError, UnusableFile
+from agentforge.model.errors import NOT_JSON, AgentForgeError, ProviderUnusable, UnusableFile
 from agentforge.model.facts import AnyFact, ErrorOccurred, IterationStarted
 from agentforge.model.failure import FailureKind
 from agentforge.model.layout import IterationLayout
@@ -20,8 +20,9 @@ from agentforge.model.place import Place
 from agentforge.model.plan import Judgment, Plan, StageNode
 from agentforge.model.request import Feedback
 from agentforge.model.secrets import from_marks, with_marks
+from agentforge.model.state import position_of
 from agentforge.model.task import AgentTask, PrepareTask
-from agentforge.ports.provider import Provider
+from agentforge.ports.provider import Provider, StageInput
 from agentforge.runtime.artifacts import StoredArtifacts, unusable
 from agentforge.runtime.briefings import Briefings, Told
 from agentforge.runtime.left_files import Refuse, ensure_folder, leave
@@ -208,6 +209,29 @@ class Preparer:
         if task.node.context_strategy:
             files.write(here.briefing, rendered.briefing.encode())
         return is_new
+
+    def input_of(self, task: AgentTask) -> StageInput:
+        """The same as data, for a provider that reads no prompt. Raises ProviderUnusable."""
+        node, stored = task.node, self._stored
+        assert stored is not None
+        try:
+            given = stored.input(task)
+            previous = stored.value(given.previous) if given.previous else None
+        except UnusableFile as error:
+            raise ProviderUnusable(error.message, hint=error.hint) from error
+        return StageInput(
+            pipeline=self._plan.pipeline.name,
+            index=position_of(task.place.path),
+            visit=task.place.run,
+            user_request=task.user_request.text if task.user_request else "",
+            artifact={**given.merged, **stored.keys.values},
+            artifacts=dict(given.by_stage),
+            previous=previous,
+            feedback=task.feedback.text if task.feedback else None,
+            answers={one.question: one.answer for one in task.answers},
+            timeout=node.timeout,
+            max_tokens=node.tokens.total if node.tokens else None,
+        )
 
     def prepared(self, task: AgentTask) -> Prepared | ErrorOccurred:
         """The iteration of an attempt that is about to start."""
