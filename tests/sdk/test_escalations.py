@@ -16,7 +16,7 @@ from tests.sdk.projects import ENVIRON, Gate, cut_log, engine, eventually, node,
 from agentforge.model.status import RunStatus
 from agentforge.sdk.engine import Engine
 from agentforge.testing import FakeClock, ScriptedProvider
-from agentforge.testing.scripted_provider import crashes, says
+from agentforge.testing.scripted_provider import crashes, returns, says
 
 VIEW = {"views": ["escalations"]}
 ASKS = pipeline(node(), **VIEW)
@@ -120,6 +120,24 @@ def test_resolution_is_an_answer_like_any_other(tmp_path: Path, verb: str) -> No
     run(main())
     (said,) = events(tmp_path, "request_answered")
     assert (said.fact.answer, said.fact.by, said.fact.text) == ("approve", "anna", "fine")
+
+
+@pytest.mark.parametrize("verb", ["resume", "recover"])
+def test_resolution_of_a_question_can_cancel_the_run(tmp_path: Path, verb: str) -> None:
+    asks = returns("which?", decision="ask", questions=[{"question": "Which database?"}])
+
+    async def main() -> None:
+        async with engine(tmp_path, ScriptedProvider([asks], uses_files=False)) as sdk:
+            assert (await sdk.run(pipeline(node(), **VIEW), session="s")).requests
+            resolve(tmp_path, "abort: true\nby: anna\n")
+            assert sdk.runs.recoverable() == ["s"]
+            await (sdk.resume("s") if verb == "resume" else sdk.recover("s"))
+            assert sdk.status("s").status == "aborted"
+            assert [each["status"] for each in shown(tmp_path)] == ["resolved"]
+
+    run(main())
+    (ended,) = events(tmp_path, "cancel_requested")
+    assert ended.fact.reason == "aborted by anna"
 
 
 def test_resolution_with_context_sends_the_stage_back(tmp_path: Path) -> None:

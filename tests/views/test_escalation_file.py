@@ -11,7 +11,7 @@ from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.failure import FailureKind
 from agentforge.model.request import Request
-from agentforge.views.files.escalation import Escalations, escalation_id, resolution
+from agentforge.views.files.escalation import Escalations, answer_of_resolution, cancels, escalation_id
 
 PLAN = plan_of(stage())
 AT = Cursor("0", 1, 1)
@@ -131,11 +131,17 @@ OPTIONS = {
 )
 def test_meaning_of_a_resolution(kind: Any, given: dict[str, Any], means: tuple[str, str] | None) -> None:
     request = Request("r-1", kind, "k", "why", "?", OPTIONS[kind], NOON)
-    assert resolution(request, given) == means
+    assert answer_of_resolution(request, given) == means
+
+
+@pytest.mark.parametrize(("kind", "abort"), [("question", True), ("question", False), ("escalation", True)])
+def test_only_a_resolution_of_a_question_cancels_beside_the_answer(kind: Any, abort: bool) -> None:
+    request = Request("r-1", kind, "k", "why", "?", OPTIONS[kind], NOON)
+    assert cancels(request, {"abort": abort}) is (kind == "question" and abort)
 
 
 def test_text_about_a_verdict_runs_the_stage_again() -> None:
     request = Request("r-1", "escalation", "k", "verdict", "?", ("accept", "retry", "resume", "cancel"), NOON)
-    assert resolution(request, {"text": "use tabs"}) == ("retry", "use tabs")
-    assert resolution(request, {"answer": "accept", "text": "flaky"}) == ("accept", "flaky")
-    assert resolution(request, {"answer": "accept"}) is None
+    assert answer_of_resolution(request, {"text": "use tabs"}) == ("retry", "use tabs")
+    assert answer_of_resolution(request, {"answer": "accept", "text": "flaky"}) == ("accept", "flaky")
+    assert answer_of_resolution(request, {"answer": "accept"}) is None

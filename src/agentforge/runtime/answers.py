@@ -182,6 +182,8 @@ def take_answers(
 def record_answers(journal: Journal, layout: RunLayout, secrets: SecretReferences) -> bool:
     """Record the answers to the open requests, without secrets. Returns whether there were any."""
     if journal.plan.pipeline.has_escalations:
+        if _cancelled(journal, layout):
+            return True
         place_resolutions(layout, journal.state, journal.now(), secrets)
     # An answer after the timeout is too late: the order in the log decides.
     in_time = [request for request in journal.state.open_requests if not request.is_overdue]
@@ -192,6 +194,16 @@ def record_answers(journal: Journal, layout: RunLayout, secrets: SecretReference
         fact = f.RequestAnswered(request.id, said.text, answer.by, text.text, tuple(sorted(known)))
         journal.record(fact, request.at)
     return bool(answered)
+
+
+def _cancelled(journal: Journal, layout: RunLayout) -> bool:
+    """Record that a resolution ends the run, if one does."""
+    from agentforge.runtime.escalations import cancellations
+
+    for request, by in cancellations(layout, journal.state):
+        journal.record(f.CancelRequested(f"aborted by {by}"), request.at)
+        return True
+    return False
 
 
 def record_due(journal: Journal, layout: RunLayout, secrets: SecretReferences) -> None:

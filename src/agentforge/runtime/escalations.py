@@ -13,7 +13,12 @@ from agentforge.model.plan import Plan
 from agentforge.model.request import Request
 from agentforge.model.state import RunState
 from agentforge.system import files
-from agentforge.views.files.escalation import Escalations, escalation_id, resolution
+from agentforge.views.files.escalation import (
+    Escalations,
+    answer_of_resolution,
+    cancels,
+    escalation_id,
+)
 
 log = logging.getLogger("agentforge.run")
 
@@ -57,15 +62,35 @@ class EscalationWriter:
 
 def resolutions(layout: RunLayout, state: RunState) -> Iterator[tuple[Request, str, str, str]]:
     """The open requests with a resolution file: its answer, the text that goes with it, and its author."""
-    if not os.path.lexists(layout.escalations):
-        return
-    for request in state.open_requests:
-        id = escalation_id(state.run_id, request.id, request.opened_at)
-        given = _read(os.path.join(layout.escalations, f"{id}.resolution.yaml"))
-        said = resolution(request, given) if given else None
-        if given and said:
-            by = given.get("by")
-            yield request, *said, by if isinstance(by, str) and by.strip() else BY_FILE
+    for request, given in _given(layout, state):
+        if said := answer_of_resolution(request, given):
+            yield request, *said, _author(given)
+
+
+def cancellations(layout: RunLayout, state: RunState) -> Iterator[tuple[Request, str]]:
+    """The open requests whose resolution file ends the run, with its author."""
+    if state.stop is None or not state.stop.cancel:
+        yield from (
+            (request, _author(given)) for request, given in _given(layout, state) if cancels(request, given)
+        )
+
+
+def resolution_file(layout: RunLayout, run_id: str, request: Request) -> str:
+    """Where a person answers the request."""
+    id = escalation_id(run_id, request.id, request.opened_at)
+    return os.path.join(layout.escalations, f"{id}.resolution.yaml")
+
+
+def _given(layout: RunLayout, state: RunState) -> Iterator[tuple[Request, dict[str, object]]]:
+    if os.path.lexists(layout.escalations):
+        for request in state.open_requests:
+            if given := _read(resolution_file(layout, state.run_id, request)):
+                yield request, given
+
+
+def _author(given: dict[str, object]) -> str:
+    by = given.get("by")
+    return by if isinstance(by, str) and by.strip() else BY_FILE
 
 
 def _read(path: str) -> dict[str, object] | None:

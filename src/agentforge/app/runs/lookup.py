@@ -343,8 +343,11 @@ def is_answered(plan: Plan, state: RunState, layout: RunLayout, now: datetime) -
     # Few runs wait.
     from agentforge.runtime.answers import given_answers, resolution_answers
 
-    if plan.pipeline.has_escalations and any(resolution_answers(layout, state, now)):
-        return True
+    if plan.pipeline.has_escalations:
+        from agentforge.runtime.escalations import cancellations
+
+        if any(resolution_answers(layout, state, now)) or any(cancellations(layout, state)):
+            return True
     return any(given_answers(layout, state.run_id, state.open_requests))
 
 

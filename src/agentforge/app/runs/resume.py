@@ -89,6 +89,8 @@ async def resume_run(
         context.caller.refuse_resume(journal.state)
         refuse_resume(journal.state, journal.plan)
         record_due(journal, layout, references_of_answers(environ))
+        if journal.state.stop and journal.state.stop.cancel:  # By a resolution.
+            return await drive(context, journal)
         waived = _waivers(context, compiled.plan if compiled else journal.plan, journal.state, how)
         if compiled is None:
             _refuse_unanswered(journal.plan, journal.state, how)

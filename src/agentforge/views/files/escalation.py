@@ -102,12 +102,16 @@ def _opened(plan: Plan, event: Event, fact: f.RequestOpened) -> EscalationFile:
     )
 
 
-def resolution(request: Request, given: Mapping[str, Any]) -> tuple[str, str] | None:
+def cancels(request: Request, given: Mapping[str, Any]) -> bool:
+    """Whether a resolution ends the run instead of answering: any text would be an answer to a question."""
+    return request.kind == "question" and given.get("abort") is True
+
+
+def answer_of_resolution(request: Request, given: Mapping[str, Any]) -> tuple[str, str] | None:
     """The answer and the text of a resolution file, or None if it says nothing or isn't accepted."""
     said = _words(given.get("text", given.get("context")))
     answer = _words(given.get("answer"))
     if given.get("abort") is True:
-        # A question of an agent has no such option: its run is cancelled by a command.
         answer = {"escalation": CANCEL, "question": ""}.get(request.kind, ABORT)
     elif not answer and ("abort" in given or said):
         answer, said = _continuation(request, said)
