@@ -55,6 +55,9 @@ def block(line: str = "x-none: 1", last: str = "x-none: 1", stage_yaml: str = ""
         ("approve: {timeout: 60, on_timeout: abort}", Approval(timeout=60, on_timeout="abort")),
         ("approve: {timeout: '1.5', on_timeout: wait}", Approval(timeout=1.5)),
         ("approve: {rounds: 1}", Approval(rounds=1)),
+        ("approve: {feedback: false}", Approval(feedback=False)),
+        ("approve: {when: always}", Approval()),
+        ("approve: {when: supervised}", None),
     ],
 )
 def test_approval_is_in_the_plan(line: str, expected: Approval | None) -> None:
@@ -76,6 +79,10 @@ def test_approval_is_in_the_plan(line: str, expected: Approval | None) -> None:
         ("{by: agent}", "", "{rounds: 5}", "true", Approval(by="agent", rounds=5)),
         ("{by: agent}", "{by: person}", "", "", Approval()),
         ("{by: agent}", "false", "", "{rounds: 2}", Approval(rounds=2)),
+        ("{when: supervised, rounds: 2}", "", "", "true", Approval(rounds=2)),
+        ("", "{when: supervised, rounds: 2}", "{by: agent}", "", Approval(by="agent", rounds=2)),
+        ("true", "{when: supervised, rounds: 2}", "", "", Approval(rounds=2)),
+        ("false", "{when: supervised, rounds: 2}", "", "", None),
     ],
 )
 def test_approvals_merge_key_by_key_over_the_levels(

@@ -521,7 +521,7 @@ def test_a_value_of_another_shape_is_refused_with_the_shape_that_fits() -> None:
     (wrong,) = found("nodes:\n  - {id: a, parallel: [x]}\n")
     assert wrong.hint.startswith("write `parallel: {providers: [claude, codex], stages: ")
     (wrong,) = found(node("prompt: x\n    approve: [a]"))
-    keys = "`message`, `by`, `timeout`, `on_timeout`, `rounds`"
+    keys = "`message`, `by`, `timeout`, `on_timeout`, `rounds`, `feedback`, `when`"
     assert wrong.message == f"`approve` must be true, false or a mapping with {keys}, got a list"
     (wrong,) = found(node("prompt: x\n    retry: 3"))
     assert wrong.hint == "write `retry: {max_attempts: 3}`"

@@ -133,6 +133,7 @@ BAD = {
     "rounds": (plan_of(stage(approve=Approval(rounds=0))), "0 rounds of approval"),
     "timeout": (plan_of(stage(approve=Approval(timeout=1e300))), "timeout of 1e+300 s"),
     "no time": (plan_of(stage(approve=Approval(timeout=0))), "timeout of 0 s"),
+    "timeout of questions": (plan_of(stage(escalation_timeout=0)), "timeout of 0 s for its questions"),
     "message": (plan_of(stage(approve=Approval("x" * 2001))), "more than 2,000 characters"),
     "checkpoint": (plan_of(stage(checkpoint="a\nb")), "not the name of a checkpoint"),
     "checkpoint of a branch": (plan_of(block("p", stage(checkpoint="a"))), "has a checkpoint"),

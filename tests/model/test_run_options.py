@@ -64,7 +64,25 @@ def test_what_overrides_the_definition_is_kept_for_the_plan() -> None:
         context="why",
         commands={"test": "true"},
         max_iterations=3,
+        supervised=False,
+        exit_after="plan",
+        rounds=2,
+        iterate=False,
+        max_runtime=60.0,
+        executors=["plan"],
     )
     assert overrides_of(given) == Overrides(
-        "codex", "gpt", "why", ("a.md",), {"test": "true"}, 3, {"effort": "high"}
+        "codex",
+        "gpt",
+        "why",
+        ("a.md",),
+        {"test": "true"},
+        3,
+        {"effort": "high"},
+        supervised=False,
+        exit_after="plan",
+        rounds=2,
+        iterate=False,
+        max_runtime=60.0,
+        executors=("plan",),
     )

@@ -85,7 +85,19 @@ def test_recompile_with_a_plan_compiled_from_another_file(tmp_path: Path) -> Non
 
 
 STARTED_WITH = Overrides(
-    "codex", "gpt", "be brief", ("a.md",), {"tests": "make test"}, 5, {"sandbox": {"type": "none"}, "x": 1}
+    "codex",
+    "gpt",
+    "be brief",
+    ("a.md",),
+    {"tests": "make test"},
+    5,
+    {"sandbox": {"type": "none"}, "x": 1},
+    supervised=True,
+    exit_after="plan",
+    rounds=2,
+    iterate=True,
+    max_runtime=60.0,
+    executors=("plan",),
 )
 
 
@@ -101,6 +113,9 @@ STARTED_WITH = Overrides(
         (Overrides(commands={"lint": "ruff"}), {"commands": {"tests": "make test", "lint": "ruff"}}),
         (Overrides(max_iterations=9), {"max_iterations": 9}),
         (Overrides(config={"x": 2}), {"config": {"sandbox": {"type": "none"}, "x": 2}}),
+        (Overrides(supervised=False, iterate=False), {"supervised": False, "iterate": False}),
+        (Overrides(exit_after="build", rounds=9), {"exit_after": "build", "rounds": 9}),
+        (Overrides(max_runtime=5.0, executors=("build",)), {"max_runtime": 5.0, "executors": ("build",)}),
     ],
 )
 def test_what_a_run_was_started_with_lasts_until_it_is_overridden(

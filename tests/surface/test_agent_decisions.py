@@ -84,6 +84,9 @@ DECIDE: dict[tuple[str, str], tuple[str, Line]] = {
     ("pipeline", "--max-tokens"): ("max_tokens", (*PIPELINE, "new", "--max-tokens", "5")),
     ("loop", "--max-cost"): ("max_cost", (*LOOP, "new", "--max-cost", "5")),
     ("loop", "--max-tokens"): ("max_tokens", (*LOOP, "new", "--max-tokens", "5")),
+    ("run", "--supervised"): ("unsupervised", (*RUN, "new", "--no-supervised")),
+    ("pipeline", "--supervised"): ("unsupervised", (*PIPELINE, "new", "--no-supervised")),
+    ("loop", "--supervised"): ("unsupervised", (*LOOP, "new", "--no-supervised")),
     ("resume", "--max-cost"): ("max_cost", ("resume", "failed", "--max-cost", "5")),
     ("resume", "--max-tokens"): ("max_tokens", ("resume", "failed", "--max-tokens", "5")),
     ("recover", "--accept-damage"): ("accept_damage", ("recover", "failed", "--accept-damage")),
@@ -99,7 +102,8 @@ TRUST_PROJECT = "--trust-project"
 """Decides with every command that has it."""
 
 OF_STARTS = (
-    "--request --artifact --record --reason --input --provider --model --provider-config --command --local"
+    "--request --artifact --record --reason --input --provider --model --provider-config --command --local "
+    "--exit-after --timeout"
 )
 ASKED = "SESSION --request --detach"
 DECIDE_NOT = {
@@ -141,7 +145,7 @@ DECIDE_NOT = {
     "lint": "KIND NAME --strict --static",
     "dry-run": "WORDS --pipeline --session --request --artifact --force --record --yes --skip-check --skip "
     "--reason --trust --input --provider --model --provider-config --context --command --local --max-cost "
-    "--max-tokens",
+    "--max-tokens --supervised --exit-after --timeout",
     "graph": "PIPELINE --svg",
     "schema": "KIND",
     "completion": "SHELL",

@@ -56,6 +56,11 @@ def test_zero_reaches_the_background_where_it_is_refused(command: click.Command)
     assert "--max-cost=0.0" in repeated(called(command, ["--max-cost=0"]), trusted=False)
 
 
+def test_an_option_that_says_no_is_repeated() -> None:
+    line = ["--no-supervised"]
+    assert repeated(called(pipeline, line), trusted=False) == line
+
+
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: str(command.name))
 def test_options_that_were_not_given_are_not_repeated(command: click.Command) -> None:
     assert repeated(called(command, []), trusted=False) == []

@@ -47,6 +47,8 @@ def _option(name: str, row: Argument, type: Any) -> Callable[[Decorated], Decora
     flags = row.flags or (f"--{name.replace('_', '-')}",)
     if type is bool:
         return click.option(*flags, name, is_flag=True, help=row.help)
+    if type == bool | None:
+        return click.option(*flags, name, default=None, help=row.help)
     if row.default is not None:
         return click.option(*flags, name, multiple=True, metavar=row.metavar, help=row.help)
     read = from_stdin if name == "request" else None
@@ -103,12 +105,12 @@ def _commands(pairs: tuple[str, ...]) -> dict[str, str]:
 def options_given(context: click.Context) -> dict[str, str]:
     """The options of this call, without those that all commands have: how each is spelled, by its name."""
     return {
-        name: option.opts[-1]
+        name: option.opts[-1] if context.params[name] is not False else option.secondary_opts[-1]
         for option in context.command.params
         if isinstance(option, click.Option) and not option.hidden
         # Zero is given, too.
         if (name := option.name) is not None and context.params.get(name) not in (None, "", ())
-        if context.params[name] is not False
+        if context.params[name] is not False or (option.secondary_opts and option.default is None)
     }
 
 
@@ -121,7 +123,7 @@ def repeated(context: click.Context, *, trusted: bool) -> list[str]:
         value = context.params[name]
         if name in ("foreground", "detach", "trust"):
             continue
-        if value is True:
+        if isinstance(value, bool):
             found.append(flag)
         else:
             found += [f"{flag}={each}" for each in (value if isinstance(value, tuple) else (value,))]

@@ -50,6 +50,7 @@ from agentforge.definition.resolve import (
     is_stage_name,
     missing_pipeline,
 )
+from agentforge.definition.run_overrides import read_run_overrides
 from agentforge.definition.schemas import Schemas
 from agentforge.definition.settings import Settings, read_settings
 from agentforge.definition.specs import (
@@ -106,7 +107,10 @@ class Compilation:
         self._settings = Settings()
         if machine.has_settings:
             self._settings = read_settings(sources, report, given=overrides.orchestration, is_lazy=True)
-        self._override_levels: OverrideLevels = gather(sources.environment, overrides, report)
+        self._run = read_run_overrides(overrides, report)
+        self._override_levels: OverrideLevels = gather(
+            sources.environment, self._run.kept(overrides), report, self._run.levels
+        )
 
     def pipeline(self, source: SourceText, beside: str, path: str, passes: int) -> Compiled:
         """`path` is the file's path, to detect a pipeline that includes itself."""
@@ -137,8 +141,9 @@ class Compilation:
     def _finish(self, mode: Mode, located: Located, passes: int) -> Compiled:
         report, given = self._report, self._override_levels.overrides
         applied = StageSettings(self._settings, self._machine, self._sources, report)
-        located = replace(located, spec=applied.to_pipeline(located.spec))
+        located = replace(located, spec=self._run.to_pipeline(applied.to_pipeline(located.spec)))
         pipeline = Assembly(self._sources, report, self._override_levels.levels, applied).pipeline(located)
+        pipeline = self._run.ended(pipeline, report)
         schemas = Schemas(self._sources, self._report)
         supplied = supply(pipeline, link(pipeline, self._report), schemas, self._report)
         for value in filter(control_character, (given.provider or "", given.model or "", *given.inputs)):

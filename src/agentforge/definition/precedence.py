@@ -71,8 +71,10 @@ def canonical(provider: str) -> str:
     return _ALIASES.get(provider, provider)
 
 
-def gather(environment: Mapping[str, str], overrides: Overrides, report: Report) -> OverrideLevels:
-    """The caller's overrides, completed from the environment.
+def gather(
+    environment: Mapping[str, str], overrides: Overrides, report: Report, above: tuple[WorkSpec, ...] = ()
+) -> OverrideLevels:
+    """The caller's overrides, completed from the environment. `above`: further levels of the caller.
 
     `PIPELINE_CLI_*` passes a command line to another process, so it has the same precedence.
     """
@@ -81,17 +83,14 @@ def gather(environment: Mapping[str, str], overrides: Overrides, report: Report)
             at, hint = report.argument(f'--{name} ""'), "leave it out to use that of the definition"
             report.error("bad-value", at, f"the {name} is empty", hint)
     in_cli = environment.get("PIPELINE_CLI_CONTEXT")
-    given = Overrides(
+    given = replace(
+        overrides,
         provider=overrides.provider or environment.get("PIPELINE_CLI_PROVIDER") or None,
         model=overrides.model or environment.get("PIPELINE_CLI_MODEL") or None,
         context=overrides.context if overrides.context is not None else in_cli or None,
         inputs=overrides.inputs or _cli_inputs(environment.get("PIPELINE_CLI_INPUTS", ""), report),
-        commands=overrides.commands,
-        max_iterations=overrides.max_iterations,
         config=settings_from_data(overrides.config, report),
         local=overrides.local or _is_local(environment.get(NETWORK, ""), report),
-        orchestration=overrides.orchestration,
-        caps=overrides.caps,
     )
     from_environment = ProviderSpec(
         _variable(environment, "CLAUDE_PIPELINE_PROVIDER", report),
@@ -111,6 +110,7 @@ def gather(environment: Mapping[str, str], overrides: Overrides, report: Report)
     levels = (
         WorkSpec({"context": context} if context else {}, from_environment),
         WorkSpec({name: value for name, value in of_caller.items() if value is not None}, from_caller),
+        *above,
     )
     judge = canonical(environment.get(JUDGE_PROVIDER) or DEFAULT_PROVIDER)
     model = JUDGE_MODEL if judge == DEFAULT_PROVIDER else DEFAULT_MODELS.get(judge, "")

@@ -70,6 +70,14 @@ def validate_approval(node: ResolvedStage, report: Report) -> None:
         report.warning("no-effect", then.at, message, hint="add `timeout`, in seconds")
 
 
+def validate_runtime(rails: MappingSpec | None, report: Report) -> None:
+    """Validate the limits of a run, or the merged ones of a stage."""
+    then = rails.get("on_timeout") if rails else None
+    if rails and then and rails.get("max_runtime_seconds") is None:
+        message = f"`guardrails.on_timeout: {then.value}` has no effect without a limit"
+        report.warning("no-effect", then.at, message, hint="add `max_runtime_seconds`")
+
+
 def validate_prompt(
     node: ResolvedStage, sources: Sources, given: frozenset[SourcePlace] | None, report: Report
 ) -> None:

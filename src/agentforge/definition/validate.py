@@ -16,6 +16,7 @@ from agentforge.definition.precedence import (
     canonical,
     choose_provider,
     levels_in_block,
+    merged,
     naming_level,
 )
 from agentforge.definition.report import Report
@@ -38,6 +39,7 @@ from agentforge.definition.stage_rules import (
     validate_prompt,
     validate_required,
     validate_routes,
+    validate_runtime,
     validate_termination,
 )
 from agentforge.definition.yaml_tree import Written, shown
@@ -110,6 +112,8 @@ class Validation:
         validate_required(pipeline, everywhere, report)
         if is_nested:
             self._ignored_keys(spec)
+        else:
+            validate_runtime(spec.get("guardrails"), report)
         for node in pipeline.nodes:
             if isinstance(node, ResolvedBlock):
                 self._block(node)
@@ -141,9 +145,9 @@ class Validation:
     def _ignored_keys(self, spec: PipelineSpec) -> None:
         where = "set them in the outermost pipeline"
         if rails := spec.get("guardrails"):
-            limits, limit = spec.get("limits"), rails.get("max_runtime_seconds")
+            limits, (name, limit) = spec.get("limits"), next(iter(rails.values.items()))
             is_limit = limits is not None and limits.get("runtime") is limit
-            key = "limits.runtime" if is_limit else "guardrails.max_runtime_seconds"
+            key = "limits.runtime" if is_limit else f"guardrails.{name}"
             message = f"`{key}` of a nested pipeline has no effect"
             hint = "set it in the outermost pipeline or in the stages"
             self._report.warning("ignored-key", limit.at, message, hint)
@@ -160,6 +164,7 @@ class Validation:
         validate_termination(stage, default_runs, self._report)
         validate_prompt(stage, self._sources, self._given, self._report)
         validate_approval(stage, self._report)
+        validate_runtime(merged(stage, "guardrails"), self._report)
 
     def _block(self, node: ResolvedBlock) -> None:
         for branch in node.block.branches:

@@ -215,8 +215,7 @@ def stage_findings(sources: Sources, name: str) -> list[Finding]:
 
 def _of_pipeline(sources: Sources, pipeline: ResolvedPipeline) -> Iterator[Finding]:
     spec = pipeline.spec
-    if rails := spec.get("guardrails"):
-        limit = rails.get("max_runtime_seconds")
+    if (rails := spec.get("guardrails")) and (limit := rails.get("max_runtime_seconds")):
         message = f"the run pauses and asks after {limit.value:g} s; agent-pipelines ignored the limit"
         yield Finding("runtime-limit", "changes", limit.at, message)
     inputs: Sequence[Written[str]] = spec.get("inputs") or ()
@@ -289,8 +288,7 @@ def _of_work(node: ResolvedStage) -> Iterator[Finding]:
             " and without a judge prompt it always ran to its maximum"
         )
         yield Finding("judge-counts", "changes", kind.at, message)
-    if rails := merged(node, "guardrails"):
-        limit = rails.get("max_runtime_seconds")
+    if (rails := merged(node, "guardrails")) and (limit := rails.get("max_runtime_seconds")):
         message = f"pauses and asks after {limit.value:g} s; agent-pipelines ignored the limit"
         yield Finding("runtime-limit", "changes", limit.at, message)
 

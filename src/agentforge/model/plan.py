@@ -50,10 +50,26 @@ class Overrides(Struct, frozen=True, omit_defaults=True):
     """Settings below `orchestration`, by dotted keys; they override those in files."""
     caps: Amount | None = None
     """The caps of the run, in place of those of the files."""
+    supervised: bool | None = None
+    """Whether a person approves the result of every stage; None: as the files say."""
+    exit_after: str | None = None
+    """The id of the node after which the run ends."""
+    rounds: int | None = None
+    """Of all approvals."""
+    iterate: bool | None = None
+    """Whether a stage is repeated after a rejection with a text."""
+    max_runtime: float | None = None
+    """The runtime limit of the pipeline, in seconds."""
+    executors: tuple[str, ...] = ()
+    """The ids of the stages that the program runs itself."""
+
+
+OnRuntime = Literal["ask", "fail"]
 
 
 class Guardrails(Struct, frozen=True, omit_defaults=True):
     max_runtime_seconds: float | None = None
+    on_timeout: OnRuntime = "ask"
 
 
 PASS, FAIL, REJECT = "pass", "fail", "reject"
@@ -113,7 +129,7 @@ class PipelineInfo(Struct, frozen=True, omit_defaults=True):
     guardrails: Guardrails | None = None
     """Limits of the whole run."""
     views: tuple[str, ...] = ()
-    """Additional files to keep up to date, outside the run directory: `escalations`."""
+    """Additional files to keep up to date, outside the run directory: `escalations`, `controller`."""
     limits: Limits | None = None
     """Of cycles: for nodes that have none of their own. Of spending: for the pipeline as a whole."""
     daily_usd: float | None = None
@@ -140,6 +156,10 @@ class PipelineInfo(Struct, frozen=True, omit_defaults=True):
     @property
     def has_escalations(self) -> bool:
         return "escalations" in self.views
+
+    @property
+    def has_controller_view(self) -> bool:
+        return "controller" in self.views
 
 
 class ProviderChoice(Struct, frozen=True, omit_defaults=True):
@@ -204,8 +224,11 @@ class Approval(Struct, frozen=True, omit_defaults=True):
     on_timeout: OnTimeout = "wait"
     rounds: int = 3
     """How often the result is shown; after a rejection in the last round, the run escalates."""
+    feedback: bool = True
+    """Whether a rejection with a text repeats the stage; if not, every rejection ends the run."""
 
 
+OnEscalation = Literal["ask", "fail", "skip"]
 Semantics = Literal["at_least_once", "at_most_once"]
 
 
@@ -389,6 +412,10 @@ class StageNode(Struct, frozen=True, tag="stage", tag_field="kind", omit_default
     """Why checks of the definition are not run, by their names."""
     artifact: ArtifactRule | None = None
     """None: its iterations leave none."""
+    on_escalation: OnEscalation = "ask"
+    """What follows a question of its agent: a person is asked, or the stage fails or is skipped."""
+    escalation_timeout: float | None = None
+    """How many seconds a program that handles its questions waits for an answer; None: the program says."""
     context_strategy: Strategy | None = None
     """What `${BRIEFING}` has; None: nothing."""
     tokens: TokenBudget | None = None

@@ -62,7 +62,7 @@ MAX_TRIES = 10
 MAX_NAMED_VARIABLES = 100
 VARIABLE_PATTERN = "[A-Za-z_][A-Za-z0-9_]{0,99}"
 """Of the environment variables that a plan names."""
-VIEWS = ("escalations",)
+VIEWS = ("escalations", "controller")
 """What a pipeline's `views` can name."""
 MAX_CYCLES = 10
 MAX_CHECKS = 50
@@ -230,6 +230,8 @@ def _node_problems(node: Node) -> Iterator[str]:
 def _stage_problems(stage: StageNode) -> Iterator[str]:
     if not 0 <= stage.termination.max <= MAX_RUNS:
         yield f"stage {stage.id!r} has {stage.termination.max:,} iterations; the maximum is {MAX_RUNS:,}"
+    if stage.escalation_timeout is not None and not 0 < stage.escalation_timeout <= MAX_SECONDS:
+        yield f"stage {stage.id!r} has a timeout of {stage.escalation_timeout:g} s for its questions"
     yield from _approval_problems(stage)
     yield from _check_problems(stage)
     yield from _artifact_problems(stage)

@@ -88,6 +88,25 @@ class OverrideOptions(TypedDict, total=False):
     max_cost: Annotated[float | None, MAX_COST]
     """In place of `limits.cost_usd` of the pipeline and of settings; those of nodes still count."""
     max_tokens: Annotated[int | None, MAX_TOKENS]
+    supervised: Annotated[
+        bool | None,
+        Argument(
+            None,
+            "Whether a person approves the result of every stage.  [default: as the pipeline says]",
+            flags=("--supervised/--no-supervised",),
+        ),
+    ]
+    exit_after: Annotated[str | None, Argument(None, "End the run after this stage.", "STAGE")]
+    max_runtime: Annotated[
+        float | None,
+        Argument(None, "Runtime limit of the run; at the limit, it asks.", "SECONDS", ("--timeout",)),
+    ]
+    rounds: Annotated[int | None, Argument(None)]
+    """How often a result is shown for approval."""
+    iterate: Annotated[bool | None, Argument(None)]
+    """Whether a stage is repeated after a rejection with a text."""
+    executors: Annotated[Sequence[str], Argument(())]
+    """The ids of the stages that the calling program runs itself."""
     max_iterations: Annotated[int | None, Argument(None)]
     """Of a single stage."""
     orchestration: Annotated[Mapping[str, Any], Argument({})]
@@ -151,6 +170,12 @@ def overrides_of(given: OverrideOptions) -> Overrides:
         how["local"],
         dict(how["orchestration"]),
         caps_of(how["max_cost"], how["max_tokens"]),
+        supervised=how["supervised"],
+        exit_after=how["exit_after"],
+        rounds=how["rounds"],
+        iterate=how["iterate"],
+        max_runtime=how["max_runtime"],
+        executors=tuple(how["executors"]),
     )
 
 

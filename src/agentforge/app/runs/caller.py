@@ -32,6 +32,7 @@ DECISIONS = {
     "steer": "steer a run",
     "trust": "trust a run that was not started here",
     "trust_project": "trust the providers of a project",
+    "unsupervised": "start a run without its approvals",
 }
 """What only a person may decide, by the name of the argument or the method that decides it.
 Answering a request is not among them: each request says who may answer it."""

@@ -103,6 +103,12 @@ def merged(before: Overrides, now: Overrides) -> Overrides:
         local=before.local or now.local,
         orchestration={**before.orchestration, **now.orchestration},
         caps=now.caps.or_else(before.caps) if now.caps else before.caps,
+        supervised=before.supervised if now.supervised is None else now.supervised,
+        exit_after=now.exit_after or before.exit_after,
+        rounds=now.rounds or before.rounds,
+        iterate=before.iterate if now.iterate is None else now.iterate,
+        max_runtime=now.max_runtime or before.max_runtime,
+        executors=now.executors or before.executors,
     )
 
 

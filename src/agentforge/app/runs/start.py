@@ -131,8 +131,11 @@ def _refuse_unsafe(replay: Replay | None, plan: Plan, context: RunContext) -> No
 
 def _refuse_agent(context: RunContext, how: StartOptions, replay: Replay | None, plan: Plan) -> None:
     context.caller.refuse_decisions(how)
-    caps = plan.pipeline.overrides.caps or Amount()
-    context.caller.refuse_agent(max_cost=caps.cost_usd, max_tokens=caps.tokens)
+    overrides = plan.pipeline.overrides
+    caps = overrides.caps or Amount()
+    context.caller.refuse_agent(
+        max_cost=caps.cost_usd, max_tokens=caps.tokens, unsupervised=overrides.supervised is False
+    )
     if replay is not None:
         context.caller.refuse_agent(allow_commands=replay.allow_commands, overwrite=replay.overwrite)
 

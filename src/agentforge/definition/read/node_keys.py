@@ -232,7 +232,12 @@ class NodeKind(Struct, frozen=True):
 
 
 # Supported only for stages so far. Ignoring them at a block or nested pipeline would silently drop a setting.
-_FOR_STAGES = frozenset(("sandbox", "semantics", "timeout", "idle_timeout", "retry", "on_limit"))
+_FOR_STAGES = frozenset(
+    (
+        *("sandbox", "semantics", "timeout", "idle_timeout", "retry", "on_limit"),
+        *("on_escalation", "escalation_timeout"),
+    )
+)
 _UNSUPPORTED = UNSUPPORTED | _FOR_STAGES
 
 _OTHER_NAMES_OF_BLOCK = other_names(

@@ -47,8 +47,10 @@ from agentforge.model.plan import (
     Items,
     Judgment,
     LimitPolicy,
+    OnEscalation,
     OnExhausted,
     OnLimit,
+    OnRuntime,
     OnTimeout,
     Queue,
     RetryFor,
@@ -66,6 +68,8 @@ UNSUPPORTED = frozenset(("executor", "network", "setup", "workspace"))
 # Termination types of the older stage format.
 _COMPLETIONS = {"beads-empty": "queue", "plateau": "judgment", "fixed-n": "fixed"}
 _MINIMUM = replace(COUNT, low=0)
+SUPERVISED = "supervised"
+"""Of `approve.when`."""
 FIXED = "fixed"
 ITEMS = "items"
 TERMINATIONS: dict[str, type[Termination]] = {
@@ -216,7 +220,15 @@ SANDBOX = Table(
 
 GUARDRAILS: Table[MappingSpec] = Table(
     "guardrails",
-    (Key("max_runtime_seconds", TIME_LIMIT, "Maximum runtime in seconds; then the run pauses and asks."),),
+    (
+        Key("max_runtime_seconds", TIME_LIMIT, "Maximum runtime in seconds."),
+        Key(
+            "on_timeout",
+            Text(get_args(OnRuntime)),
+            "What happens then: `ask` a person, or `fail`.",
+            shown="At the runtime limit: {}",
+        ),
+    ),
     plan=Guardrails,
     name="guardrails",
     prefix="guardrails.",
@@ -235,6 +247,13 @@ APPROVAL: Table[MappingSpec] = Table(
         Key("timeout", TIME_LIMIT, "Seconds until an answer is due."),
         Key("on_timeout", Text(get_args(OnTimeout)), "What happens then; `wait` keeps waiting."),
         Key("rounds", COUNT, "How often the result is shown; a rejection in the last round escalates."),
+        Key("feedback", FLAG, "`false`: a rejection ends the run, also one with a text."),
+        Key(
+            "when",
+            Text(("always", SUPERVISED)),
+            "`supervised`: only in a supervised run; the other keys count where approvals are on.",
+            field=None,
+        ),
     ),
     plan=Approval,
     name="approve",
@@ -244,14 +263,17 @@ APPROVAL: Table[MappingSpec] = Table(
 
 def _approval(values: Sequence[MappingSpec | Written[bool]]) -> MappingSpec | None:
     """A mapping or `true` switches approvals on, with the keys of weaker levels; `false` switches them off,
-    and discards these keys."""
-    merged: MappingSpec | None = None
+    and discards these keys. A mapping for supervised runs has keys, and switches nothing."""
+    merged, is_on = MappingSpec(APPROVAL, values[-1].at), False
     for value in values:
         if isinstance(value, MappingSpec):
-            merged = by_key([merged, value]) if merged else value
+            when = value.get("when")
+            is_on = is_on or when is None or when.value != SUPERVISED
+            merged = by_key([merged, value])
         else:
-            merged = (merged or MappingSpec(APPROVAL, value.at)) if value.value else None
-    return merged
+            is_on = value.value
+            merged = merged if is_on else MappingSpec(APPROVAL, value.at)
+    return merged if is_on else None
 
 
 PROMPT: Table[PromptFile | None] = Table(
@@ -319,6 +341,18 @@ DEFAULT_KEYS = (
         "`at_most_once`: ask a person before retrying a failed attempt.",
     ),
     Key(
+        "on_escalation",
+        Text(get_args(OnEscalation)),
+        "What follows a question of the agent: `ask` a person, `fail` the stage, or `skip` it.",
+        shown="At a question: {}",
+    ),
+    Key(
+        "escalation_timeout",
+        TIME_LIMIT,
+        "Seconds that a program that handles its questions waits for an answer.",
+        shown="Limits: {} for an answer to a program",
+    ),
+    Key(
         "max_iteration_cost_usd",
         MONEY,
         "Maximum cost in US dollars of an attempt, and of a call of the judge.",
@@ -383,6 +417,7 @@ WORK_KEYS = (
         "guardrails",
         Nested(GUARDRAILS),
         "Limits of the stage.",
+        merge=by_key,
         shown="Limits: {0.max_runtime_seconds} for the stage",
     ),
     *CHECK_KEYS,
@@ -396,8 +431,10 @@ def combined_runtime(entries: Entries) -> MappingSpec | None:
     if guardrail and other:
         message = "`limits.runtime` and `guardrails.max_runtime_seconds` are the same limit"
         entries.report.error("conflict", other.at, message, hint="keep one of them")
-    limit = guardrail or other
-    return MappingSpec(GUARDRAILS, limit.at, {"max_runtime_seconds": limit}) if limit else None
+    limit, then = guardrail or other, guardrails and guardrails.get("on_timeout")
+    keys = {"max_runtime_seconds": limit, "on_timeout": then}
+    given = {name: value for name, value in keys.items() if value}
+    return MappingSpec(GUARDRAILS, next(iter(given.values())).at, given) if given else None
 
 
 def build_work(entries: Entries) -> WorkSpec:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from string import Formatter
 from typing import Any, assert_never
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from agentforge.definition.read.file_keys import PIPELINE_KEYS
 from agentforge.definition.read.node_keys import STAGE_NODE
@@ -131,12 +131,13 @@ _VALUES = _Values()
 def _rows(keys: Iterable[Key], part: Struct) -> dict[str, list[str]]:
     """What the rows of keys show of a part of the plan, by title."""
     found: dict[str, list[str]] = {}
+    defaults = {field.name: field.default for field in structs.fields(part)}
     for key in keys:
         value = getattr(part, key.field or key.name) if key.field is not None else None
-        if value and key.shown:
+        if value and key.shown and value != defaults[key.field or key.name]:
             title, _, text = key.shown.partition(": ")
             found.setdefault(title, []).append(_VALUES.format(text, value))
-        elif value and isinstance(key.kind, Nested):
+        if value and isinstance(key.kind, Nested):
             found |= _rows(key.kind.table.keys, value)
     return found
 
@@ -249,7 +250,10 @@ def _artifact(rule: ArtifactRule) -> str:
 
 def _approval(approval: Approval) -> str:
     who = "a person" if approval.by == "person" else "a person or another agent"
-    parts = [f"by {who} when the stage has ended", f"at most {counted(approval.rounds, 'round')}"]
+    parts = [f"by {who} when the stage has ended"]
+    parts.append(
+        f"at most {counted(approval.rounds, 'round')}" if approval.feedback else "a rejection ends the run"
+    )
     if later := unanswered(approval.timeout, approval.on_timeout):
         parts.append(later)
     return "; ".join(parts)

@@ -1,0 +1,101 @@
+"""What the caller says of a whole run: who approves its results, how long it lasts, and where it ends."""
+
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from agentforge.definition.precedence import merged
+from agentforge.definition.read.table import MappingSpec
+from agentforge.definition.read.values import COUNT, FLAG, TEXT, TIME_LIMIT, ValueKind
+from agentforge.definition.read.work_keys import APPROVAL, GUARDRAILS, SUPERVISED
+from agentforge.definition.report import Report
+from agentforge.definition.specs import PipelineSpec, ResolvedPipeline, ResolvedStage, RouteSpec, WorkSpec
+from agentforge.definition.yaml_tree import Scalar, Written, shown
+from agentforge.model.diagnostic import choice
+from agentforge.model.plan import END, PASS, Overrides
+
+_TO_THE_END = (PASS, END)
+
+
+class RunOverrides(Struct, frozen=True):
+    """With the places of arguments. What isn't valid is None, and reported."""
+
+    supervised: Written[bool] | None = None
+    exit_after: Written[str] | None = None
+    rounds: Written[int] | None = None
+    iterate: Written[bool] | None = None
+    max_runtime: Written[float] | None = None
+
+    @property
+    def levels(self) -> tuple[WorkSpec, ...]:
+        """Above the keys of all stages."""
+        found = (("rounds", self.rounds), ("feedback", self.iterate))
+        keys: dict[str, Any] = {name: value for name, value in found if value is not None}
+        supervised = WorkSpec({"approve": self.supervised} if self.supervised else {})
+        if not keys:
+            return (supervised,)
+        at = next(iter(keys.values())).at
+        how = MappingSpec(APPROVAL, at, {"when": Written(SUPERVISED, at), **keys})
+        return (supervised, WorkSpec({"approve": how}))
+
+    def kept(self, given: Overrides) -> Overrides:
+        """As the plan has them."""
+        values = (self.supervised, self.exit_after, self.rounds, self.iterate, self.max_runtime)
+        names = self.__struct_fields__
+        return replace(given, **{name: one.value for name, one in zip(names, values, strict=True) if one})
+
+    def to_pipeline(self, spec: PipelineSpec) -> PipelineSpec:
+        """The outermost pipeline with the runtime limit."""
+        if self.max_runtime is None:
+            return spec
+        own = spec.get("guardrails")
+        keys = {**(own.values if own else {}), "max_runtime_seconds": self.max_runtime}
+        limit = MappingSpec(GUARDRAILS, self.max_runtime.at, keys)
+        return replace(spec, values={**spec.values, "guardrails": limit})
+
+    def ended(self, pipeline: ResolvedPipeline, report: Report) -> ResolvedPipeline:
+        """With the route that ends the run, in place of those that would end it at other stages."""
+        if self.exit_after is None:
+            return pipeline
+        last = self.exit_after
+        stages = {
+            node.spec.id.value: node
+            for node in pipeline.nodes
+            if isinstance(node, ResolvedStage) and node.spec.id
+        }
+        if last.value not in stages:
+            message = f"pipeline {shown(pipeline.spec.name)} has no stage {shown(last.value)} to end after"
+            report.error("unknown-stage", last.at, message, choice(last.value, "stages", stages))
+            return pipeline
+        changed = {id: _routed(node, last if id == last.value else None) for id, node in stages.items()}
+        nodes = (
+            changed[node.spec.id.value] if isinstance(node, ResolvedStage) and node.spec.id else node
+            for node in pipeline.nodes
+        )
+        return replace(pipeline, nodes=tuple(nodes))
+
+
+def _routed(stage: ResolvedStage, end: Written[str] | None) -> ResolvedStage:
+    routes: tuple[RouteSpec, ...] = merged(stage, "on") or ()
+    kept = tuple(one for one in routes if (one.verdict.value, one.to.value) != _TO_THE_END)
+    if end is not None:
+        others = (route for route in kept if route.verdict.value != PASS)
+        kept = (*others, RouteSpec(Written(PASS, end.at), Written(END, end.at)))
+    return stage if kept == routes else replace(stage, overrides=(*stage.overrides, WorkSpec({"on": kept})))
+
+
+def read_run_overrides(given: Overrides, report: Report) -> RunOverrides:
+    def read(option: str, kind: ValueKind, value: Any) -> Any:
+        if value is None:
+            return None
+        at = report.argument(f"{option} {value}")
+        return kind.read(Scalar(at, str(value), value), f"`{option}`", report)
+
+    return RunOverrides(
+        supervised=read("--supervised", FLAG, given.supervised),
+        exit_after=read("--exit-after", TEXT, given.exit_after),
+        rounds=read("rounds", COUNT, given.rounds),
+        iterate=read("iterate", FLAG, given.iterate),
+        max_runtime=read("--timeout", TIME_LIMIT, given.max_runtime),
+    )
