@@ -141,6 +141,7 @@ def test_the_place_of_a_mistake_in_a_pipeline_without_a_file() -> None:
         ("{goal: request}", "{properties: {goal: {type: [string, 'null']}}}", None, ""),
         ("{goal: request}", "{properties: {goal: {}}, additionalProperties: false}", None, ""),
         ("{goal: request}", "{properties: {goal: {type: integer}}}", "bad-value", "which the schema refuses"),
+        ("{plan_id: id}", "{properties: {plan_id: {type: integer}}}", "bad-value", "filled with an id"),
         (
             "{gaol: request}",
             "{properties: {goal: {}}, additionalProperties: false}",
@@ -174,7 +175,8 @@ def test_fields_that_count_in_place_of_the_result_must_be_possible() -> None:
 
 @pytest.mark.parametrize("request_rule", ["", "request: none\n"])
 def test_a_fill_without_a_request_is_reported(request_rule: str) -> None:
-    text = f"{request_rule}nodes: [{{id: a, prompt: x, artifact: {{schema: {{}}, fill: {{goal: request}}}}}}]"
+    fill = "{goal: request, plan_id: id}"
+    text = f"{request_rule}nodes: [{{id: a, prompt: x, artifact: {{schema: {{}}, fill: {fill}}}}}]"
     (diagnostic,) = found(text)
     assert diagnostic.code == "no-effect"
     assert "the pipeline takes none" in diagnostic.message

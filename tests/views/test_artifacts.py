@@ -1,6 +1,7 @@
 """What a stage gets of earlier artifacts: which of them, merged in which order, and what the engine adds."""
 
 import copy
+import re
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -122,6 +123,17 @@ def test_the_engine_fills_fields_that_later_stages_may_replace() -> None:
     assert told.input("1").merged == {"goal": "a tool", "x": "a tool", "y": 1, **OWN}
     told.leaves("1", {"goal": "mine"})
     assert told.input("2").merged["goal"] == "mine"
+
+
+def test_an_id_is_that_of_the_field_the_stage_and_the_run() -> None:
+    rule = ArtifactRule({}, fill={"spec_id": "id", "goal": "request"})
+    keys = run_keys(datetime(2026, 1, 15, 14, tzinfo=UTC), "r", None)
+    found = keys.filled(rule, "spec")
+    assert re.fullmatch("SPEC-20260115T140000Z-[0-9a-f]{8}", found["spec_id"])
+    assert (found, keys.filled(rule, "spec")) == ({"spec_id": found["spec_id"]}, found)
+    others = [("spec", "codex"), ("again", None)]
+    assert len({found["spec_id"], *(keys.filled(rule, *other)["spec_id"] for other in others)}) == 3
+    assert keys.filled(None, "spec") == {}
 
 
 def test_nothing_is_filled_without_a_user_request() -> None:

@@ -294,7 +294,7 @@ def test_what_prevents_a_run_is_listed_with_its_fix() -> None:
 
 
 def test_preview_of_artifacts_and_items() -> None:
-    rule = ArtifactRule({}, "plan.json", "1.2", heal=0, fill={"wish": "request"})
+    rule = ArtifactRule({}, "plan.json", "1.2", heal=0, fill={"wish": "request", "x": "id"})
     lines = shown(
         plan_of(
             stage("plan", artifact=rule),
@@ -308,7 +308,7 @@ def test_preview_of_artifacts_and_items() -> None:
     )
     named = [line for line in lines if line.startswith(("- Artifact:", "- Needs:", "- Iterations: one"))]
     assert named == [
-        "- Artifact: version 1.2, as in plan.json, never corrected; wish: the user request",
+        "- Artifact: version 1.2, as in plan.json, never corrected; wish: the user request; x: a new id",
         "- Iterations: one for each item of plan.steps; at most 10 items",
         "- Artifact: version 1.0, with an inline schema, corrected at most 1 time",
         "- Needs: goal, steps of earlier artifacts",

@@ -11,7 +11,7 @@ from tests.views.test_work import Story
 
 from agentforge.engine.items import elements_of, planned
 from agentforge.model import facts as f
-from agentforge.model.artifact import Artifact, OmittedPart
+from agentforge.model.artifact import Artifact, ArtifactRule, OmittedPart
 from agentforge.model.errors import UnusableFile
 from agentforge.model.plan import Items
 from agentforge.model.result import JSONObject
@@ -57,7 +57,7 @@ def begun(story: ItemStory, number: int, id: str) -> ItemStory:
 def test_a_run_without_items_and_artifacts() -> None:
     assert (items(ItemStory()), artifacts_of(ItemStory().fold, read)) == ([], [])
     assert items_text([]) == "no items"
-    assert items_of(record_of([]), read) == []
+    assert (items_of(record_of([]), read), artifacts_of(record_of([]), read)) == ([], [])
 
 
 def test_steps_with_their_titles_and_iterations() -> None:
@@ -148,6 +148,16 @@ def test_latest_artifacts_are_those_that_later_stages_get() -> None:
     ]
     assert found[2].value == {"did": "s2 again"}
     assert len(artifacts_of(history().fold, read)) == 5
+    assert {tuple(one.added) for one in found} == {("request_id",)}
+
+
+def test_what_the_engine_adds_to_an_artifact_is_beside_it() -> None:
+    rule = ArtifactRule({}, fill={"plan_id": "id"})
+    story = Story(plan_of(stage("plan", artifact=rule)))
+    story.begin(at("0", 1)).complete(at("0", 1), artifact=accepted({"goal": "x"}))
+    (one,) = artifacts_of(story.fold, read)
+    assert (one.value, list(one.added)) == ({"goal": "x"}, ["plan_id", "request_id"])
+    assert artifact_entry(one, SHOWN).rows[2:] == (EntryRow("Added", f"plan_id: {one.added['plan_id']}"),)
 
 
 def test_artifact_as_text() -> None:

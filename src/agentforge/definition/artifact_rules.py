@@ -46,6 +46,8 @@ def validate_fill(stages: Iterable[ResolvedStage], report: Report) -> None:
     """Those of a run without a user request."""
     for artifact in filter(None, (merged(stage, "artifact") for stage in stages)):
         for field, source in (artifact.get("fill") or {}).items():
+            if source.value != "request":
+                continue
             message = f"{shown(field)} is filled with the user request, and the pipeline takes none"
             hint = "add `request: optional` or `required` at the top of the pipeline"
             report.warning("no-effect", source.at, message, hint)

@@ -99,7 +99,8 @@ class Schemas:
                 and types
                 and not any(one is None or "string" in one for one in types)
             ):
-                message = f"{shown(field)} is filled with the text of the user request"
+                text = "an id" if source.value == "id" else "the text of the user request"
+                message = f"{shown(field)} is filled with {text}"
                 hint = "write `type: string` for it in the schema"
                 self._report.error("bad-value", source.at, f"{message}, which the schema refuses", hint)
 

@@ -37,7 +37,7 @@ def other_major(version: str, other: str) -> bool:
 META = "_artifact_meta"
 """In the file of an artifact that is given to another run: its stage and version."""
 
-FillSource = Literal["request"]
+FillSource = Literal["request", "id"]
 ResultField = Literal["verdict", "reason", "items", "summary"]
 
 
@@ -51,7 +51,8 @@ class ArtifactRule(Struct, frozen=True, omit_defaults=True, dict=True):
     heal: int = 1
     """How often an iteration may correct an invalid one."""
     fill: dict[str, FillSource] = {}
-    """Fields that the engine sets in the input of later stages."""
+    """Fields that the engine sets in the input of later stages: to the user request, or to an id of their
+    own."""
     result: tuple[ResultField, ...] = ()
     """Fields that count in place of those of the result."""
 

@@ -9,7 +9,14 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from agentforge.model.artifact import INLINE_BYTES, ORIGINAL_REQUEST, REQUEST_ID, Artifact, is_of_engine
+from agentforge.model.artifact import (
+    INLINE_BYTES,
+    ORIGINAL_REQUEST,
+    REQUEST_ID,
+    Artifact,
+    ArtifactRule,
+    is_of_engine,
+)
 from agentforge.model.plan import Items, Plan, StageNode
 from agentforge.model.request import UserRequest
 from agentforge.model.result import JSONObject
@@ -69,6 +76,23 @@ class RunKeys(Struct, frozen=True):
         own = self.values.items()
         return {key: value for key, value in artifact.items() if (key, value) not in own}
 
+    def filled(self, rule: ArtifactRule | None, stage: str, branch: str | None = None) -> JSONObject:
+        """The fields that the engine sets for those that get the artifact of the stage."""
+        found: JSONObject = {}
+        for field, source in rule.fill.items() if rule else ():
+            match source:
+                case "id":
+                    found[field] = self._id(field, f"{stage}@{branch}" if branch else stage)
+                case "request" if self.original_request is not None:
+                    found[field] = self.original_request
+        return found
+
+    def _id(self, field: str, stage: str) -> str:
+        """`SPEC-<time>-<8 hex digits>` for `spec_id`: the same for all visits of the stage."""
+        time = self.request_id.split("-")[1]
+        digest = sha256(f"{self.request_id} {stage} {field}".encode()).hexdigest()[:8]
+        return f"{field.removesuffix('_id').upper()}-{time}-{digest}"
+
 
 def run_keys(started_at: datetime, run_id: str, wanted: UserRequest | None) -> RunKeys:
     digest = sha256(run_id.encode()).hexdigest()[:8]
@@ -106,11 +130,8 @@ def artifact_input(
         if known.over_items and isinstance(stage.termination, Items):
             merged[stage.id] = by_stage[stage.id] = {id: read(one) for id, one in known.by_item.items()}
         elif known.latest is not None:
-            by_stage[stage.id] = read(known.latest)
+            by_stage[stage.id] = read(known.latest) | keys.filled(stage.artifact, stage.id, branch)
             merged |= by_stage[stage.id]
-            filled = stage.artifact.fill if stage.artifact else {}
-            if keys.original_request is not None:
-                merged |= dict.fromkeys(filled, keys.original_request)
     own = history.artifacts_of(place.path, place.branch)
     last = own.by_item.get(item.id) if item else own.latest
     return IterationInput({**merged, **keys.values} if merged else {}, last, by_stage=by_stage)

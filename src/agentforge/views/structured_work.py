@@ -12,7 +12,7 @@ from agentforge.model.artifact import Artifact, PlannedItem
 from agentforge.model.errors import UnusableFile
 from agentforge.model.plan import Items, StageNode
 from agentforge.model.result import JSONObject
-from agentforge.views.artifacts import ReadArtifact
+from agentforge.views.artifacts import ReadArtifact, RunKeys, run_keys
 from agentforge.views.history import History
 from agentforge.views.record import RunRecord
 from agentforge.views.text import one_line
@@ -43,6 +43,8 @@ class ArtifactWork(Struct, frozen=True):
     """None: it is in its file only, and that can't be used."""
     problem: str = ""
     """Why its file can't be used."""
+    added: JSONObject = {}
+    """What the engine adds to it for later stages."""
 
     @property
     def name(self) -> str:
@@ -88,8 +90,23 @@ def artifacts_of(record: RunRecord, read: ReadArtifact, *, latest: bool = False)
     if latest:
         works = list({(work.key, work.item): work for work in works if is_listed(work, record)}.values())
     initial = record.model.history.initial
-    found = [_artifact(None, initial, read)] if initial else []
-    return found + [_artifact(work, work.artifact, read) for work in works if work.artifact]
+    keys = _keys(record)
+    found = [_artifact(None, initial, read, keys.values)] if initial else []
+    return found + [
+        _artifact(work, work.artifact, read, _added(work, record, keys)) for work in works if work.artifact
+    ]
+
+
+def _keys(record: RunRecord) -> RunKeys:
+    state = record.model.state
+    if state is None:
+        return RunKeys("")
+    return run_keys(state.started_at, state.run_id, state.user_request)
+
+
+def _added(work: IterationWork, record: RunRecord, keys: RunKeys) -> JSONObject:
+    node = record.model.plan.stage(work.path, work.branch) if record.model.plan and not work.item else None
+    return {**(keys.filled(node.artifact, node.id, work.branch) if node else {}), **keys.values}
 
 
 def is_listed(work: IterationWork, record: RunRecord) -> bool:
@@ -98,7 +115,9 @@ def is_listed(work: IterationWork, record: RunRecord) -> bool:
     return not work.item or state is None or work.item in state.items.get(work.key, {})
 
 
-def _artifact(work: IterationWork | None, one: Artifact, read: ReadArtifact) -> ArtifactWork:
+def _artifact(
+    work: IterationWork | None, one: Artifact, read: ReadArtifact, added: JSONObject
+) -> ArtifactWork:
     value, problem = None, ""
     try:
         value = read(one)
@@ -111,6 +130,7 @@ def _artifact(work: IterationWork | None, one: Artifact, read: ReadArtifact) -> 
         visit=work.visit if work else 0,
         iteration=work.iteration if work else 0,
         problem=problem,
+        added=added,
         **{**asdict(one), "value": value},
     )
 

@@ -99,7 +99,7 @@ ARTIFACT: Table[MappingSpec] = Table(
         Key(
             "fill",
             Fill(),
-            "Fields that the engine sets for later stages: `request` is the user request.",
+            "Fields that the engine sets for later stages: `request` is the user request, `id` a new id.",
             lower=lambda fill: {field: source.value for field, source in fill.items()},
         ),
         Key(

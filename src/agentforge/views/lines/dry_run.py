@@ -244,7 +244,8 @@ def _stage(node: StageNode, session: str, permissions: Permissions, place: Graph
 def _artifact(rule: ArtifactRule) -> str:
     schema = f"as in {one_line(rule.source)}" if rule.source else "with an inline schema"
     heal = f"corrected at most {counted(rule.heal, 'time')}" if rule.heal else "never corrected"
-    filled = (f"; {one_line(name)}: the user {source}" for name, source in rule.fill.items())
+    words = {"request": "the user request", "id": "a new id"}
+    filled = (f"; {one_line(name)}: {words[source]}" for name, source in rule.fill.items())
     return f"version {rule.version}, {schema}, {heal}{''.join(filled)}"
 
 

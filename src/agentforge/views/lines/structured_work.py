@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from agentforge.model.artifact import ContextUse, OmittedPart
+from agentforge.model.artifact import ContextUse, OmittedPart, is_of_engine
 from agentforge.model.status import status_text
 from agentforge.views.lines.entries import TEXT_CHARS, EntryRow, RunEntry, Shown
 from agentforge.views.lines.work import tokens_text
@@ -50,6 +50,9 @@ def _artifact_rows(one: ArtifactWork, shown: Shown) -> Iterator[EntryRow]:
     if more := len(lines) - len(cut):
         cut.append(f"… {counted(more, 'more line')}: see --json, or -o FILE")
     yield EntryRow("SHA-256", one.sha256, tuple(cut))
+    for field, value in one.added.items():
+        if not is_of_engine(field):
+            yield EntryRow("Added", one_line(f"{field}: {value}", TEXT_CHARS))
 
 
 def item_entry(one: ItemWork, shown: Shown) -> RunEntry:
