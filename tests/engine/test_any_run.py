@@ -170,7 +170,8 @@ def test_only_one_question_of_a_kind_is_open_at_a_place(run: WildRun) -> None:
 @heavy
 @given(any_wild_run())
 def test_every_visit_with_an_approval_is_complete_once_and_only_if_it_was_approved(run: WildRun) -> None:
-    """Only a result that passes is shown for approval: a person accepts another one, or a route follows."""
+    """Only a result that the run continues with is shown for approval: a person accepts another one, or it
+    goes back."""
     not_shown: set[tuple[str, int, str | None]] = set()
     asked: dict[str, tuple[str, int, str | None]] = {}
     approved = Counter[tuple[str, int, str | None]]()
@@ -185,9 +186,11 @@ def test_every_visit_with_an_approval_is_complete_once_and_only_if_it_was_approv
                 asked[id] = visit
             case f.RequestResolved(effect="approved", id=id):
                 approved[asked[id]] += 1
-            case f.StageTransitioned(verdict=verdict) if verdict != "pass":
+            case f.StageTransitioned(verdict=word, cycle=cycle) if word in ("fail", "reject") or (
+                word != "pass" and cycle
+            ):
                 not_shown.add(visit)
-            case f.RequestResolved(effect="accepted"):
+            case f.RequestResolved(effect="accepted") | f.StageVerdictReached(ended="skipped"):
                 not_shown.add(visit)
             case f.NodeCompleted() | f.StageCompleted():
                 assert approved[visit] == (visit not in not_shown)

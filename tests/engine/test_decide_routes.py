@@ -87,6 +87,30 @@ def test_approval_is_asked_before_a_route_of_a_pass() -> None:
     assert node.path == "2"
 
 
+@pytest.mark.parametrize(
+    ("route", "is_asked"),
+    [
+        (Route("clear", "go", "last"), True),
+        (Route("clear", "end"), True),
+        (Route("clear", "go", "plan"), False),
+        (Route("clear", "go", "check"), False),
+        (Route("clear", "ask"), False),
+        (Route("fail", "go", "last"), False),
+        (Route("reject", "end"), False),
+    ],
+)
+def test_approval_is_asked_if_the_run_continues_with_the_result(route: Route, is_asked: bool) -> None:
+    check = stage("check", approve=Approval(), verdicts=("clear",), routes=(route,))
+    run = started(plan_of(stage("plan"), check, stage("last")))
+    works(run)
+    works(run, f"completed stop verdict={route.verdict}")
+    requests = state_of(run).open_requests
+    assert ("approval" in [one.kind for one in requests]) == is_asked
+    if is_asked:
+        run.happens(f"answer {asked(run).id} approve")
+        assert routes(run) == [(0, 0)]
+
+
 def test_accepted_result_does_not_go_back_along_the_route_of_a_pass() -> None:
     again = stage("polish", routes=(Route("pass", "go", "build"),), limits=Limits(cycles=1))
     run = started(plan_of(stage("build"), again, stage("last")))

@@ -32,7 +32,7 @@ from agentforge.model import facts as f
 from agentforge.model.check import Check, CheckTime
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.place import visits_key
-from agentforge.model.plan import FAIL, PASS, Items, Limits, PipelineInfo, Route, StageNode
+from agentforge.model.plan import FAIL, PASS, REJECT, Items, Limits, PipelineInfo, Route, StageNode
 from agentforge.model.request import ACCEPT, CANCEL, RESUME, RETRY, Feedback
 from agentforge.model.state import OUTDATED, CheckRecord, StageState, Verdict
 from agentforge.model.status import NodeStatus
@@ -177,6 +177,17 @@ DEFAULT_CYCLES, DEFAULT_NO_PROGRESS, DEFAULT_CLUSTER = 3, 2, 3
 MAX_NAMED = 5
 """Failures that a question names."""
 GRANT = (RETRY, ACCEPT, RESUME, CANCEL)
+
+
+def leads_onward(here: StageAt, verdict: Verdict) -> bool:
+    """Whether the run continues with the result, so that a person may have to approve it: after `pass`, and
+    after a word of the stage's own that leads to a later node or to the end."""
+    route = here.node.route(verdict.word)
+    if verdict.word in (PASS, FAIL, REJECT) or verdict.accepted_by or route is None:
+        return verdict.word == PASS
+    order = siblings(here.plan, here.place.path, here.place.branch)
+    is_later = route.action == "go" and order.index(route.to) > order.index(here.node.id)
+    return is_later or route.action == "end"
 
 
 def follow_verdict(here: StageAt) -> Ruling | None:

@@ -19,6 +19,7 @@ from agentforge.engine.decide.checks import (
     concluded,
     follow_verdict,
     is_sent_back,
+    leads_onward,
     run_checks,
 )
 from agentforge.engine.decide.daily import within_day
@@ -48,7 +49,6 @@ from agentforge.engine.decide.termination import MAX_JUDGE_FAILURES, end_of, wan
 from agentforge.model import facts as f
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.hook import HookPoint
-from agentforge.model.plan import PASS
 from agentforge.model.request import CANCEL, RESUME, RETRY, SUCCEEDED
 from agentforge.model.result import Decision
 from agentforge.model.state import AT_MOST_ONCE, STUCK, AttemptState, IterationState, RunState
@@ -191,7 +191,7 @@ def _judged(here: StageAt) -> Ruling | None:
     verdict = here.at.verdict
     if verdict is None:
         return None
-    if verdict.word == PASS and here.at.transition is None and (asked := approval(here)):
+    if here.at.transition is None and leads_onward(here, verdict) and (asked := approval(here)):
         return asked
     return follow_verdict(here) or Ruling(done=verdict.ended)
 
