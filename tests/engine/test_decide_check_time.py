@@ -1,11 +1,13 @@
 """Playbooks of checks near the end of the time that the run has."""
 
-from tests.engine.plans import plan_of
+from msgspec.structs import replace
+from tests.engine.plans import plan_of, stage
 from tests.engine.playbook import Play, play
 from tests.engine.test_decide_checks import checked
 
 from agentforge.model import facts as f
 from agentforge.model.check import Check
+from agentforge.model.plan import Guardrails
 
 
 def timeouts(conversation: Play) -> list[float | None]:
@@ -84,3 +86,25 @@ def test_check_that_reaches_its_own_time_limit_fails_also_near_the_end_of_the_ru
         """,
     )
     assert timeouts(conversation) == [20]
+
+
+def test_runtime_limit_fails_the_run_if_it_says_so() -> None:
+    plan = plan_of(stage("plan"), stage("build"))
+    limits = Guardrails(100, on_timeout="fail")
+    play(
+        replace(plan, pipeline=replace(plan.pipeline, guardrails=limits)),
+        """
+        > start
+        < node_start plan
+        ? prepare plan 1
+        > prepared
+        < attempt_start 1 timeout=100
+        ? execute plan 1 attempt 1
+        @ 100
+        > completed stop
+        < node_complete plan: Agent requested stop at iteration 1
+        < node_start build
+        < session_failed iteration_timeout
+        = failed
+        """,
+    )

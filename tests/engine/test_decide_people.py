@@ -160,6 +160,20 @@ def test_rejection_without_feedback_aborts_the_run(answer: str, why: str) -> Non
     )
 
 
+def test_rejection_with_feedback_ends_the_run_if_the_stage_takes_none() -> None:
+    play(
+        plan_of(approved(feedback=False)),
+        f"""{DONE}
+        > answer approval-6 reject Shorter, please.
+        < session_continued approval-6
+        < cancel_requested Shorter, please.
+        < request_resolved approval-6 cancel
+        < session_aborted Shorter, please.
+        = aborted
+        """,
+    )
+
+
 def test_abort_says_why() -> None:
     conversation = play(plan_of(approved()), DONE)
     conversation.happens("answer approval-6 abort out of scope")
@@ -515,6 +529,32 @@ def test_agent_waits_for_the_answers_and_gets_them_in_the_next_iteration() -> No
     assert isinstance(work, PrepareTask)
     said = [(answer.id, answer.question, answer.answer, answer.text) for answer in work.answers]
     assert said == [("q2", "How?", "slowly", ""), ("q1", "Which?", "this", "but_not_that")]
+
+
+def test_question_fails_a_stage_that_may_not_ask() -> None:
+    play(
+        plan_of(stage("plan", on_escalation="fail"), stage("build")),
+        f"""{ONE}
+        > asks Which?
+        < session_failed agent_error
+        = failed
+        > resume
+        ? prepare plan 2
+        """,
+    )
+
+
+def test_question_ends_a_stage_that_is_skipped_instead() -> None:
+    play(
+        plan_of(stage("plan", on_escalation="skip", approve=Approval()), stage("build")),
+        f"""{ONE}
+        > asks Which?
+        < stage_verdict pass
+        < node_complete plan: skipped
+        < node_start build
+        ? prepare build 1
+        """,
+    )
 
 
 def test_question_that_does_not_block_takes_its_default_at_once() -> None:

@@ -9,6 +9,7 @@ from agentforge.engine.decide.stage_at import StageAt
 from agentforge.engine.decide.task_kinds import ended, in_flight_at
 from agentforge.model import facts as f
 from agentforge.model.event import Draft
+from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.plan import PASS, Approval
 from agentforge.model.request import ABORT, APPROVE, REJECT, Request
 from agentforge.model.result import AgentQuestion, Decision
@@ -111,6 +112,9 @@ def asked_by_agent(here: StageAt) -> Ruling | None:
             )
         )
     missing = [question for question in here.at.questions if not is_answered(question, here.at)]
+    blocking = next((question for question in missing if question.blocking), None)
+    if blocking is not None and here.node.on_escalation != "ask":
+        return _not_asked(here, f"the agent asked: {blocking.question}")
     keys = {request.key for request in here.state.requests}
     for question in missing:
         asked = _agent_question(here, question)
@@ -119,6 +123,14 @@ def asked_by_agent(here: StageAt) -> Ruling | None:
         if asked.key not in keys:
             return Ruling(question=asked)
     return Ruling() if missing else None
+
+
+def _not_asked(here: StageAt, problem: str) -> Ruling | None:
+    """What follows instead. After a resume, another iteration may do without an answer."""
+    if here.node.on_escalation == "fail":
+        is_new = here.at.asked > here.at.asks_granted
+        return Ruling(failure=Failure(FailureKind.AGENT_ERROR, problem)) if is_new else None
+    return here.record(f.StageVerdictReached(PASS, problem, SKIPPED, skipped_by="on_escalation"))
 
 
 def _agent_question(here: StageAt, question: AgentQuestion) -> Question:
@@ -150,10 +162,12 @@ def skipped(here: StageAt) -> Ruling | None:
     """The run continues as after `pass`, without the stage's hooks and approval: what is running is stopped,
     and what the stage asked is withdrawn. A route that was taken already is followed."""
     waiver = here.waiver
-    if waiver is None or here.at.transition is not None:
+    if here.at.transition is not None:
         return None
     if here.at.is_skipped:
         return follow_verdict(here) or Ruling(done=SKIPPED)
+    if waiver is None:
+        return None
     if stops := _stopped(here, f"{waiver.by} skips the stage"):
         return stops
     passed = f.StageVerdictReached(PASS, waiver.reason, SKIPPED, skipped_by=waiver.by)

@@ -164,7 +164,9 @@ def _consequences(
 ) -> tuple[tuple[f.AnyFact, ...], f.RequestResolved]:
     answer, said = request.answer or "", request.text.strip()
     # A rejection without feedback gives the stage nothing to improve.
-    is_plain_rejection = request.kind == "approval" and answer == REJECT and not said
+    is_plain_rejection = (
+        request.kind == "approval" and answer == REJECT and not (said and _takes_feedback(plan, request))
+    )
     if request.kind != "question" and (answer in (CANCEL, ABORT) or is_plain_rejection):
         verb = "rejected" if request.kind == "approval" else "answered"
         why = request.text if said else f"{verb} by {request.answered_by}"
@@ -184,6 +186,11 @@ def _consequences(
             return _after_escalation(plan, state, request, answer)
         case _:
             assert_never(request.kind)
+
+
+def _takes_feedback(plan: Plan, request: Request) -> bool:
+    node = plan.stage(request.at.node_path, request.at.provider) if request.at else None
+    return node is None or node.approve is None or node.approve.feedback
 
 
 def _after_escalation(

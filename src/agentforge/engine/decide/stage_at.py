@@ -12,6 +12,7 @@ from agentforge.model.artifact import ItemAt, PlannedItem
 from agentforge.model.check import Baseline, Check
 from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.event import Draft
+from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.layout import iteration_dir
 from agentforge.model.place import Place, place_of, visits_key
 from agentforge.model.plan import Items, Plan, StageNode
@@ -185,11 +186,15 @@ def check_timeout(check: Check) -> float:
 
 
 def runtime_used_up(here: StageAt) -> Ruling | None:
-    """The question whether the runtime limit is extended."""
+    """The question whether the runtime limit is extended, unless the limit fails the stage."""
     if here.remaining != 0.0:
         return None
     limit = here.state.runtime_granted or max_runtime(here.plan, here.node)
-    text = f"the runtime limit of {limit:g} s is used up. Extend it by the same amount?"
+    text = f"the runtime limit of {limit:g} s is used up"
+    levels = (here.plan.pipeline.guardrails, here.node.guardrails)
+    if any(level and level.on_timeout == "fail" and level.max_runtime_seconds == limit for level in levels):
+        return Ruling(failure=Failure(FailureKind.ITERATION_TIMEOUT, text))
+    text = f"{text}. Extend it by the same amount?"
     return Ruling(question=Question("runtime_limit", text, scope="run", grants="seconds"))
 
 
