@@ -146,6 +146,7 @@ if TYPE_CHECKING:
     from agentforge.ports.host import Clock as Clock
     from agentforge.ports.provider import Capabilities as Capabilities
     from agentforge.ports.provider import Provider as Provider
+    from agentforge.runtime.pipeline_files import PipelineFiles as PipelineFiles
     from agentforge.runtime.supervision import SupervisorLimits as SupervisorLimits
     from agentforge.sdk.engine import Engine as Engine
     from agentforge.sdk.hooks import HookDecorator as HookDecorator
@@ -154,6 +155,9 @@ if TYPE_CHECKING:
     from agentforge.sdk.signals import stop_on_signals as stop_on_signals
     from agentforge.sdk.sync import SyncEngine as SyncEngine
     from agentforge.system.linux import protect_process as protect_process
+    from agentforge.system.yaml_files import plain_data as plain_data
+    from agentforge.system.yaml_files import read_yaml as read_yaml
+    from agentforge.system.yaml_files import write_yaml as write_yaml
     from agentforge.views.earlier_runs import EarlierRuns as EarlierRuns
     from agentforge.views.earlier_runs import Percentiles as Percentiles
     from agentforge.views.hook_calls import Delivery as Delivery
@@ -286,12 +290,14 @@ _HOME = {
     ),
     "ports.host": ("Clock",),
     "ports.provider": ("Capabilities", "Provider"),
+    "runtime.pipeline_files": ("PipelineFiles",),
     "runtime.supervision": ("SupervisorLimits",),
     "sdk.engine": ("Engine",),
     "sdk.hooks": ("HookDecorator",),
     "sdk.signals": ("OnStop", "StopSignal", "stop_on_signals"),
     "sdk.sync": ("SyncEngine",),
     "system.linux": ("protect_process",),
+    "system.yaml_files": ("plain_data", "read_yaml", "write_yaml"),
     "views.earlier_runs": ("EarlierRuns", "Percentiles"),
     "views.hook_calls": ("Delivery", "HookTry"),
     "views.metrics": ("StageMetrics", "VisitMetrics"),

@@ -30,6 +30,7 @@ from agentforge.app.runs.lock_folder import read_lock
 from agentforge.app.runs.lookup import Runs
 from agentforge.app.runs.work import RunWork
 from agentforge.app.starter import examine_project
+from agentforge.core.pipeline import PipelineState, PipelineStateStore
 from agentforge.definition.compiler import compile_pipeline
 from agentforge.definition.report import Report
 from agentforge.definition.settings import read_settings
@@ -356,6 +357,17 @@ def git_command(value: str) -> None:
     assert len(words_in(value)) <= 8 * (len(value) + 1)
 
 
+def pipeline_state(project: Path, content: bytes) -> None:
+    """A state, and the same bytes as the index."""
+    store = PipelineStateStore(project / ".agentforge/pipeline")
+    put(store.active_path / "PL-1.yaml", content)
+    if found := store.load("PL-1"):
+        assert PipelineState.from_dict(found.to_dict()) == found
+    assert len(store.list()) == bool(found)
+    put(store.index_path, store.index_path.read_bytes()[:71] + content)
+    store.list()
+
+
 TARGETS = {
     "junit": checked("junit", "*.xml"),
     "pytest": checked("pytest", "*.txt"),
@@ -392,6 +404,7 @@ TARGETS = {
     "tree": Target(in_project(tree), UNREADABLE),
     "stop_reason": Target(in_project(stop_reason)),
     "conversation": Target(in_project(conversation)),
+    "pipeline_state": Target(in_project(pipeline_state)),
 }
 
 

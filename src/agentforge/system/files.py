@@ -480,14 +480,14 @@ def link(path: str, target: str) -> None:
 
 
 @contextmanager
-def locked(path: str) -> Iterator[None]:
+def locked(path: str, seconds: float = LOCK_SECONDS) -> Iterator[None]:
     """Wait for and hold the lock on a lock file, which is created if missing and never removed. Raises
-    StorageFailed if another process holds it for longer than LOCK_SECONDS."""
+    StorageFailed if others hold it for longer than `seconds`."""
     with storage(path):
         descriptor = open_file(path, os.O_RDWR | os.O_CREAT)
     try:
         with storage(path):
-            _lock(descriptor)
+            _lock(descriptor, seconds=seconds)
         yield
     finally:
         os.close(descriptor)
@@ -523,14 +523,15 @@ def overwrite(descriptor: int, content: bytes) -> None:
         write_all(descriptor, content)
 
 
-def _lock(descriptor: int, kind: int = fcntl.LOCK_EX) -> None:
-    end = time.monotonic() + LOCK_SECONDS
+def _lock(descriptor: int, kind: int = fcntl.LOCK_EX, seconds: float | None = None) -> None:
+    seconds = LOCK_SECONDS if seconds is None else seconds
+    end = time.monotonic() + seconds
     while True:
         try:
             return fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
         except BlockingIOError as error:
             if time.monotonic() >= end:
-                held = f"another process has held the lock for {LOCK_SECONDS:g} seconds"
+                held = f"another process has held the lock for {seconds:g} seconds"
                 raise OSError(errno.EAGAIN, held) from error
         time.sleep(0.01)
 

@@ -8,9 +8,13 @@ if TYPE_CHECKING:
     from agentforge.core.pipeline.results import PipelineStatus as PipelineStatus
     from agentforge.core.pipeline.results import StageResult as StageResult
     from agentforge.core.pipeline.results import StageStatus as StageStatus
+    from agentforge.core.pipeline.state import PipelineState as PipelineState
+    from agentforge.core.pipeline.state_store import PipelineStateStore as PipelineStateStore
 
 _HOME = {
     "results": ("PipelineConfig", "PipelineResult", "PipelineStatus", "StageResult", "StageStatus"),
+    "state": ("PipelineState",),
+    "state_store": ("PipelineStateStore",),
 }
 _MODULES = {name: f"{__name__}.{module}" for module, names in _HOME.items() for name in names}
 
