@@ -22,6 +22,11 @@ USER_SETTINGS = "agentforge/settings.yaml"
 """The user's settings, in the folder `$XDG_CONFIG_HOME`."""
 ESCALATIONS = ".agentforge/escalations"
 """The folder of the view of that name: the requests of the project's runs, and resolutions."""
+PIPELINES = ".agentforge/pipeline"
+"""The folder of the view `controller`: the states of the project's pipelines."""
+ARTIFACTS = ".agentforge/artifacts"
+"""The artifacts of the same view, by pipeline."""
+SPECIFICATIONS = ".agentforge/specs"
 CONTROL = (".agentforge", ".agent", ".claude/stages", ".claude/pipelines", LOCKS)
 """Folders of a project that decide what later runs execute."""
 
@@ -111,7 +116,11 @@ class RunLayout(Struct, frozen=True):
     @property
     def escalations(self) -> str:
         """Of the project that the run belongs to."""
-        return join(self.root.rpartition(f"/{RUNS}/")[0], ESCALATIONS)
+        return join(self.project, ESCALATIONS)
+
+    @property
+    def project(self) -> str:
+        return self.root.rpartition(f"/{RUNS}/")[0]
 
     log = InFolder("events.jsonl")
     plan = InFolder("plan.json")

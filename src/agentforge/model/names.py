@@ -3,6 +3,7 @@ must not change) and known (the variables of prompts)."""
 
 import re
 import unicodedata
+from datetime import UTC, datetime
 from typing import Final
 
 from agentforge.model.errors import InvalidSession
@@ -44,6 +45,18 @@ def session_name(text: str) -> str:
             hint="replace other characters, for example with '-'",
         )
     return name
+
+
+_PIPELINE_ID = re.compile(r"PL-[0-9A-Za-z-]+")
+
+
+def pipeline_id(now: datetime, random: str) -> str:
+    """The session of a run that is not named: `PL-20260102153000-1a2b3c4d`. `random`: eight hex digits."""
+    return f"PL-{now.astimezone(UTC):%Y%m%d%H%M%S}-{random}"
+
+
+def is_pipeline_id(session: str) -> bool:
+    return _PIPELINE_ID.fullmatch(session) is not None
 
 
 def session_problem(session: str) -> str:

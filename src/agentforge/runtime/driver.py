@@ -6,9 +6,9 @@ One loop, one writer. After a crash at any point, running the same loop again re
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -30,9 +30,6 @@ from agentforge.runtime.left_files import Refusals
 from agentforge.runtime.state_folder import HeadKeeper
 from agentforge.runtime.tasks.performer import Immediate, Performer
 from agentforge.runtime.view_files import StateWriter
-
-if TYPE_CHECKING:
-    from agentforge.runtime.escalations import EscalationWriter
 
 log = logging.getLogger("agentforge.run")
 
@@ -74,6 +71,16 @@ class Performers(Struct, frozen=True):
     waited_for: Mapping[TaskKind, Performer]
 
 
+class RunView(Protocol):
+    """Files outside of the run's folder that show it."""
+
+    @property
+    def is_due(self) -> bool: ...
+
+    def write(self) -> None:
+        """Called when the events are durable. What can't be written is reported, and doesn't stop the run."""
+
+
 class Driver:
     def __init__(
         self,
@@ -84,10 +91,10 @@ class Driver:
         keeper: HeadKeeper,
         secrets: SecretReferences = NO_SECRETS,
         played: PlayedAnswers | None = None,
-        view: "EscalationWriter | None" = None,
+        views: Sequence[RunView] = (),
     ) -> None:
         self._journal = journal
-        self._view = view
+        self._views = views
         self._secrets = secrets
         """Replaces them in what people say."""
         self._played = played
@@ -112,9 +119,10 @@ class Driver:
                 await self._take_controls()
                 self._take_answers()
                 work_items = self._settle()
-                if self._view is not None and self._view.is_due:
+                if due := [view for view in self._views if view.is_due]:
                     await self._journal.sync()
-                    self._view.write()
+                    for view in due:
+                        view.write()
                 if self._journal.state.status is not RunStatus.RUNNING and not self._is_due(work_items):
                     await self._journal.sync()
                     # A process that answers later than this sees the waiting run and resumes it.

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from agentforge.model.errors import NOT_JSON, InvalidRequest
+from agentforge.model.names import is_pipeline_id
 from agentforge.system import files
 from agentforge.system.yaml_files import parse_yaml, plain_data, settled_path, yaml_bytes
 
@@ -29,7 +30,6 @@ MAX_INLINE_BYTES = 64 * 1024
 LISTED = ("status", "pipeline_type", "created_at", "updated_at", "current_stage")
 """What the index tells of a pipeline."""
 FINAL = ("completed", "failed", "aborted")
-_ID = re.compile(r"PL-[0-9A-Za-z-]+")
 _SUFFIX = ".yaml"
 _REFERENCE = "_file"
 _ARTIFACT = re.compile(r"[\w.-]+-([0-9a-f]{8})\.json", re.ASCII)
@@ -97,7 +97,7 @@ class PipelineFiles:
         return [state for state in states if state is not None]
 
     def _path(self, place: str, id: str) -> str:
-        if not _ID.fullmatch(id):
+        if not is_pipeline_id(id):
             what = f"invalid id of a pipeline: {id!r}"
             raise InvalidRequest(what, hint="it is `PL-` with letters, digits and dashes")
         return os.path.join(self._base, place, f"{id}{_SUFFIX}")
@@ -138,7 +138,7 @@ class PipelineFiles:
                 found[id.decode()] = msgspec.json.decode(entry, type=IndexEntry)
             except NOT_JSON:
                 return None
-        return found if all(map(_ID.fullmatch, found)) else None
+        return found if all(map(is_pipeline_id, found)) else None
 
     def _listed(self) -> dict[str, IndexEntry]:
         """Made from the states, under the lock."""
@@ -146,7 +146,7 @@ class PipelineFiles:
         for place in (ACTIVE, COMPLETED):
             for name in files.listing(os.path.join(self._base, place)):
                 id = name.removesuffix(_SUFFIX)
-                if id == name or not _ID.fullmatch(id):
+                if id == name or not is_pipeline_id(id):
                     continue
                 state = self._state(self._path(place, id), is_locked=True)
                 if state is not None:

@@ -7,7 +7,7 @@ environment.
 import os
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, ClassVar, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
 from msgspec.structs import replace
 
@@ -39,6 +39,7 @@ from agentforge.definition.compiler import Compiled, PipelineSource
 from agentforge.model.event import Event
 from agentforge.model.names import DEFAULT_PIPELINE
 from agentforge.model.plan import Overrides, Plan
+from agentforge.model.request import Request
 from agentforge.model.run_options import (
     ResumeOptions,
     RunOptions,
@@ -396,6 +397,20 @@ class Engine(HookDecorators):
         """The artifacts that were accepted in a run, in this order, with their values. `latest`: only those
         that later stages get, one of each stage or item. `problem` says why a value can't be read."""
         return self.work(session).artifacts(latest=latest)
+
+    def pipeline_state(self, session: str) -> dict[str, Any]:
+        """The state of a run in the words of pipelines (`agentforge.core.pipeline`), from its log; repairs the
+        files of the view `controller`."""
+        from agentforge.app.runs.pipelines import pipeline_state  # Reads and writes YAML.
+
+        return pipeline_state(self._context, session)
+
+    def resolution_file(self, session: str, request: Request) -> str:
+        """Where a resolution of the request is read, relative to the project, if the run has the view
+        `escalations`."""
+        from agentforge.app.runs.pipelines import resolution_of
+
+        return resolution_of(self._context, session, request)
 
     def events(self, session: str) -> Iterator[Event]:
         return self.runs.events(session)

@@ -103,6 +103,8 @@ class SyncEngine(HookDecorators):
     inspect = _same(Engine.inspect)
     work = _same(Engine.work)
     artifacts = _same(Engine.artifacts)
+    pipeline_state = _same(Engine.pipeline_state)
+    resolution_file = _same(Engine.resolution_file)
     events = _same(Engine.events)
 
     def subscribe(self, session: str) -> Iterator[Event]:

@@ -1,7 +1,7 @@
 """Assembles what drives one run: its performers of tasks, with all that they need of the engine and the
 machine. Nothing else names them all."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache, partial
 from typing import TYPE_CHECKING
@@ -24,7 +24,7 @@ from agentforge.ports.provider import Provider
 from agentforge.runtime.artifacts import ArtifactRules, StoredArtifacts
 from agentforge.runtime.briefings import Briefings, sent_by
 from agentforge.runtime.confinement import Confiner
-from agentforge.runtime.driver import Driver, Performers
+from agentforge.runtime.driver import Driver, Performers, RunView
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.left_files import refuse_here
 from agentforge.runtime.state_folder import HeadKeeper, OutputCopies, StateFolder
@@ -45,7 +45,6 @@ from agentforge.views.record import RunRecord, record_of
 
 if TYPE_CHECKING:
     from agentforge.app.runs.replay import PlayedRun
-    from agentforge.runtime.escalations import EscalationWriter
 
 
 def driver_of(context: RunContext, journal: Journal) -> Driver:
@@ -70,21 +69,26 @@ def driver_of(context: RunContext, journal: Journal) -> Driver:
         from agentforge.app.runs.replay import played_run
 
         played = played_run(journal, layout, environ)
+    record = _record_of(context, journal)
     return Driver(
         journal,
         layout,
-        _performers(context, journal, supervised, played),
+        _performers(context, journal, supervised, played, record),
         keeper=keeper,
         secrets=references_of_answers(environ),
         played=played.answers if played else None,
-        view=_escalations(context, journal, layout) if journal.plan.pipeline.has_escalations else None,
+        views=tuple(_views(context, journal, layout, record)),
     )
 
 
 # A replay has the same performers; only what they call is played, so that it goes through the same code as
 # the recorded run.
 def _performers(
-    context: RunContext, journal: Journal, supervised: Supervised, played: "PlayedRun | None"
+    context: RunContext,
+    journal: Journal,
+    supervised: Supervised,
+    played: "PlayedRun | None",
+    record: Callable[[], RunRecord],
 ) -> Performers:
     """By kind of task."""
     plan, settings, project, clock = journal.plan, journal.state.settings, context.project, context.clock
@@ -116,7 +120,7 @@ def _performers(
     # Checks need trees also where git has none: what they say counts for the files that they saw.
     checked = trees if trees.is_possible() else FolderTrees(project, layout.trees, redactor, without=reports)
     patch = partial(_patch, context, layout) if trees.is_possible() else None
-    briefings = Briefings(layout, _record_of(context, journal), checked, sent_by(provider_of), patch)
+    briefings = Briefings(layout, record, checked, sent_by(provider_of), patch)
     preparer = Preparer(
         shared,
         history,
@@ -165,7 +169,7 @@ def _patch(context: RunContext, layout: RunLayout, before: str, after: str) -> b
 
 
 def _record_of(context: RunContext, journal: Journal) -> Callable[[], RunRecord]:
-    """The record of the run, which only briefings need: folded when the first one is written."""
+    """The record of the run, which briefings and a view need: folded when it is first asked for."""
 
     @cache
     def record() -> RunRecord:
@@ -205,12 +209,21 @@ def _shared_by_tasks(context: RunContext, journal: Journal, played: "PlayedRun |
     )
 
 
-def _escalations(context: RunContext, journal: Journal, layout: RunLayout) -> "EscalationWriter":
-    """Follows the log from its start, so that files which a killed engine didn't write are written."""
-    # Reads YAML, which few runs need.
-    from agentforge.runtime.escalations import EscalationWriter
+def _views(
+    context: RunContext, journal: Journal, layout: RunLayout, record: Callable[[], RunRecord]
+) -> Iterator[RunView]:
+    """They follow the log from its start, so that files which a killed engine didn't write are written."""
+    # Both read or write YAML, which few runs need.
+    if journal.plan.pipeline.has_escalations:
+        from agentforge.runtime.escalations import EscalationWriter
 
-    journal.wait_for_disk()
-    writer = EscalationWriter(layout, journal.plan, context.runs.events(journal.session))
-    journal.listen(writer.apply)
-    return writer
+        journal.wait_for_disk()
+        escalations = EscalationWriter(layout, journal.plan, context.runs.events(journal.session))
+        journal.listen(escalations.apply)
+        yield escalations
+    if journal.plan.pipeline.has_controller_view:
+        from agentforge.runtime.pipeline_view import PipelineWriter
+
+        states = PipelineWriter(layout, record())
+        journal.listen(states.apply)
+        yield states

@@ -41,6 +41,7 @@ from agentforge.runtime.supervision import has_living_program
 from agentforge.runtime.view_files import StateWriter
 from agentforge.system import files
 from agentforge.views.answers import answer_commands
+from agentforge.views.record import record_of
 from agentforge.views.results import RunInfo
 
 # How it works. The right to drive a run is the `flock` on its log, nothing else. The lock file names its
@@ -335,6 +336,12 @@ class Leases:
             self.check_head(journal)
             record_repair(journal)
             self.write_state(journal)
+            if journal.plan.pipeline.has_controller_view:
+                # Few runs have it, and it reads and writes YAML.
+                from agentforge.runtime.pipeline_view import repair_pipeline_files
+
+                record = record_of(self._runs.events(journal.session))
+                repair_pipeline_files(self._runs.layout(journal.session), record)
             record_completion(self._runs.project, journal.plan, journal.state)
         finally:
             self.release(journal, keep_lock=is_running)
