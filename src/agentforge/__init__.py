@@ -123,6 +123,7 @@ if TYPE_CHECKING:
     from agentforge.model.layout import AttemptLayout as AttemptLayout
     from agentforge.model.layout import IterationLayout as IterationLayout
     from agentforge.model.layout import RunLayout as RunLayout
+    from agentforge.model.names import pipeline_id as pipeline_id
     from agentforge.model.plan import Overrides as Overrides
     from agentforge.model.plan import Plan as Plan
     from agentforge.model.request import Request as Request
@@ -272,6 +273,7 @@ _HOME = {
     "model.changes": ("Changes", "FileChange", "LeftInGit"),
     "model.hook": ("HookResult",),
     "model.layout": ("AttemptLayout", "IterationLayout", "RunLayout"),
+    "model.names": ("pipeline_id",),
     "model.plan": ("Overrides", "Plan"),
     "model.request": ("Request",),
     "model.run_options": ("ResumeOptions", "RunOptions", "StartOptions"),

@@ -1,11 +1,12 @@
 """What a session may be called: refused before the name touches any path."""
 
 import unicodedata
+from datetime import datetime, timedelta, timezone
 
 import pytest
 
 from agentforge.model.errors import InvalidSession
-from agentforge.model.names import name_problem, session_name
+from agentforge.model.names import is_pipeline_id, name_problem, pipeline_id, session_name
 
 
 @pytest.mark.parametrize(
@@ -55,3 +56,10 @@ def test_name_of_a_folder_is_a_session_name_only_as_it_is() -> None:
     assert name_problem("auth") == ""
     assert name_problem("cafe\u0301") == "its name is not normalized"
     assert name_problem("a b") == "its name is not a session name"
+
+
+def test_the_id_of_a_pipeline_has_its_time_in_utc_and_is_a_session_name() -> None:
+    id = pipeline_id(datetime(2026, 1, 2, 17, 30, tzinfo=timezone(timedelta(hours=2))), "1a2b3c4d")
+    assert id == session_name(id) == "PL-20260102153000-1a2b3c4d"
+    assert is_pipeline_id(id)
+    assert not any(map(is_pipeline_id, ("pl-1", "PL-", "PL-1.2", "design-1", "xPL-1")))

@@ -126,6 +126,7 @@ FUNCTIONS = (
         "examine_project",
         "export_spans",
         "init_project",
+        "pipeline_id",
         "protect_process",
         "refuse_agent",
         "provider_settings",

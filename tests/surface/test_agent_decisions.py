@@ -17,6 +17,7 @@ WHY = ("--reason", "why")
 RUN = ("run", "-p", "p.yaml", "-s")
 PIPELINE = ("pipeline", "--foreground", "p.yaml")
 LOOP = ("loop", "--foreground", "tidy")
+DESIGN = ("design", "Add a login", "--provider", "mock")
 
 Line = tuple[str, ...]
 
@@ -66,9 +67,15 @@ DECIDE: dict[tuple[str, str], tuple[str, Line]] = {
     ("loop", "--skip"): ("skip", (*LOOP, "new", "--skip", "build", *WHY)),
     ("loop", "--skip-check"): ("skip_checks", (*LOOP, "new", "--skip-check", "test", *WHY)),
     ("loop", "--context"): ("steer", (*LOOP, "loop", "--resume", "--context", "text")),
+    ("design", "--yes"): ("approve", (*DESIGN, "--yes")),
+    ("design", "--skip"): ("skip", (*DESIGN, "--skip", "intake", *WHY)),
+    ("design", "--skip-check"): ("skip_checks", (*DESIGN, "--skip-check", "test", *WHY)),
+    ("design", "--max-cost"): ("max_cost", (*DESIGN, "--max-cost", "5")),
+    ("design", "--max-tokens"): ("max_tokens", (*DESIGN, "--max-tokens", "5")),
     ("resume", ""): (BY_A_PERSON, ("resume", "asks")),
     ("resume", "SESSION"): ("was paused on request", ("resume", "paused")),
     ("resume", "--context"): ("steer", ("resume", "failed", "--context", "text")),
+    ("resume", "--feedback"): (BY_A_PERSON, ("resume", "asks", "--feedback", "text")),
     ("resume", "--restart-stage"): ("restart_stage", ("resume", "failed", "--restart-stage")),
     ("resume", "--force"): ("force", ("resume", "failed", "--force")),
     ("resume", "--recompile"): ("recompile", ("resume", "failed", "--recompile")),
@@ -111,11 +118,13 @@ DECIDE_NOT = {
     "run": f"WANTED --pipeline --session --context {OF_STARTS}",
     "pipeline": f"FILE SESSION RUNS --foreground --cleaned-tmux {OF_STARTS}",
     "loop": f"STAGE SESSION MAXIMUM --foreground --cleaned-tmux {OF_STARTS}",
+    "design": "REQUEST --artifact --record --reason --context --input --provider --model --provider-config "
+    "--command --local",
     "resume": "--provider --cleaned-tmux --record --reason --local",
     "recover": "SESSION",
     "replay": "SOURCE --pipeline --session --speed --check",
     "demo": "--keep",
-    "status": "SESSION",
+    "status": "SESSION --verbose",
     "list": "COUNT",
     "top": "--once",
     "tail": "SESSION COUNT --lines --follow --output",
@@ -157,7 +166,8 @@ DECIDE_NOT = {
     "migrate": "",
     "migrate check": "FOLDER",
     "help": "COMMAND",
-    **dict.fromkeys(("stages", "pipelines", "providers", "doctor", "version"), ""),
+    "pipelines": "--status --limit",
+    **dict.fromkeys(("stages", "providers", "doctor", "version"), ""),
 }
 """Options and arguments that decide nothing for a person, by command: they look, say what a new run is, or
 add to what is refused without them. `*`: those of every command."""

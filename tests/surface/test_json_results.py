@@ -45,6 +45,7 @@ EXAMPLES: Examples = {
         "--skip=docs",
         "--reason=slow",
     ],
+    ("design", "run result"): ["design", "Add a login", "--provider", "mock", "--yes"],
     ("pipeline --foreground", "run result"): ["pipeline", "fails.yaml", "fails", "--foreground"],
     ("resume", "run result"): ["resume", "fails"],
     ("resume --restart-stage", "run result"): ["resume", "fails", "--restart-stage"],

@@ -17,6 +17,7 @@ RETRY = {"max_attempts": 3, "initial_delay": 600}
 EXAMPLES: Examples = {
     ("status", "status"): ["status", "checking"],
     ("list", "listed run"): ["list"],
+    ("pipelines -n", "listed run"): ["pipelines", "-n", "9"],
     ("top", "top row"): ["top"],
 }
 SHOWN = ("status", "listed run", "top row", "step", "wait", "running check", "hook call")

@@ -37,6 +37,7 @@ from agentforge.cli.display import Display, display_for
 from agentforge.cli.invocation import ABANDONED_SECONDS, Invocation
 from agentforge.cli.log_output import RunLogger, set_up_logs
 from agentforge.cli.output import echo, echo_wrapped, ignore_closed_stdout, note, print_json, styled, wrapped
+from agentforge.cli.pipeline_lines import outcome_json, outcome_lines
 from agentforge.cli.request_choice import ClosedRequest, TargetAnswer
 from agentforge.model.errors import AgentForgeError, InvalidRequest
 from agentforge.model.facts import SessionStarted
@@ -232,7 +233,7 @@ def show_conclusion(call: Invocation, driven: DriveResult, hooks: Sequence[str] 
                 "orchestration_code": result.orchestration_code,
                 **spending_json(result.spending, result.caps),
             }
-            print_json({**shown, "resume_command": command})
+            print_json({**shown, "resume_command": command, **outcome_json(call, result)})
         else:
             lines = conclusion(result, call.program)
             lines += [
@@ -244,6 +245,7 @@ def show_conclusion(call: Invocation, driven: DriveResult, hooks: Sequence[str] 
             lines += [f"  Waived: {waiver_text(waiver)}" for waiver in result.waivers]
             lines += [f"  Recorded: {_shown(result.cassette)}"] if result.cassette else []
             lines += [f"  Resume: {then}"] if then else []
+            lines += outcome_lines(call, result)
             echo(*(part for line in lines for part in wrapped(line)))
     return status
 

@@ -29,6 +29,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "run": "run:run",
         "pipeline": "run:pipeline",
         "loop": "run:loop",
+        "design": "design:design",
         "resume": "resume:resume",
         "recover": "recover:recover",
         "replay": "replay:replay",

@@ -1,7 +1,7 @@
 """The options of starting and resuming, made of the rows of `model/run_options.py`, and what they say."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 import click
@@ -30,11 +30,12 @@ target_options = options_of(
 )
 
 
-def options_for(kind: type[Any]) -> Callable[[Decorated], Decorated]:
-    """The options that have a help text. Pairs such as KEY=CMD and lists can be given several times."""
+def options_for(kind: type[Any], without: Collection[str] = ()) -> Callable[[Decorated], Decorated]:
+    """The options that have a help text, but those named. Pairs such as KEY=CMD and lists can be given
+    several times."""
     found = []
     for name, row in arguments_of(kind).items():
-        if row.help:
+        if row.help and name not in without:
             found.append(_option(name, row, kind.__annotations__[name].__origin__))
         # Not a row of its own: it says why for all the checks and stages that are skipped.
         if name == "skip":

@@ -5,9 +5,8 @@ background, a second process repeats the command with `--foreground`; what can b
 before it starts, because what it prints is not seen.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,7 +24,7 @@ from agentforge.cli.background import (
 )
 from agentforge.cli.controls import ask_for_trust, trust_existing, trust_option
 from agentforge.cli.invocation import Invocation, invocation, options_of
-from agentforge.cli.output import echo, echo_wrapped, ignore_closed_stdout, note, with_program
+from agentforge.cli.output import echo, echo_wrapped, ignore_closed_stdout, note, with_program, wrapped
 from agentforge.cli.request_choice import TargetAnswer
 from agentforge.cli.run_options import (
     Definition,
@@ -48,8 +47,8 @@ if TYPE_CHECKING:
     from agentforge import Background, Compiled, Engine, RunInfo, RunResult
 
 
-def start_attached(what: Definition, how: StartOptions, *, trust: bool) -> int:
-    """Start a run and stay attached to it."""
+def start_attached(what: Definition, how: StartOptions, *, trust: bool, heading: Sequence[str] = ()) -> int:
+    """Start a run and stay attached to it. `heading`: lines that come first when it starts."""
     from agentforge.cli.attached import drive_and_ask
     from agentforge.cli.log_output import current_session
 
@@ -61,8 +60,14 @@ def start_attached(what: Definition, how: StartOptions, *, trust: bool) -> int:
         current_session.set(compiled.plan.session.name)
         if trusted:
             trust_existing(engine, compiled.plan.session.name)
+
+        def announce() -> None:
+            with ignore_closed_stdout():
+                echo(*(line for text in heading if not call.as_json for line in wrapped(text)))
+            announce_agents(call, engine, compiled)
+
         # A refusal must not follow a line that names the agents of the run.
-        return await engine.start(compiled, on_ready=partial(announce_agents, call, engine, compiled), **how)
+        return await engine.start(compiled, on_ready=announce, **how)
 
     return drive_and_ask(call, work) or exit_codes.COMPLETED
 

@@ -58,6 +58,8 @@ class RunRow(Struct, frozen=True):
     """Whether the run waits although a request was answered, or its time is over: `recover` continues it."""
     unanswered: tuple[str, ...] = ()
     """Ids of the requests that a person still has to answer although it was answered."""
+    started_at: datetime | None = None
+    """None: its log can't be read."""
 
 
 def existing_project(folder: str | os.PathLike[str]) -> str:
@@ -307,6 +309,7 @@ class Runs:
             check=running_check(state) if info.status == "running" else None,
             answered=info.answered,
             unanswered=info.unanswered,
+            started_at=state.started_at,
         )
 
 

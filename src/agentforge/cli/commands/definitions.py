@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import click
 
 from agentforge.cli.controls import open_engine
-from agentforge.cli.invocation import invocation, json_option, project_options
+from agentforge.cli.invocation import WholeNumber, invocation, json_option, project_options
 from agentforge.cli.output import echo, echo_wrapped, note, print_json, styled, wrapped
+from agentforge.cli.pipeline_lines import ALL, STATUSES, list_pipeline_runs
 from agentforge.cli.run_options import show_warnings
 from agentforge.views.graph import graph as graph_of
 from agentforge.views.lines.plan import graph_lines
@@ -18,7 +19,12 @@ if TYPE_CHECKING:
     from agentforge import Available
 
 
-FIRST = frozenset(("work", "improve-plan", "test-scanner", "idea-wizard", "docs-improve", "ideate"))
+FIRST = frozenset(
+    (
+        *("work", "improve-plan", "test-scanner", "idea-wizard", "docs-improve", "ideate", "loop", "design"),
+        *("intake", "clarify", "analyze", "spec"),
+    )
+)
 """Built-in definitions that make sense alone, in any project."""
 
 
@@ -35,14 +41,24 @@ def stages() -> None:
 
 
 @click.command()
+@click.option(
+    "-s", "--status", type=click.Choice([*STATUSES, ALL]), help="List the runs with this status instead."
+)
+@click.option(
+    "-n", "--limit", type=WholeNumber(min=1), help="List at most this many runs.  [default with -s: 10]"
+)
 @project_options
-def pipelines() -> None:
-    """List the named pipelines.
+def pipelines(status: str | None, limit: int | None) -> None:
+    """List the named pipelines, or the runs of the project.
 
-    Run one with `agentforge run -p NAME`.
+    Run one with `agentforge run -p NAME`. With -s or -n, lists runs, the latest first; `running` includes
+    interrupted ones, and `paused` those that wait for an approval.
     """
     from agentforge import Definitions
 
+    if status or limit:
+        list_pipeline_runs(invocation(), status or ALL, limit or 10)
+        return
     _show(Definitions(invocation().root, os.environ).pipelines(), "pipelines", ".claude/pipelines/NAME.yaml")
 
 

@@ -37,6 +37,7 @@ from agentforge.views.lines.status import (
     running_check_text,
     stage_text,
     status_rows,
+    verbose_rows,
     wait_text,
 )
 from agentforge.views.stage_progress import BranchProgress, StageProgress
@@ -53,8 +54,9 @@ LABEL = 13
 
 @click.command()
 @click.argument("session", required=False)
+@click.option("-v", "--verbose", is_flag=True, help="Also show the request, when it was created, and usage.")
 @project_options
-def status(session: str | None) -> None:
+def status(session: str | None, verbose: bool) -> None:
     """Show the status of a run.
 
     SESSION can be omitted if there is only one unfinished session.
@@ -66,7 +68,8 @@ def status(session: str | None) -> None:
     if call.as_json:
         print_json(view)
         return
-    for row in status_rows(view, now, local_zone()):
+    rows = status_rows(view, now, local_zone())
+    for row in [*rows, *(verbose_rows(view, local_zone()) if verbose else ())]:
         # In columns on a terminal; elsewhere as `Label: value`, which existing tools parse.
         label, value = f"{row.label}:", styled(row.value, row.tone)
         label = styled(padded(label, LABEL), "dim") if is_terminal() else label

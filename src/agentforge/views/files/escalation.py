@@ -114,13 +114,13 @@ def answer_of_resolution(request: Request, given: Mapping[str, Any]) -> tuple[st
     if given.get("abort") is True:
         answer = {"escalation": CANCEL, "question": ""}.get(request.kind, ABORT)
     elif not answer and ("abort" in given or said):
-        answer, said = _continuation(request, said)
+        answer, said = continuation(request, said)
     is_complete = bool(said.strip()) or not request.needs_reason(answer)
     return (answer, said) if request.accepts(answer) and is_complete else None
 
 
-def _continuation(request: Request, said: str) -> tuple[str, str]:
-    """What a resolution means that names no answer: a text about a result sends the stage back."""
+def continuation(request: Request, said: str) -> tuple[str, str]:
+    """The answer and its text, of a text that names no answer: about a result, it sends the stage back."""
     match request.kind:
         case "question":
             return said, ""

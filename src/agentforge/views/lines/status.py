@@ -75,6 +75,18 @@ def status_rows(view: StatusView, now: datetime, zone: tzinfo) -> list[StatusRow
     return rows
 
 
+def verbose_rows(view: StatusView, zone: tzinfo) -> Iterator[StatusRow]:
+    """What `status -v` adds."""
+    if view.user_request:
+        yield StatusRow("Request", one_line(view.user_request))
+    yield StatusRow("Created", f"{view.started_at.astimezone(zone):%Y-%m-%d %H:%M:%S}")
+    updated = view.last_event_at or view.started_at
+    yield StatusRow("Updated", f"{updated.astimezone(zone):%Y-%m-%d %H:%M:%S}")
+    yield StatusRow("Tokens Used", f"{view.input_tokens + view.output_tokens:,}")
+    if not any(row.label == "Cost" for row in _spent(view)):
+        yield StatusRow("Cost", "unknown")
+
+
 def _spent(view: StatusView) -> Iterator[StatusRow]:
     spending, tokens = view.spending, cap_of_run(view.caps, "tokens")
     if spent := cost_text(spending, cap_of_run(view.caps, "cost_usd")):
