@@ -76,7 +76,7 @@ def sample(kind: Any) -> Any:
         case Flag() | Given():
             return True
         case Name():
-            return "1.0"
+            return "1.0" if ":" not in kind.pattern else "tools.stages:Lint"
         case Texts():
             return {"test": "make"}
         case ListOf():
@@ -128,7 +128,7 @@ def test_the_tables_cover_every_mapping() -> None:
         *("pipeline", "defaults", "stage", "node", "stage of the block", "parallel node", "pipeline node"),
         *("parallel", "provider of the block", "provider", "termination", "retry", "on_limit", "sandbox"),
         *("guardrails", "approve", "inputs", "from_parallel", "hooks", "hook", "notification"),
-        *("check", "file", "limits", "prompt", "artifact", "tokens"),
+        *("check", "file", "limits", "prompt", "artifact", "tokens", "executor", "inputs of the stage"),
     }
 
 

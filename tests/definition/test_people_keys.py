@@ -141,6 +141,9 @@ def test_views_are_in_the_plan_each_once() -> None:
     for text in ("views: escalations\n", "views: [escalations, escalations]\n"):
         assert plan(text + HEAD).pipeline.views == ("escalations",)
         assert PIPELINE.is_valid(loaded(text + HEAD))
+    both = plan("views: [escalations, controller]\n" + HEAD).pipeline
+    assert (both.has_escalations, both.has_controller_view) == (True, True)
+    assert not plan("views: [escalations]\n" + HEAD).pipeline.has_controller_view
 
 
 def test_plan_without_these_keys_has_none_of_them() -> None:

@@ -100,7 +100,6 @@ def test_bad_values_of_a_node(line: str, expected: str, word: str) -> None:
     ("line", "key"),
     [
         ("workspace: worktree", "workspace"),
-        ("executor: {python: 'a:B'}", "executor"),
         ("network: local", "network"),
         ("setup: make", "setup"),
     ],
@@ -112,7 +111,7 @@ def test_unsupported_keys_are_refused_not_ignored(line: str, key: str) -> None:
     assert diagnostic.is_error
 
 
-@pytest.mark.parametrize("key", ["workspace", "executor"])
+@pytest.mark.parametrize("key", ["workspace", "setup"])
 def test_keys_of_later_work_are_refused_in_pipelines_and_stages(key: str) -> None:
     (diagnostic,) = found(f"{key}: x\n{HEAD}")
     assert where(diagnostic) == "unsupported 1:1"

@@ -153,6 +153,7 @@ class _Supplying:
 
     def _stage(self, stage: ResolvedStage, here: _Here, needed: Sequence[Written[str]]) -> _Left:
         over_items, items = self._items(stage, here)
+        needed = (*needed, *(stage.stage.needs if stage.stage else ()))
         for field in needed:
             self._need(field, here.input)
         if here.input.exists or needed or items:

@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from agentforge.definition.executors import has_executor
 from agentforge.definition.link import Links, inherited
 from agentforge.definition.precedence import (
     OverrideLevels,
@@ -202,6 +203,7 @@ class _Lowering:
         termination = lower_termination(merged(node, "termination"), default_runs)
         commands = plain.get("commands", {})
         checks = merged(node, "checks") or ()
+        is_executed = not node.prompt_path and has_executor(node)
         left_out = [check for check in checks if has_no_command(check, commands)]
         return StageNode(
             path=path,
@@ -218,7 +220,7 @@ class _Lowering:
             checks=tuple(_lower_check(check, commands) for check in checks if check not in left_out),
             left_out={check.get("name").value: NO_COMMAND for check in left_out},
             prompt_path=relative(project, node.prompt_path) if node.prompt_path else None,
-            prompt=prompt.value if prompt and not node.prompt_path else None,
+            prompt=prompt.value if prompt and not node.prompt_path else "" if is_executed else None,
             **plain,
         )
 

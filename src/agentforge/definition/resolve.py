@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from agentforge.definition.executors import executed, has_executor
 from agentforge.definition.read.check_keys import without_caps
 from agentforge.definition.read.file_keys import read_pipeline, read_stage
 from agentforge.definition.report import Report, SourceText, absolute, relative
@@ -146,20 +147,26 @@ class StageLookup:
     def resolve(self, node: NodeSpec) -> ResolvedStage:
         if node.stage is None:
             return ResolvedStage(node, None, self._prompt_file(node.work))
-        found = self.find(node.stage) if is_stage_name(node.stage.value) else None
+        needs_folder = node.executor is None
+        found = self.find(node.stage, is_needed=needs_folder) if is_stage_name(node.stage.value) else None
+        if found is None and node.executor:
+            return ResolvedStage(node, None, self._prompt_file(node.work))
         if found is None or found.spec is None:
             return ResolvedStage(node, None, None, is_found=False)
         if node.work.prompt or node.work.prompt_file:
             return ResolvedStage(node, found.spec, self._prompt_file(node.work))
-        return ResolvedStage(node, found.spec, self._prompt(node.stage, found.directory, found.spec))
+        stage = ResolvedStage(node, found.spec, None)
+        needs_prompt = not has_executor(stage)
+        path = self._prompt(node.stage, found.directory, found.spec, is_needed=needs_prompt)
+        return replace(stage, prompt_path=path)
 
-    def find(self, ref: Written[str]) -> FoundStage | None:
+    def find(self, ref: Written[str], *, is_needed: bool = True) -> FoundStage | None:
         if ref.value not in self._found:
             folders = (join(root, ref.value) for root in self._roots)
             folder = next((folder for folder in folders if is_stage_folder(self._sources, folder)), None)
             self._found[ref.value] = self._load(folder) if folder else None
         found = self._found[ref.value]
-        if found is None:
+        if found is None and is_needed:
             hint = choice(ref.value, "stages", _stage_folders(self._sources, self._roots))
             searched = ", ".join(self._shown(join(root, ref.value)) for root in self._roots)
             message = f"no stage named `{ref.value}`; searched {searched}"
@@ -192,7 +199,7 @@ class StageLookup:
         self._report.error("missing-prompt", named.at, message, hint)
         return None
 
-    def _prompt(self, ref: Written[str], directory: str, stage: StageSpec) -> str | None:
+    def _prompt(self, ref: Written[str], directory: str, stage: StageSpec, *, is_needed: bool) -> str | None:
         named = stage.work.prompt
         search = find_prompt(self._sources, directory, named.value if named else None)
         at = named.at if named else ref.at
@@ -200,9 +207,10 @@ class StageLookup:
             at = stage.source.start
         searched = ", ".join(self._shown(path) for path in search.searched)
         if search.path is None:
-            message = f"no prompt found for stage `{ref.value}`; searched {searched}"
-            hint = f"create {self._shown(join(directory, 'prompt.md'))}"
-            self._report.error("missing-prompt", at, message, hint)
+            if is_needed or named:
+                message = f"no prompt found for stage `{ref.value}`; searched {searched}"
+                hint = f"create {self._shown(join(directory, 'prompt.md'))}"
+                self._report.error("missing-prompt", at, message, hint)
         elif search.named_is_missing and named:
             message = f"prompt `{named.value}` not found; using {self._shown(search.path)} instead"
             self._report.warning("missing-prompt", at, message, hint=f"searched {searched}")
@@ -335,7 +343,7 @@ class Assembly:
         found = lookup.resolve(node) if node.is_stage else None
         if found is None:
             return None
-        found = replace(found, around=around, overrides=self._overrides)
+        found = executed(replace(found, around=around, overrides=self._overrides))
         return self._settings.applied(found, located.spec) if self._settings else found
 
     def _nested(self, ref: Written[str], located: Located) -> Located | None:

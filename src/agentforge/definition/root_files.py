@@ -17,7 +17,7 @@ _NEAR = 0.8
 """How close `nodez`, `Nodes` and `node` are to `nodes`."""
 _AT_START = re.compile(r"""^\t*["']?(\w{,12})["']?[ \t]*:""", re.MULTILINE)
 _KNOWN = frozenset(key.name for key in PIPELINE.keys)
-_OF_A_NODE = frozenset(("id", "stage", "loop", "prompt", "parallel", "pipeline"))
+_OF_A_NODE = frozenset(("id", "stage", "loop", "prompt", "executor", "parallel", "pipeline"))
 _OF_OTHERS = frozenset(("jobs", "steps", "template"))
 """Azure Pipelines have stages with `stage`, too."""
 

@@ -26,6 +26,7 @@ class RunOverrides(Struct, frozen=True):
     rounds: Written[int] | None = None
     iterate: Written[bool] | None = None
     max_runtime: Written[float] | None = None
+    executors: tuple[Written[str], ...] = ()
 
     @property
     def levels(self) -> tuple[WorkSpec, ...]:
@@ -41,12 +42,23 @@ class RunOverrides(Struct, frozen=True):
 
     def kept(self, given: Overrides) -> Overrides:
         """As the plan has them."""
-        values = (self.supervised, self.exit_after, self.rounds, self.iterate, self.max_runtime)
-        names = self.__struct_fields__
-        return replace(given, **{name: one.value for name, one in zip(names, values, strict=True) if one})
+        values = {name: getattr(self, name) for name in self.__struct_fields__ if name != "executors"}
+        read = {name: one.value for name, one in values.items() if one is not None}
+        return replace(given, executors=tuple(one.value for one in self.executors), **read)
 
-    def to_pipeline(self, spec: PipelineSpec) -> PipelineSpec:
-        """The outermost pipeline with the runtime limit."""
+    def to_pipeline(self, spec: PipelineSpec, report: Report) -> PipelineSpec:
+        """The outermost pipeline with the runtime limit, and with the stages that the program runs."""
+        own = {node.id.value: node for node in spec.nodes if node.id and node.is_stage}
+        for named in self.executors:
+            if named.value in own:
+                own[named.value] = replace(own[named.value], executor=named)
+            else:
+                message = f"pipeline {shown(spec.name)} has no stage {shown(named.value)} for an executor"
+                report.error("unknown-stage", named.at, message, choice(named.value, "stages", own))
+        nodes = (own[node.id.value] if node.id and node.is_stage else node for node in spec.nodes)
+        return self._limited(replace(spec, nodes=tuple(nodes)) if self.executors else spec)
+
+    def _limited(self, spec: PipelineSpec) -> PipelineSpec:
         if self.max_runtime is None:
             return spec
         own = spec.get("guardrails")
@@ -98,4 +110,5 @@ def read_run_overrides(given: Overrides, report: Report) -> RunOverrides:
         rounds=read("rounds", COUNT, given.rounds),
         iterate=read("iterate", FLAG, given.iterate),
         max_runtime=read("--timeout", TIME_LIMIT, given.max_runtime),
+        executors=tuple(filter(None, (read("executors", TEXT, id) for id in given.executors))),
     )

@@ -102,6 +102,8 @@ class NodeSpec(Struct, frozen=True):
     inputs: InputsSpec = InputsSpec()
     block: BlockSpec | None = None
     pipeline: Written[str] | None = None
+    executor: Written[str] | None = None
+    """Its id, if the calling program runs it."""
     is_stage: bool = True
     """Also False for a node of another kind that couldn't be read."""
 
@@ -126,6 +128,8 @@ class StageSpec(Struct, frozen=True):
     name: Written[str] | None = None
     notify: tuple[Written[Notification], ...] = ()
     """For runs of the stage alone."""
+    needs: tuple[Written[str], ...] = ()
+    """The fields of earlier artifacts that it needs, wherever it is used."""
 
 
 class PipelineSpec(Struct, frozen=True):

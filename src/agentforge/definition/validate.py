@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from agentforge.definition.artifact_rules import validate_fill, validate_tokens
 from agentforge.definition.cap_rules import validate_caps
+from agentforge.definition.executors import has_executor, refuse_executor
 from agentforge.definition.hook_rules import validate_hooks
 from agentforge.definition.lower import pinned_choice
 from agentforge.definition.machine import Machine
@@ -120,6 +121,7 @@ class Validation:
                 for stage in filter(None, node.stages):
                     self._stage(stage, default_runs)
                     refuse_checks(stage, report)
+                    refuse_executor(stage, report)
                     validate_routes(stage, ids_of(node.block.stages), everywhere, report)
             elif isinstance(node, ResolvedStage):
                 self._stage(node, default_runs)
@@ -133,7 +135,7 @@ class Validation:
         self._settings(levels, node.spec.at)
         for spec in named.fallbacks if named else ():
             self._settings([spec], node.spec.at)
-        for spec in (named, *named.fallbacks) if named else ():
+        for spec in (named, *named.fallbacks) if named and not has_executor(node) else ():
             if spec.type:
                 self._provider(spec.type)
         # The stage.yaml of one that wasn't found may name a provider, so the default may not be in force.
@@ -238,7 +240,7 @@ def _validate_stage(node: NodeSpec, what: str, report: Report) -> None:
     if node.stage and not is_stage_name(node.stage.value):
         hint = "use the name of the stage's folder, such as `plan`, without `.`, `..` or empty parts"
         report.error("bad-value", node.stage.at, f"invalid stage name {shown(node.stage.value)}", hint)
-    if not (node.stage or node.work.prompt or node.work.prompt_file):
+    if not (node.stage or node.work.prompt or node.work.prompt_file or node.work.get("executor")):
         hint = "add `stage: NAME`, `prompt: TEXT` or `prompt: {file: PATH}`"
         report.error("missing-key", node.at, f"{what} needs `stage` or `prompt`", hint)
 

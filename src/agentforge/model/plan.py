@@ -162,6 +162,12 @@ class PipelineInfo(Struct, frozen=True, omit_defaults=True):
         return "controller" in self.views
 
 
+PYTHON = "python"
+"""The provider of stages that a Python class runs; its settings name the class."""
+OF_PROGRAM = "executor"
+"""The provider of stages that the calling program runs; its settings name the stage."""
+
+
 class ProviderChoice(Struct, frozen=True, omit_defaults=True):
     type: str
     model: str

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from agentforge.definition.read.check_keys import LIMITS, OF_STAGES
 from agentforge.definition.read.hook_keys import HOOKS_KEY, NOTIFY_KEY
-from agentforge.definition.read.node_keys import NODE
+from agentforge.definition.read.node_keys import NODE, STAGE_INPUTS
 from agentforge.definition.read.settings_keys import SETTINGS
 from agentforge.definition.read.table import Key, Nested, Table, plain, unique
 from agentforge.definition.read.values import (
@@ -38,7 +38,7 @@ from agentforge.definition.read.work_keys import (
     combined_runtime,
 )
 from agentforge.definition.report import Report, SourceText
-from agentforge.definition.specs import PipelineSpec, StageSpec, WorkSpec
+from agentforge.definition.specs import InputsSpec, PipelineSpec, StageSpec, WorkSpec
 from agentforge.definition.yaml_tree import Keyed
 from agentforge.model.plan import NetworkRule, RequestRule
 from agentforge.model.plan_limits import VIEWS
@@ -54,14 +54,14 @@ _NODES = ListOf(NODE, required=_REQUIRED)
 # may also be written below `defaults`. They are told apart by their rows (`Entries.of`). A key that means
 # something only elsewhere is refused with the place where it belongs.
 
-_CHECKPOINT_OF_NODE = {"checkpoint": "put it on a node"}
+_OF_NODE = {"checkpoint": "put it on a node", "executor": "put it on a stage"}
 
 DEFAULTS = Table(
     "defaults",
     DEFAULT_KEYS,
     build_work,
     unsupported=UNSUPPORTED,
-    misplaced={**_CHECKPOINT_OF_NODE, **OF_STAGES, "limits": "put it at the top", **OF_PIPELINE},
+    misplaced={**_OF_NODE, **OF_STAGES, "limits": "put it at the top", **OF_PIPELINE},
     foreign=OTHER_NAMES_ABOVE,
 )
 
@@ -127,7 +127,7 @@ PIPELINE = Table(
     lambda entries: entries,
     required=(_REQUIRED,),
     unsupported=UNSUPPORTED - {"network"},
-    misplaced={**_CHECKPOINT_OF_NODE, **OF_STAGES},
+    misplaced={**_OF_NODE, **OF_STAGES},
     foreign=OTHER_NAMES_ABOVE,
 )
 
@@ -138,6 +138,7 @@ STAGE = Table(
         Key("version", Anything(), "Ignored.", field=None),
         Key("progress", Anything(), "Ignored.", field=None),
         NOTIFY_KEY,
+        Key("inputs", Nested(STAGE_INPUTS), "What the stage needs, wherever it is used."),
         *WORK_KEYS,
     ),
     lambda entries: entries,
@@ -171,7 +172,8 @@ def read_stage(source: SourceText, tree: Keyed, report: Report) -> StageSpec:
     refuse_control_characters(source.file, "the path of the file", source.start, report)
     work = build_work(entries.of(WORK_KEYS))
     work = replace(work, prompt=work.prompt or work.prompt_file, prompt_file=None)
-    return StageSpec(source, work, entries.get("name"), entries.get("notify", ()))
+    needs = entries.get("inputs", InputsSpec()).artifact
+    return StageSpec(source, work, entries.get("name"), entries.get("notify", ()), needs)
 
 
 DIALECT = "http://json-schema.org/draft-07/schema#"

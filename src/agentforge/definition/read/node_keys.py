@@ -74,6 +74,18 @@ def _inputs(entries: Entries) -> InputsSpec:
     )
 
 
+_NEEDED = Key(
+    "artifact",
+    ListOf(FieldName(), or_one=True, longest=MAX_FIELDS),
+    "The fields of earlier artifacts that the stage needs.",
+)
+STAGE_INPUTS = Table(
+    "inputs of the stage",
+    (_NEEDED,),
+    lambda entries: InputsSpec(artifact=entries.get("artifact", ())),
+    prefix="inputs.",
+    misplaced=dict.fromkeys(("from", "select", "from_parallel"), "put it on the node that runs the stage"),
+)
 INPUTS = Table(
     "inputs",
     (
@@ -84,11 +96,7 @@ INPUTS = Table(
             ListOf(Nested(PARALLEL_SOURCE, short="stage"), or_one=True),
             "Stages of earlier parallel blocks.",
         ),
-        Key(
-            "artifact",
-            ListOf(FieldName(), or_one=True, longest=MAX_FIELDS),
-            "The fields of earlier artifacts that the stage needs.",
-        ),
+        _NEEDED,
         Key(
             "from_initial",
             Given(
@@ -148,7 +156,7 @@ BRANCH = Table(
     is_open=True,
 )
 
-_OF_A_STAGE = ("stage", "loop", "prompt")
+_OF_A_STAGE = ("stage", "loop", "prompt", "executor")
 _ID_KEYS = (
     Key("id", TEXT, "A short name, unique in the pipeline.", field=None),
     Key("name", TEXT, "Alias of `id`.", field=None),
@@ -166,7 +174,7 @@ _STAGE_KEYS = (
 
 
 def _stage_node(entries: Entries) -> NodeSpec:
-    is_stage = not any(entries.key(other) for other in ("executor", "parallel", "pipeline"))
+    is_stage = not any(entries.key(other) for other in ("parallel", "pipeline"))
     return _node(entries, stage=entries.get("stage") or entries.get("loop"), is_stage=is_stage)
 
 
@@ -270,6 +278,7 @@ BLOCK = Table(
     unsupported=UNSUPPORTED,
     misplaced={
         **dict.fromkeys(("approve", "checkpoint", "limits"), "put it beside `parallel`"),
+        "executor": "put it on a stage outside of the block",
         **dict.fromkeys(_FOR_STAGES, _ON_STAGES),
         **artifacts_elsewhere(_ON_STAGES),
         **OF_PIPELINE,
@@ -304,7 +313,12 @@ PARALLEL_NODE = Table(
         Required(("parallel",), "`parallel` is empty", "add `providers: [claude, codex]` and `stages:`"),
     ),
     unsupported=_UNSUPPORTED,
-    misplaced={**OF_PIPELINE, **_OF_STAGES, **artifacts_elsewhere(_ON_STAGES)},
+    misplaced={
+        "executor": "put it on a stage outside of the block",
+        **OF_PIPELINE,
+        **_OF_STAGES,
+        **artifacts_elsewhere(_ON_STAGES),
+    },
     foreign=_OTHER_NAMES_OF_BLOCK,
 )
 _ON_A_STAGE = "put it on a stage of that pipeline"
@@ -323,7 +337,7 @@ PIPELINE_NODE = Table(
     required=(Required(("pipeline",), "`pipeline` is empty", "add its name or path"),),
     unsupported=_UNSUPPORTED,
     misplaced={
-        **dict.fromkeys(("approve", *_OF_STAGES), _ON_A_STAGE),
+        **dict.fromkeys(("approve", "executor", *_OF_STAGES), _ON_A_STAGE),
         **artifacts_elsewhere(_ON_A_STAGE),
         **OF_PIPELINE,
     },

@@ -13,7 +13,7 @@ from agentforge.definition.read.artifact_keys import (
     artifacts_elsewhere,
 )
 from agentforge.definition.read.check_keys import CHECK_KEYS, PER_ATTEMPT
-from agentforge.definition.read.provider_settings import validate_settings
+from agentforge.definition.read.provider_settings import merge_settings, validate_settings
 from agentforge.definition.read.table import Entries, Key, MappingSpec, Nested, Table, by_key
 from agentforge.definition.read.values import (
     COUNT,
@@ -28,6 +28,7 @@ from agentforge.definition.read.values import (
     TOKENS,
     Flag,
     ListOf,
+    Name,
     Number,
     Required,
     Schema,
@@ -64,7 +65,7 @@ from agentforge.model.request import Answerer
 
 # Keys of the specification that this version doesn't have. They are refused, as they bound what agents may do
 # or decide what they get: ignoring one would run something else than what the file says.
-UNSUPPORTED = frozenset(("executor", "network", "setup", "workspace"))
+UNSUPPORTED = frozenset(("network", "setup", "workspace"))
 # Termination types of the older stage format.
 _COMPLETIONS = {"beads-empty": "queue", "plateau": "judgment", "fixed-n": "fixed"}
 _MINIMUM = replace(COUNT, low=0)
@@ -87,6 +88,17 @@ class SettingsKind(Struct, frozen=True):
     def read(self, tree: Tree, name: str, report: Report) -> ProviderSpec | None:
         keyed = as_mapping(tree, name, report)
         return read_settings(keyed, report) if keyed else None
+
+    def schema(self, _: dict[str, Schema]) -> Schema:
+        return {"type": "object"}
+
+
+class Data(Struct, frozen=True):
+    """A mapping of the user's own data."""
+
+    def read(self, tree: Tree, name: str, report: Report) -> Written[dict[str, Any]] | None:
+        keyed = as_mapping(tree, name, report)
+        return Written(as_data(keyed, name, report), keyed.at) if keyed else None
 
     def schema(self, _: dict[str, Schema]) -> Schema:
         return {"type": "object"}
@@ -276,6 +288,31 @@ def _approval(values: Sequence[MappingSpec | Written[bool]]) -> MappingSpec | No
     return merged if is_on else None
 
 
+_NAMED_CLASS = r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*"
+EXECUTOR: Table[MappingSpec] = Table(
+    "executor",
+    (
+        Key("python", Name(_NAMED_CLASS, "MODULE:CLASS", "for example `tools.stages:Lint`"), "The class."),
+        Key("config", Data(), "What an instance of the class is given."),
+    ),
+    name="executor",
+    prefix="executor.",
+    required=(Required(("python",), "`executor` has no `python`", "add `python: MODULE:CLASS`"),),
+)
+
+
+def _executor(values: Sequence[MappingSpec]) -> MappingSpec:
+    """The class of the strongest level, with the merged data of all."""
+    merged: MappingSpec = by_key(values)
+    given = [value.get("config") for value in values if value.get("config")]
+    if not given:
+        return merged
+    data: dict[str, Any] = {}
+    for one in given:
+        data = merge_settings(data, one.value)
+    return replace(merged, values={**merged.values, "config": Written(data, given[-1].at)})
+
+
 PROMPT: Table[PromptFile | None] = Table(
     "prompt",
     (Key("file", TEXT, "In a node: a prompt file, relative to the pipeline file."),),
@@ -388,6 +425,13 @@ WORK_KEYS = (
         Nested(PROMPT, plain=PROSE),
         "In a node: the prompt text, or `{file: PATH}`. In stage.yaml: the prompt file.",
         field=None,
+    ),
+    Key(
+        "executor",
+        Nested(EXECUTOR, shape="write `executor: {python: MODULE:CLASS}`"),
+        "The Python class that runs the stage, in place of an agent.",
+        field=None,
+        merge=_executor,
     ),
     Key("context", PROSE, "The value of `${CONTEXT}` in the prompt.", shown="Context: {}"),
     Key(

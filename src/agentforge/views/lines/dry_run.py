@@ -208,7 +208,8 @@ def _stage(node: StageNode, session: str, permissions: Permissions, place: Graph
         yield from _access(choice, permissions)
     yield f"- Sandbox: {_sandbox(node.sandbox)}"
     yield f"- Iterations: {_iterations(node.termination)}"
-    yield f"- Prompt: {node.prompt_path or one_line(node.prompt or '', TEXT_CHARS)}"
+    if node.prompt_path or node.prompt:
+        yield f"- Prompt: {node.prompt_path or one_line(node.prompt or '', TEXT_CHARS)}"
     is_cli = any(choice.type in permissions for choice in node.chain)
     if is_cli and node.result_instructions and not asks_for_result(node.prompt or ""):
         yield f"- Result: {APPENDED}"

@@ -7,7 +7,7 @@ from agentforge.engine.decide.stage_at import check_timeout
 from agentforge.model.check import Check
 from agentforge.model.condition import condition_text
 from agentforge.model.hook import OCCASIONS, Hook, Notification
-from agentforge.model.plan import Judgment, Plan, ProviderChoice
+from agentforge.model.plan import PYTHON, Judgment, Plan, ProviderChoice
 from agentforge.views.graph import (
     GraphHook,
     GraphLimits,
@@ -254,6 +254,8 @@ def permission_words(choice: ProviderChoice, permissions: Permissions, limit: in
 
 
 def provider_text(choice: ProviderChoice) -> str:
+    if choice.type == PYTHON:
+        return f"{PYTHON} / {one_line(str(choice.config.get('class')), TEXT_CHARS)}"
     return f"{choice.type} / {choice.model}" if choice.model else choice.type
 
 
