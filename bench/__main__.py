@@ -9,7 +9,20 @@ from time import perf_counter
 
 from msgspec import Struct
 
-from bench import caps, hooks, iteration, log, long_runs, loop, sessions, spans, startup, structured, trees
+from bench import (
+    caps,
+    controller,
+    hooks,
+    iteration,
+    log,
+    long_runs,
+    loop,
+    sessions,
+    spans,
+    startup,
+    structured,
+    trees,
+)
 from bench.machine import machine
 from bench.report import Report, text, write_json
 
@@ -42,6 +55,7 @@ class Sizes(Struct, frozen=True):
     tree_rounds: int = 12
     session_counts: tuple[int, ...] = (20, 50, 100)
     session_rounds: int = 5
+    state_rounds: int = 20
     long_run: int = 10_000
     stretch: int = 1000
 
@@ -72,6 +86,7 @@ QUICK = Sizes(
     tree_rounds=2,
     session_counts=(4, 6),
     session_rounds=1,
+    state_rounds=2,
     long_run=60,
     stretch=20,
 )
@@ -115,6 +130,7 @@ def measure_all(root: Path, sizes: Sizes, *, quick: bool) -> Report:
     measures += log.appends(root, (0, *sizes.lengths), sizes.append_rounds)
     measures += trees.trees(root, sizes.tree_files, sizes.tree_rounds)
     measures += sessions.sessions(root, sizes.session_counts, sizes.session_rounds)
+    measures += controller.states(root, sizes.state_rounds)
     stretches = long_runs.long_run(root, sizes.long_run, sizes.stretch)
     measures += long_runs.measures(stretches)
     return Report(machine(root), quick, perf_counter() - began, measures, stretches)

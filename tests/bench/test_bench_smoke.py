@@ -31,6 +31,8 @@ MEASURED = {
     "status,",
     "mock loop of",
     "mock block of",
+    "save a state with 1 MB",
+    "load a state with 1 MB",
     "mock loop, last fifth",
     "bytes on disk per iteration",
     "Python objects alive",

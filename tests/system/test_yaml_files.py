@@ -1,5 +1,7 @@
 """YAML files of plain data: what is written can be read, and what others wrote does no harm."""
 
+from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +10,7 @@ import yaml
 from hypothesis import given
 from tests.unit.pipeline.states import PLAIN
 
-from agentforge.model.errors import StorageFailed, UnusableFile
+from agentforge.model.errors import InvalidRequest, StorageFailed, UnusableFile
 from agentforge.system.yaml_files import parse_yaml, plain_data, read_yaml, write_yaml, yaml_bytes
 
 
@@ -26,6 +28,20 @@ def test_text_of_several_lines_is_a_block() -> None:
 def test_what_is_not_a_number_is_null() -> None:
     assert plain_data([float("nan"), float("inf")]) == [None, None]
     assert plain_data(float("nan")) is None
+
+
+@dataclass
+class Link:
+    to: Any = None
+
+
+def test_what_refers_to_itself_is_refused() -> None:
+    endless, link = list[Any](), Link()
+    endless.append(endless)
+    link.to = link
+    for value in (endless, link, reduce(lambda inner, _: [inner], range(100), list[Any]())):
+        with pytest.raises(InvalidRequest, match="nested deeper than"):
+            plain_data(value)
 
 
 @pytest.mark.parametrize(

@@ -11,16 +11,15 @@ from typing import Any
 import msgspec
 
 from agentforge.model.errors import NOT_JSON, InvalidRequest
-from agentforge.model.names import is_pipeline_id
 from agentforge.system import files
-from agentforge.system.yaml_files import parse_yaml, plain_data, settled_path, yaml_bytes
+from agentforge.system.yaml_files import json_bytes, parse_yaml, plain_data, settled_path, yaml_bytes
 
 # Several programs write here at once, each under the lock of the folder, and readers take no lock. So each
 # file is replaced as a whole, a state is complete in its new place before it leaves the old one, and a file
 # of an artifact is there before a state refers to it.
 #
 # The index is made from the states. It is as new as the folders: a state that was written without it, by a
-# program that was killed in between or by a person, makes its folder newer, and the index is made again.
+# program that was killed in between or by a person, makes its folder newer, and the index is rebuilt.
 
 log = logging.getLogger("agentforge.core.pipeline")
 
@@ -30,6 +29,7 @@ MAX_INLINE_BYTES = 64 * 1024
 LISTED = ("status", "pipeline_type", "created_at", "updated_at", "current_stage")
 """What the index tells of a pipeline."""
 FINAL = ("completed", "failed", "aborted")
+_ID = re.compile(r"PL-[0-9A-Za-z-]+")
 _SUFFIX = ".yaml"
 _REFERENCE = "_file"
 _ARTIFACT = re.compile(r"[\w.-]+-([0-9a-f]{8})\.json", re.ASCII)
@@ -63,15 +63,14 @@ class PipelineFiles:
         """`over`: whether the pipeline has ended, so that its state belongs in `completed`."""
         place, other = (COMPLETED, ACTIVE) if over else (ACTIVE, COMPLETED)
         path, old = self._path(place, id), self._path(other, id)
-        plain: Document = plain_data(document)
-        entry = {key: plain.get(key) for key in LISTED}
         with self._locked():
             entries = self._entries()
-            kept = self._move_out_artifacts(id, plain)
+            inline, kept = self._move_out_artifacts(id, document)
+            plain: Document = plain_data(inline)
             files.replace(path, yaml_bytes(plain), durable=self._durable)
             files.remove(old)
             self._remove_artifacts(id, kept)
-            self._write_index({**entries, id: entry})
+            self._write_index({**entries, id: _entry(plain)})
 
     def read(self, id: str) -> Document | None:
         """The newer one if there are two; None if it is missing or unreadable: such a file is renamed."""
@@ -97,7 +96,7 @@ class PipelineFiles:
         return [state for state in states if state is not None]
 
     def _path(self, place: str, id: str) -> str:
-        if not is_pipeline_id(id):
+        if not _ID.fullmatch(id):
             what = f"invalid id of a pipeline: {id!r}"
             raise InvalidRequest(what, hint="it is `PL-` with letters, digits and dashes")
         return os.path.join(self._base, place, f"{id}{_SUFFIX}")
@@ -138,7 +137,7 @@ class PipelineFiles:
                 found[id.decode()] = msgspec.json.decode(entry, type=IndexEntry)
             except NOT_JSON:
                 return None
-        return found if all(map(is_pipeline_id, found)) else None
+        return found if all(map(_ID.fullmatch, found)) else None
 
     def _listed(self) -> dict[str, IndexEntry]:
         """Made from the states, under the lock."""
@@ -146,12 +145,12 @@ class PipelineFiles:
         for place in (ACTIVE, COMPLETED):
             for name in files.listing(os.path.join(self._base, place)):
                 id = name.removesuffix(_SUFFIX)
-                if id == name or not is_pipeline_id(id):
+                if id == name or not _ID.fullmatch(id):
                     continue
                 state = self._state(self._path(place, id), is_locked=True)
                 if state is not None:
                     newest[id] = max(state, newest.get(id, state), key=_updated)
-        return {id: {key: state.get(key) for key in LISTED} for id, state in newest.items()}
+        return {id: _entry(state) for id, state in newest.items()}
 
     def _write_index(self, entries: Mapping[str, IndexEntry]) -> None:
         # An entry is a line, and JSON, which is YAML, too: reading thousands takes milliseconds.
@@ -206,17 +205,18 @@ class PipelineFiles:
     def _artifacts(self, id: str) -> str:
         return os.path.join(self._base, f"{id}.artifacts")
 
-    def _move_out_artifacts(self, id: str, state: Document) -> set[str]:
-        """Replace the larger ones by references to their files, whose names it returns."""
-        encoded = [
-            (msgspec.json.encode(holder[key]), holder, key) for holder, key in _places_of_artifacts(state)
-        ]
+    def _move_out_artifacts(self, id: str, document: Mapping[str, Any]) -> tuple[Document, set[str]]:
+        """The document with references to the files of larger artifacts, and the names of these."""
+        state = dict(document)
+        if isinstance(stages := state.get("stage_artifacts"), dict):
+            state["stage_artifacts"] = {**stages}
+        encoded = [(json_bytes(holder[key]), holder, key) for holder, key in _places_of_artifacts(state)]
         left, kept = MAX_INLINE_BYTES, set()
         for content, holder, key in sorted(encoded, key=lambda one: len(one[0])):
             left -= len(content)
             if left >= 0 and not _is_reference(holder[key]):
                 continue
-            stage = key if holder is state.get("stage_artifacts") else "pending"
+            stage = "pending" if holder is state else str(key)
             name = f"{_UNUSUAL.sub('_', stage)[:40]}-{sha256(content).hexdigest()[:8]}.json"
             path = os.path.join(self._artifacts(id), name)
             if files.read_usable(path, len(content)) != content:
@@ -224,7 +224,7 @@ class PipelineFiles:
                 files.replace(path, content, durable=self._durable)
             holder[key] = {_REFERENCE: name}
             kept.add(name)
-        return kept
+        return state, kept
 
     def _remove_artifacts(self, id: str, kept: set[str]) -> None:
         folder = self._artifacts(id)
@@ -238,6 +238,10 @@ def _places_of_artifacts(state: Document) -> list[tuple[Document, str]]:
     stages = state.get("stage_artifacts")
     places = [(stages, name) for name in stages] if isinstance(stages, dict) else []
     return [*places, (state, "pending_artifact")] if state.get("pending_artifact") else places
+
+
+def _entry(state: Document) -> IndexEntry:
+    return {key: state.get(key) for key in LISTED}
 
 
 def _is_reference(artifact: Any) -> bool:

@@ -36,22 +36,28 @@ _Dumper.add_representer(
 def plain_data(value: Any) -> Any:
     """A copy of the value as JSON has it: lists for tuples, text for keys, times, paths and other objects,
     None for what is not a number. Raises InvalidRequest if it is nested too deeply."""
-    try:
-        copied = msgspec.json.decode(_encoded(value))
-        is_deep = depth_of(copied) > MAX_DEPTH
-    except RecursionError:
-        is_deep = True
-    if is_deep:
-        what = f"the data is nested deeper than {MAX_DEPTH} levels"
-        raise InvalidRequest(what, hint="remove references to itself")
+    copied = msgspec.json.decode(json_bytes(value))
+    if depth_of(copied) > MAX_DEPTH:
+        raise _too_deep()
     return copied
 
 
-def _encoded(value: Any) -> bytes:
+def json_bytes(value: Any) -> bytes:
+    """What `plain_data` copies, as JSON."""
+    if depth_of(value) > MAX_DEPTH:
+        raise _too_deep()
     try:
         return msgspec.json.encode(value, enc_hook=str)
     except UnicodeEncodeError:
         return msgspec.json.encode(_encodable(msgspec.to_builtins(value, str_keys=True, enc_hook=str)))
+    except RecursionError:
+        raise _too_deep() from None
+
+
+def _too_deep() -> InvalidRequest:
+    return InvalidRequest(
+        f"the data is nested deeper than {MAX_DEPTH} levels", hint="remove references to itself"
+    )
 
 
 def _encodable(value: Any) -> Any:

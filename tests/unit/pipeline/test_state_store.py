@@ -147,7 +147,7 @@ def test_a_link_in_place_of_a_folder_is_refused(store: PipelineStateStore, tmp_p
 
 
 @pytest.mark.parametrize("damaged", [None, b"", b"torn", b"# The pipelines by id\n{", -1, -4])
-def test_an_unusable_index_is_made_again(store: PipelineStateStore, damaged: bytes | int | None) -> None:
+def test_an_unusable_index_is_rebuilt(store: PipelineStateStore, damaged: bytes | int | None) -> None:
     store.save(state())
     store.save(state(OTHER, status=PipelineStatus.FAILED))
     whole = store.index_path.read_bytes()
