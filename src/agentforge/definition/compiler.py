@@ -141,7 +141,7 @@ class Compilation:
     def _finish(self, mode: Mode, located: Located, passes: int) -> Compiled:
         report, given = self._report, self._override_levels.overrides
         applied = StageSettings(self._settings, self._machine, self._sources, report)
-        located = replace(located, spec=self._run.to_pipeline(applied.to_pipeline(located.spec), report))
+        located = replace(located, spec=self._run.to_pipeline(applied.to_pipeline(located.spec)))
         pipeline = Assembly(self._sources, report, self._override_levels.levels, applied).pipeline(located)
         pipeline = self._run.ended(pipeline, report)
         schemas = Schemas(self._sources, self._report)

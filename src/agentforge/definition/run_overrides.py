@@ -46,17 +46,15 @@ class RunOverrides(Struct, frozen=True):
         read = {name: one.value for name, one in values.items() if one is not None}
         return replace(given, executors=tuple(one.value for one in self.executors), **read)
 
-    def to_pipeline(self, spec: PipelineSpec, report: Report) -> PipelineSpec:
-        """The outermost pipeline with the runtime limit, and with the stages that the program runs."""
-        own = {node.id.value: node for node in spec.nodes if node.id and node.is_stage}
-        for named in self.executors:
-            if named.value in own:
-                own[named.value] = replace(own[named.value], executor=named)
-            else:
-                message = f"pipeline {shown(spec.name)} has no stage {shown(named.value)} for an executor"
-                report.error("unknown-stage", named.at, message, choice(named.value, "stages", own))
-        nodes = (own[node.id.value] if node.id and node.is_stage else node for node in spec.nodes)
-        return self._limited(replace(spec, nodes=tuple(nodes)) if self.executors else spec)
+    def to_pipeline(self, spec: PipelineSpec) -> PipelineSpec:
+        """The outermost pipeline with the runtime limit, and with the stages that the program runs: it may
+        have executors for stages of other pipelines, too."""
+        by_id = {named.value: named for named in self.executors}
+        nodes = tuple(
+            replace(node, executor=by_id.get(node.id.value)) if node.id and node.is_stage else node
+            for node in spec.nodes
+        )
+        return self._limited(replace(spec, nodes=nodes) if by_id else spec)
 
     def _limited(self, spec: PipelineSpec) -> PipelineSpec:
         if self.max_runtime is None:
