@@ -49,6 +49,7 @@ BY_ERROR: Mapping[str, int] = {
     "run_exists": FAILED,
     "untrusted_run": FAILED,
     "hook_missing": FAILED,
+    "executor_missing": FAILED,
     "lock_contention": FAILED,
     "illegal_move": FAILED,
     "state_corrupt": FAILED,

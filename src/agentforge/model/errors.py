@@ -161,6 +161,12 @@ class HookMissing(AgentForgeError):
     code = "hook_missing"
 
 
+class ExecutorMissing(HookMissing):
+    """The same for the executors of its stages."""
+
+    code = "executor_missing"
+
+
 class LogCorrupt(AgentForgeError):
     """The log is damaged in the middle; continuing requires an explicit choice."""
 

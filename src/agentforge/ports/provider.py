@@ -258,6 +258,14 @@ class NamesEndpoints(Protocol):
 
 
 @runtime_checkable
+class KnowsStages(Protocol):
+    """The provider of the stages that the program executes itself."""
+
+    def lacks(self, stages: Sequence[str]) -> Sequence[str]:
+        """Those of the stages that it can't execute."""
+
+
+@runtime_checkable
 class KnowsPrices(Protocol):
     """A provider that keeps to a cost only for the models whose prices it knows."""
 

@@ -28,6 +28,7 @@ from agentforge.app.runs.compilation import (
 from agentforge.app.runs.context import STOP_GRACE, EngineOptions, RunContext
 from agentforge.app.runs.first_artifact import GivenArtifact, first_artifact
 from agentforge.app.runs.lookup import RunRow
+from agentforge.app.runs.program_parts import refuse_missing_parts
 from agentforge.app.runs.removal import OutdatedRuns, outdated_runs, remove_run
 from agentforge.app.runs.resume import recover_run, resume_run, validate_resume
 from agentforge.app.runs.runner import readiness_of
@@ -160,9 +161,10 @@ class Engine(HookDecorators):
         self._context.trust.refuse_untrusted(session)
 
     def refuse_missing_hooks(self, session: str) -> None:
-        """Raise HookMissing if the run needs hooks that are not registered with this engine."""
+        """Raise HookMissing if the run needs hooks that are not registered with this engine, ExecutorMissing
+        if it needs executors that this program doesn't have."""
         info = self.runs.info(session)
-        self._hooks.refuse_missing(info.plan, info.state.settings)
+        refuse_missing_parts(self._context, info.plan, info.state.settings)
 
     async def resume(
         self,
@@ -399,8 +401,8 @@ class Engine(HookDecorators):
         return self.work(session).artifacts(latest=latest)
 
     def pipeline_state(self, session: str) -> dict[str, Any]:
-        """The state of a run in the words of pipelines (`agentforge.core.pipeline`), from its log; repairs the
-        files of the view `controller`."""
+        """The state of a run in the words of pipelines (`agentforge.core.pipeline`), from its log; repairs
+        the files of the view `controller`."""
         from agentforge.app.runs.pipelines import pipeline_state  # Reads and writes YAML.
 
         return pipeline_state(self._context, session)

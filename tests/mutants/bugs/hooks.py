@@ -49,7 +49,7 @@ BUGS = (
         RUNNER,
         "a run continues without its hooks",
         "make_ready",
-        "context.hooks.refuse_missing(plan, settings)",
+        "refuse_missing_parts(context, plan, settings)",
         "pass",
         MISSING,
     ),

@@ -11,6 +11,7 @@ from msgspec import Struct
 from agentforge.app.redaction import references_of_answers
 from agentforge.app.runs.context import RunContext
 from agentforge.app.runs.lookup import Runs, is_answered
+from agentforge.app.runs.program_parts import lacks_parts
 from agentforge.app.runs.resume import reopen_to_work
 from agentforge.app.runs.runner import drive, recovered, reopen
 from agentforge.model import facts as f
@@ -87,8 +88,8 @@ async def respond(
     if (first := give_answer(layout, given)) is not None:
         _refuse_answered(session, request.id, first.by, first.answer, first.at, pending=True)
     context.wake(session)
-    if context.hooks.missing(info.plan, state.settings):
-        # The program that has its hooks continues the run; until then, the log shows the answer.
+    if lacks_parts(context, info.plan, state.settings):
+        # The program that has them continues the run; until then, the log shows the answer.
         open_requests(context, session)
         return None
     journal = await _open_waiting(context, session, request.id) if then_drive else None

@@ -15,6 +15,7 @@ from agentforge.app.runs.auto_sandbox import keep_confined
 from agentforge.app.runs.context import RunContext
 from agentforge.app.runs.leases import active, stop_owner
 from agentforge.app.runs.lookup import is_answered, is_recoverable
+from agentforge.app.runs.program_parts import refuse_missing_parts
 from agentforge.app.runs.runner import drive, make_ready, recovered, reopen
 from agentforge.app.runs.start import run_settings, without_secrets, write_definition
 from agentforge.app.runs.waivers import waivers
@@ -189,7 +190,7 @@ def validate_resume(
         _warn_if_skipped(_plan_changed(compiled.plan, info.plan, info.state, history, waived))
         return
     _waivers(context, info.plan, info.state, how)
-    context.hooks.refuse_missing(info.plan, info.state.settings)
+    refuse_missing_parts(context, info.plan, info.state.settings)
     if not is_answered(info.plan, info.state, context.runs.layout(session), context.clock.now()):
         _refuse_unanswered(info.plan, info.state, how)
 

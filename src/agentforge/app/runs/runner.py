@@ -22,6 +22,7 @@ from agentforge.app.runs.completions import record_completion
 from agentforge.app.runs.context import RunContext
 from agentforge.app.runs.daily import daily_ledger
 from agentforge.app.runs.leases import record_repair
+from agentforge.app.runs.program_parts import refuse_missing_parts
 from agentforge.definition.precedence import JUDGE_PROVIDER
 from agentforge.model import facts as f
 from agentforge.model.errors import LogConflict, LogCorrupt, StorageFailed
@@ -41,7 +42,7 @@ log = logging.getLogger("agentforge.run")
 
 async def make_ready(context: RunContext, plan: Plan, settings: RunSettings, *, is_new: bool = False) -> Plan:
     """Initialize what the run needs. Returns the plan to run; raises the reason why it can't run."""
-    context.hooks.refuse_missing(plan, settings)
+    refuse_missing_parts(context, plan, settings)
     if settings.replay is None:
         refuse_any_network(plan, context.sources)
     daily_ledger(context.runs.layout(plan.session.name), plan, settings, context.environ, context.clock)
