@@ -108,7 +108,7 @@ def checked_in_a_node(project: Path, fragment: str) -> tuple[Diagnostic, ...]:
     return asyncio.run(main()).diagnostics
 
 
-CONFINED = {"README.md", "docs/loop.md"}
+CONFINED = {"README.md", "docs/loop.md", "docs/controller.md"}
 """Its agents run in a sandbox, which has a /dev of its own: not in a folder in memory."""
 
 
@@ -169,7 +169,7 @@ def put_files(project: Path, blocks: list[CodeBlock]) -> None:
 
 FINE = {"level": "good", "explanation": "fine"}
 DIMENSIONS = ("intent_alignment", "code_quality", "completeness", "consistency", "safety")
-# One object that matches the schemas of all stages of the loop.
+# One object that matches the schemas of all stages of the loop, and of `design`.
 ARTIFACT = {
     "goal": "slugify exists",
     "steps": [{"id": "s1", "title": "Write slugify", "action": "Write it.", "criteria": ["It works."]}],
@@ -178,6 +178,14 @@ ARTIFACT = {
     "checks": [{"name": "it works", "status": "pass"}],
     "tried": ["an empty text"],
     "dimensions": dict.fromkeys(DIMENSIONS, FINE),
+    "detected_scope": "feature_addition",
+    "priority": "medium",
+    "clarified_requirements": "Log in with GitHub.",
+    "scope_confirmed": True,
+    "analysis": {"summary": "There is no login."},
+    "affected_files": ["app.py"],
+    "components": [{"name": "login", "type": "module"}],
+    "test_cases": [],
 }
 WRITE_ARTIFACT = f"""
 if place := os.environ.get("AGENTFORGE_ARTIFACT"):
