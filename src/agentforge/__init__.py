@@ -53,6 +53,8 @@ if TYPE_CHECKING:
     from agentforge.app.settings_files import SettingInForce as SettingInForce
     from agentforge.app.settings_files import SettingsCheckup as SettingsCheckup
     from agentforge.app.settings_files import SettingsFiles as SettingsFiles
+    from agentforge.app.stage_contracts import StageContract as StageContract
+    from agentforge.app.stage_contracts import stage_contract as stage_contract
     from agentforge.app.starter import ProjectSurvey as ProjectSurvey
     from agentforge.app.starter import StarterFiles as StarterFiles
     from agentforge.app.starter import copy_pipeline as copy_pipeline
@@ -159,6 +161,8 @@ if TYPE_CHECKING:
     from agentforge.system.yaml_files import plain_data as plain_data
     from agentforge.system.yaml_files import read_yaml as read_yaml
     from agentforge.system.yaml_files import write_yaml as write_yaml
+    from agentforge.views.artifacts import artifact_id as artifact_id
+    from agentforge.views.artifacts import request_id_of as request_id_of
     from agentforge.views.earlier_runs import EarlierRuns as EarlierRuns
     from agentforge.views.earlier_runs import Percentiles as Percentiles
     from agentforge.views.hook_calls import Delivery as Delivery
@@ -250,6 +254,7 @@ _HOME = {
     "app.runs.context": ("EngineOptions",),
     "app.runs.work": ("RunChange", "RunWork"),
     "app.settings_files": ("SettingInForce", "SettingsCheckup", "SettingsFiles"),
+    "app.stage_contracts": ("StageContract", "stage_contract"),
     "app.starter": ("ProjectSurvey", "StarterFiles", "copy_pipeline", "examine_project", "init_project"),
     "definition.compiler": ("Compiled", "PipelineSource"),
     "definition.resolve": ("Available",),
@@ -300,6 +305,7 @@ _HOME = {
     "sdk.sync": ("SyncEngine",),
     "system.linux": ("protect_process",),
     "system.yaml_files": ("plain_data", "read_yaml", "write_yaml"),
+    "views.artifacts": ("artifact_id", "request_id_of"),
     "views.earlier_runs": ("EarlierRuns", "Percentiles"),
     "views.hook_calls": ("Delivery", "HookTry"),
     "views.metrics": ("StageMetrics", "VisitMetrics"),

@@ -65,7 +65,7 @@ RESULTS = (
     *("TimelineRow", "RunWait"),
     *("CourseComparison", "Recording", "Replay", "Migration", "Finding", "Probe", "Summary", "Health"),
     *("AgentLogin", "ProjectSurvey", "StarterFiles"),
-    *("SettingInForce", "SettingsCheckup", "SettingsFiles"),
+    *("StageContract", "SettingInForce", "SettingsCheckup", "SettingsFiles"),
     *(
         "Rehearsal",
         "CourseStep",
@@ -127,6 +127,9 @@ FUNCTIONS = (
         "export_spans",
         "init_project",
         "pipeline_id",
+        "artifact_id",
+        "request_id_of",
+        "stage_contract",
         "protect_process",
         "refuse_agent",
         "provider_settings",

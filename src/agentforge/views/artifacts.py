@@ -82,22 +82,28 @@ class RunKeys(Struct, frozen=True):
         for field, source in rule.fill.items() if rule else ():
             match source:
                 case "id":
-                    found[field] = self._id(field, f"{stage}@{branch}" if branch else stage)
+                    place = f"{stage}@{branch}" if branch else stage
+                    found[field] = artifact_id(field, place, self.request_id)
                 case "request" if self.original_request is not None:
                     found[field] = self.original_request
         return found
 
-    def _id(self, field: str, stage: str) -> str:
-        """`SPEC-<time>-<8 hex digits>` for `spec_id`: the same for all visits of the stage."""
-        time = self.request_id.split("-")[1]
-        digest = sha256(f"{self.request_id} {stage} {field}".encode()).hexdigest()[:8]
-        return f"{field.removesuffix('_id').upper()}-{time}-{digest}"
+
+def artifact_id(field: str, stage: str, request_id: str) -> str:
+    """The id that a stage's artifact gets in a field: `SPEC-<time>-<8 hex digits>` for `spec_id`. All visits of
+    the stage in the run of that request have the same."""
+    digest = sha256(f"{request_id} {stage} {field}".encode()).hexdigest()[:8]
+    return "-".join([field.removesuffix("_id").upper(), *request_id.split("-")[1:2], digest])
+
+
+def request_id_of(started_at: datetime, run_id: str) -> str:
+    """`REQ-<time>-<8 hex digits>`"""
+    digest = sha256(run_id.encode()).hexdigest()[:8]
+    return f"REQ-{started_at.astimezone(UTC):%Y%m%dT%H%M%SZ}-{digest}"
 
 
 def run_keys(started_at: datetime, run_id: str, wanted: UserRequest | None) -> RunKeys:
-    digest = sha256(run_id.encode()).hexdigest()[:8]
-    stamp = started_at.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
-    return RunKeys(f"REQ-{stamp}-{digest}", wanted.text if wanted else None)
+    return RunKeys(request_id_of(started_at, run_id), wanted.text if wanted else None)
 
 
 def earlier_stages(

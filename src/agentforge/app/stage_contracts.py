@@ -1,0 +1,55 @@
+"""What a stage promises, for programs that run it in another way: its prompt, what its artifact must be like,
+and which fields it needs of earlier ones."""
+
+import os
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+from msgspec import Struct
+
+from agentforge.app.wiring import BUILTIN, sources_of
+from agentforge.definition.compiler import compile_stage
+from agentforge.model.result import JSONObject
+from agentforge.system.schemas import JsonSchema
+
+
+class StageContract(Struct, frozen=True, dict=True):
+    name: str
+    description: str
+    prompt: str
+    schema: JSONObject
+    """Of its artifact as later stages get it; empty: it says nothing."""
+    needs: tuple[str, ...] = ()
+    """Fields of earlier artifacts, without which it doesn't start."""
+
+    @property
+    def leaves(self) -> tuple[str, ...]:
+        """The fields that its artifact always has."""
+        return tuple(self.schema.get("required", ()))
+
+    @cached_property
+    def _checked(self) -> JsonSchema:
+        return JsonSchema(self.schema)
+
+    def mismatches(self, artifact: Mapping[str, Any]) -> list[str]:
+        """How an artifact differs from the schema; empty: it matches."""
+        return [one.text for one in self._checked.mismatches(dict(artifact))]
+
+
+def stage_contract(
+    stage: str,
+    project: str | os.PathLike[str] | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> StageContract:
+    """The contract of a stage by its name: that of the project, or without one of the built-in stage. Raises
+    DefinitionError."""
+    sources = sources_of(os.path.realpath(project or BUILTIN), environ or {})
+    node = compile_stage(sources, stage, "contract").plan.only_stage
+    return StageContract(
+        node.id,
+        node.description or "",
+        node.prompt or "",
+        node.artifact.schema if node.artifact else {},
+        node.sources.artifact if node.sources else (),
+    )
