@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from agentforge.app.definitions import schema as schema
     from agentforge.app.doctor import doctor as doctor
     from agentforge.app.hooks import HookContext as HookContext
+    from agentforge.app.model_tasks import run_model_task as run_model_task
     from agentforge.app.pictures import write_graph as write_graph
     from agentforge.app.pictures import write_timeline as write_timeline
     from agentforge.app.probes import Probe as Probe
@@ -158,9 +159,13 @@ if TYPE_CHECKING:
     from agentforge.sdk.signals import stop_on_signals as stop_on_signals
     from agentforge.sdk.sync import SyncEngine as SyncEngine
     from agentforge.system.linux import protect_process as protect_process
+    from agentforge.system.yaml_files import parse_yaml as parse_yaml
     from agentforge.system.yaml_files import plain_data as plain_data
     from agentforge.system.yaml_files import read_yaml as read_yaml
     from agentforge.system.yaml_files import write_yaml as write_yaml
+    from agentforge.tool_loop.task import ExtraTool as ExtraTool
+    from agentforge.tool_loop.task import LoopOutcome as LoopOutcome
+    from agentforge.tool_loop.task import ToolCall as ToolCall
     from agentforge.views.artifacts import artifact_id as artifact_id
     from agentforge.views.artifacts import request_id_of as request_id_of
     from agentforge.views.earlier_runs import EarlierRuns as EarlierRuns
@@ -242,6 +247,7 @@ _HOME = {
     "app.runs.caller": ("refuse_agent",),
     "app.runs.compilation": ("CourseComparison",),
     "app.redaction": ("RedactingFilter",),
+    "app.model_tasks": ("run_model_task",),
     "app.pictures": ("write_graph", "write_timeline"),
     "app.probes": ("Probe",),
     "app.runs.answers": ("OpenRequest",),
@@ -304,7 +310,8 @@ _HOME = {
     "sdk.signals": ("OnStop", "StopSignal", "stop_on_signals"),
     "sdk.sync": ("SyncEngine",),
     "system.linux": ("protect_process",),
-    "system.yaml_files": ("plain_data", "read_yaml", "write_yaml"),
+    "system.yaml_files": ("parse_yaml", "plain_data", "read_yaml", "write_yaml"),
+    "tool_loop.task": ("ExtraTool", "LoopOutcome", "ToolCall"),
     "views.artifacts": ("artifact_id", "request_id_of"),
     "views.earlier_runs": ("EarlierRuns", "Percentiles"),
     "views.hook_calls": ("Delivery", "HookTry"),

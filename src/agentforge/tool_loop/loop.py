@@ -173,7 +173,7 @@ class _Loop:
         if task.schema is not None:
             JsonSchema(task.schema)
         endings = [tool for tool in task.extra_tools if tool.ends]
-        if not _replaces_complete(task):
+        if _offers_complete(task):
             schema = complete_schema(task.schema, task.verdicts, returns_items=task.returns_items)
             endings.insert(0, ExtraTool(COMPLETE, COMPLETE_DESCRIPTION, schema, ends=True))
         outputs: list[Any] = [
@@ -205,7 +205,7 @@ class _Loop:
                 return given
             self._report(ToolCalled(name, shortened(given)))
             wrong = schema_errors(checks[name], given)
-            if name == COMPLETE and not _replaces_complete(task):
+            if name == COMPLETE and _offers_complete(task):
                 wrong += complete_errors(given, task.schema)
             if wrong:
                 self._tools.note(name, given, "error: " + "; ".join(wrong))
@@ -272,8 +272,8 @@ class _Loop:
         return True
 
 
-def _replaces_complete(task: ModelTask) -> bool:
-    return any(tool.name == COMPLETE for tool in task.extra_tools)
+def _offers_complete(task: ModelTask) -> bool:
+    return task.has_complete and all(tool.name != COMPLETE for tool in task.extra_tools)
 
 
 def run(key: str) -> int:

@@ -205,6 +205,9 @@ class ModelTask(Struct, frozen=True):
     """Whether `complete` accepts ids of items that must be done again."""
     tools: tuple[str, ...] = TOOLS
     extra_tools: tuple[ExtraTool, ...] = ()
+    has_complete: bool = True
+    """Whether the built-in tool `complete` is offered. Without it, text is the answer, unless another tool
+    ends the task."""
     max_steps: int = 50
     max_tokens: int | None = None
     temperature: float | None = None

@@ -151,6 +151,18 @@ class ApiProvider(ProgramProvider):
         return f"{self._config.read(config).system or SYSTEM}{tool}"
 
     def command(self, request: ExecuteRequest) -> Command:
+        task, environment = self.task(request)
+        key = (task.endpoint.key_env,) if task.endpoint.key_env else ()
+        return Command(
+            argv=program_argv(sys.executable, "run", *key),
+            env=environment,
+            stdin=msgspec.json.encode(task).decode(),
+            timeout=self._config.read(request.config).timeout or None,
+            secrets=secrets_in(environment, key, inherited=self._environ),
+        )
+
+    def task(self, request: ExecuteRequest) -> tuple[ModelTask, dict[str, str]]:
+        """The task, and the environment of the program that does it, with the key of the endpoint."""
         config = self._config.read(request.config)
         endpoint = self._endpoint(config, request.model, {**request.environment, **self._declared(config)})
         endpoint = replace(endpoint, local=request.environment.get(NETWORK) == "local")
@@ -178,13 +190,7 @@ class ApiProvider(ProgramProvider):
             price=_price(config, request.model, endpoint),
         )
         self._refuse_secrets(task, environment, request)
-        return Command(
-            argv=program_argv(sys.executable, "run", *key),
-            env={name: value for name, value in environment.items() if name not in unused},
-            stdin=msgspec.json.encode(task).decode(),
-            timeout=config.timeout or None,
-            secrets=secrets_in(environment, key, inherited=self._environ),
-        )
+        return task, {name: value for name, value in environment.items() if name not in unused}
 
     def _refuse_secrets(
         self, task: ModelTask, environment: Mapping[str, str], request: ExecuteRequest

@@ -3,18 +3,60 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from agentforge.core.pipeline.artifacts import AnalyzeArtifact as AnalyzeArtifact
+    from agentforge.core.pipeline.artifacts import ClarifyArtifact as ClarifyArtifact
+    from agentforge.core.pipeline.artifacts import DeliverArtifact as DeliverArtifact
+    from agentforge.core.pipeline.artifacts import GreenArtifact as GreenArtifact
+    from agentforge.core.pipeline.artifacts import IntakeArtifact as IntakeArtifact
+    from agentforge.core.pipeline.artifacts import RedArtifact as RedArtifact
+    from agentforge.core.pipeline.artifacts import RefactorArtifact as RefactorArtifact
+    from agentforge.core.pipeline.artifacts import SpecArtifact as SpecArtifact
+    from agentforge.core.pipeline.registry import StageExecutorRegistry as StageExecutorRegistry
     from agentforge.core.pipeline.results import PipelineConfig as PipelineConfig
     from agentforge.core.pipeline.results import PipelineResult as PipelineResult
     from agentforge.core.pipeline.results import PipelineStatus as PipelineStatus
     from agentforge.core.pipeline.results import StageResult as StageResult
     from agentforge.core.pipeline.results import StageStatus as StageStatus
+    from agentforge.core.pipeline.stage_executor import InputValidation as InputValidation
+    from agentforge.core.pipeline.stage_executor import OutputValidation as OutputValidation
+    from agentforge.core.pipeline.stage_executor import StageArtifact as StageArtifact
+    from agentforge.core.pipeline.stage_executor import StageContext as StageContext
+    from agentforge.core.pipeline.stage_executor import StageExecutor as StageExecutor
+    from agentforge.core.pipeline.stage_executor import StagePhase as StagePhase
     from agentforge.core.pipeline.state import PipelineState as PipelineState
     from agentforge.core.pipeline.state_store import PipelineStateStore as PipelineStateStore
+    from agentforge.core.pipeline.validator import ArtifactValidator as ArtifactValidator
+    from agentforge.core.pipeline.validator import ValidationResult as ValidationResult
 
 _HOME = {
-    "results": ("PipelineConfig", "PipelineResult", "PipelineStatus", "StageResult", "StageStatus"),
+    "artifacts": (
+        "AnalyzeArtifact",
+        "ClarifyArtifact",
+        "DeliverArtifact",
+        "GreenArtifact",
+        "IntakeArtifact",
+        "RedArtifact",
+        "RefactorArtifact",
+        "SpecArtifact",
+    ),
+    "registry": ("StageExecutorRegistry",),
+    "results": (
+        "PipelineConfig",
+        "PipelineResult",
+        "PipelineStatus",
+        "StageResult",
+        "StageStatus",
+    ),
+    "stage_executor": (
+        *("InputValidation", "OutputValidation", "StageArtifact", "StageContext", "StageExecutor"),
+        "StagePhase",
+    ),
     "state": ("PipelineState",),
     "state_store": ("PipelineStateStore",),
+    "validator": (
+        "ArtifactValidator",
+        "ValidationResult",
+    ),
 }
 _MODULES = {name: f"{__name__}.{module}" for module, names in _HOME.items() for name in names}
 
