@@ -90,8 +90,8 @@ class RunKeys(Struct, frozen=True):
 
 
 def artifact_id(field: str, stage: str, request_id: str) -> str:
-    """The id that a stage's artifact gets in a field: `SPEC-<time>-<8 hex digits>` for `spec_id`. All visits of
-    the stage in the run of that request have the same."""
+    """The id that a stage's artifact gets in a field: `SPEC-<time>-<8 hex digits>` for `spec_id`. All visits
+    of the stage in the run of that request have the same."""
     digest = sha256(f"{request_id} {stage} {field}".encode()).hexdigest()[:8]
     return "-".join([field.removesuffix("_id").upper(), *request_id.split("-")[1:2], digest])
 
