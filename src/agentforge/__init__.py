@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from agentforge.adapters.cli_agents.description import AgentCli as AgentCli
     from agentforge.adapters.log.jsonl_log import LogReport as LogReport
     from agentforge.adapters.providers.cli import CliAgent as CliAgent
+    from agentforge.adapters.providers.python_class import StageCall as StageCall
+    from agentforge.adapters.providers.python_class import StageEnded as StageEnded
     from agentforge.app.agent_output import AgentAttempt as AgentAttempt
     from agentforge.app.agent_output import AgentLine as AgentLine
     from agentforge.app.agent_output import AgentOutput as AgentOutput
@@ -96,6 +98,7 @@ if TYPE_CHECKING:
     from agentforge.model.errors import AlreadyAnswered as AlreadyAnswered
     from agentforge.model.errors import DefinitionError as DefinitionError
     from agentforge.model.errors import Execution as Execution
+    from agentforge.model.errors import ExecutorMissing as ExecutorMissing
     from agentforge.model.errors import ForeignRequest as ForeignRequest
     from agentforge.model.errors import HookMissing as HookMissing
     from agentforge.model.errors import IllegalMove as IllegalMove
@@ -126,6 +129,7 @@ if TYPE_CHECKING:
     from agentforge.model.layout import AttemptLayout as AttemptLayout
     from agentforge.model.layout import IterationLayout as IterationLayout
     from agentforge.model.layout import RunLayout as RunLayout
+    from agentforge.model.names import is_pipeline_id as is_pipeline_id
     from agentforge.model.names import pipeline_id as pipeline_id
     from agentforge.model.plan import Overrides as Overrides
     from agentforge.model.plan import Plan as Plan
@@ -170,6 +174,9 @@ if TYPE_CHECKING:
     from agentforge.views.artifacts import request_id_of as request_id_of
     from agentforge.views.earlier_runs import EarlierRuns as EarlierRuns
     from agentforge.views.earlier_runs import Percentiles as Percentiles
+    from agentforge.views.files.escalation import answer_of_resolution as answer_of_resolution
+    from agentforge.views.files.pipeline import PipelineSettings as PipelineSettings
+    from agentforge.views.files.pipeline import pipeline_settings as pipeline_settings
     from agentforge.views.hook_calls import Delivery as Delivery
     from agentforge.views.hook_calls import HookTry as HookTry
     from agentforge.views.metrics import StageMetrics as StageMetrics
@@ -202,6 +209,7 @@ _ERRORS = (
     "AgentForgeError",
     "AlreadyAnswered",
     "DefinitionError",
+    "ExecutorMissing",
     "ForeignRequest",
     "HookMissing",
     "IllegalMove",
@@ -230,6 +238,7 @@ _HOME = {
     "adapters.providers.cli": ("CliAgent",),
     "adapters.cli_agents.description": ("AgentCli",),
     "adapters.log.jsonl_log": ("LogReport",),
+    "adapters.providers.python_class": ("StageCall", "StageEnded"),
     "app.agent_output": ("AgentAttempt", "AgentLine", "AgentOutput", "OutputTail"),
     "app.background": ("Background", "BackgroundRun"),
     "app.definitions": (
@@ -284,7 +293,7 @@ _HOME = {
     "model.changes": ("Changes", "FileChange", "LeftInGit"),
     "model.hook": ("HookResult",),
     "model.layout": ("AttemptLayout", "IterationLayout", "RunLayout"),
-    "model.names": ("pipeline_id",),
+    "model.names": ("is_pipeline_id", "pipeline_id"),
     "model.plan": ("Overrides", "Plan"),
     "model.request": ("Request",),
     "model.run_options": ("ResumeOptions", "RunOptions", "StartOptions"),
@@ -314,6 +323,8 @@ _HOME = {
     "tool_loop.task": ("ExtraTool", "LoopOutcome", "ToolCall"),
     "views.artifacts": ("artifact_id", "request_id_of"),
     "views.earlier_runs": ("EarlierRuns", "Percentiles"),
+    "views.files.escalation": ("answer_of_resolution",),
+    "views.files.pipeline": ("PipelineSettings", "pipeline_settings"),
     "views.hook_calls": ("Delivery", "HookTry"),
     "views.metrics": ("StageMetrics", "VisitMetrics"),
     "views.record": ("RunRecord", "RunTrees"),

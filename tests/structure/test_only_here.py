@@ -31,6 +31,7 @@ APART = {
     "adapters/sandboxes/mounts.py": "the first line of a program, programs on the PATH",
     "adapters/environment.py": "whether the first folder of a path exists",
     "adapters/cli_agents/program.py": "an agent, not a helper: it runs for hours and has a prompt on stdin",
+    "adapters/providers/python_class.py": "the place of the package itself",
     "adapters/providers/replay_player.py": "a program of its own that plays an agent",
     "app/runs/comparison.py": "a repository of its own in a temporary folder",
     "app/providers/logins.py": "the logins of agents, in the user's home",

@@ -26,6 +26,7 @@ SMALL = {
     "adapters.cli_agents.pattern_search": "a program of its own",
     "adapters.host.tmux_child": "a program of its own",
     "app.pictures": "draws what two other modules know",
+    "app.runs.pipelines": "reads and writes YAML, which few engines need",
     "app.settings_text": "changes a text, without the files",
     "cli.repaired_runs": "loaded only by commands that look at runs",
     "engine.checks.regressions": "pure, unlike the module that asks it",

@@ -47,6 +47,10 @@ def _built_in(name: str, environ: Mapping[str, str]) -> Provider:
             from agentforge.adapters.providers.mock import MockProvider
 
             return MockProvider(environ)
+        case "python":
+            from agentforge.adapters.providers.python_class import PythonProvider
+
+            return PythonProvider(environ)
         case "replay":
             from agentforge.adapters.providers.replay import ReplayProvider
 
@@ -59,7 +63,7 @@ def _built_in(name: str, environ: Mapping[str, str]) -> Provider:
 
 
 BUILTIN: dict[str, Callable[[Mapping[str, str]], Provider]] = {
-    name: partial(_built_in, name) for name in (*AGENTS, "cli", "api", "command", "mock", "replay")
+    name: partial(_built_in, name) for name in (*AGENTS, "cli", "api", "command", "python", "mock", "replay")
 }
 """By name; each takes the environment that its agents inherit. Only those that a run uses are created."""
 _NAME = re.compile(r"\w[\w.-]*")

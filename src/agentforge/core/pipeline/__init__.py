@@ -11,6 +11,11 @@ if TYPE_CHECKING:
     from agentforge.core.pipeline.artifacts import RedArtifact as RedArtifact
     from agentforge.core.pipeline.artifacts import RefactorArtifact as RefactorArtifact
     from agentforge.core.pipeline.artifacts import SpecArtifact as SpecArtifact
+    from agentforge.core.pipeline.controller import PipelineController as PipelineController
+    from agentforge.core.pipeline.escalation import ApprovalResult as ApprovalResult
+    from agentforge.core.pipeline.escalation import DefaultEscalationHandler as DefaultEscalationHandler
+    from agentforge.core.pipeline.escalation import EscalationHandler as EscalationHandler
+    from agentforge.core.pipeline.escalation import EscalationResolution as EscalationResolution
     from agentforge.core.pipeline.registry import StageExecutorRegistry as StageExecutorRegistry
     from agentforge.core.pipeline.results import PipelineConfig as PipelineConfig
     from agentforge.core.pipeline.results import PipelineResult as PipelineResult
@@ -25,6 +30,7 @@ if TYPE_CHECKING:
     from agentforge.core.pipeline.stage_executor import StagePhase as StagePhase
     from agentforge.core.pipeline.state import PipelineState as PipelineState
     from agentforge.core.pipeline.state_store import PipelineStateStore as PipelineStateStore
+    from agentforge.core.pipeline.templates import PipelineTemplateLoader as PipelineTemplateLoader
     from agentforge.core.pipeline.validator import ArtifactValidator as ArtifactValidator
     from agentforge.core.pipeline.validator import ValidationResult as ValidationResult
 
@@ -38,6 +44,10 @@ _HOME = {
         "RedArtifact",
         "RefactorArtifact",
         "SpecArtifact",
+    ),
+    "controller": ("PipelineController",),
+    "escalation": (
+        *("ApprovalResult", "DefaultEscalationHandler", "EscalationHandler", "EscalationResolution"),
     ),
     "registry": ("StageExecutorRegistry",),
     "results": (
@@ -53,6 +63,7 @@ _HOME = {
     ),
     "state": ("PipelineState",),
     "state_store": ("PipelineStateStore",),
+    "templates": ("PipelineTemplateLoader",),
     "validator": (
         "ArtifactValidator",
         "ValidationResult",

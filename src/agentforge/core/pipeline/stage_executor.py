@@ -248,7 +248,7 @@ class StageExecutor(ABC):
 def failure_text(error: BaseException) -> str:
     """What an executor raised, with its phase."""
     notes = getattr(error, "__notes__", ())
-    return " ".join([str(error) or type(error).__name__, *(f"({note})" for note in notes)])
+    return " ".join([str(error) or type(error).__name__, *(f"({note})" for note in dict.fromkeys(notes))])
 
 
 def _keep_earlier(path: Path, iteration: int) -> None:
