@@ -27,6 +27,7 @@ SMALL = {
     "adapters.host.tmux_child": "a program of its own",
     "app.pictures": "draws what two other modules know",
     "app.runs.pipelines": "reads and writes YAML, which few engines need",
+    "app.stage_contracts": "compiles a stage for programs that run it in another way",
     "app.settings_text": "changes a text, without the files",
     "cli.repaired_runs": "loaded only by commands that look at runs",
     "engine.checks.regressions": "pure, unlike the module that asks it",
