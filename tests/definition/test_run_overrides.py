@@ -81,6 +81,15 @@ def test_the_run_ends_after_a_stage_and_nowhere_else(last: str, expected: list[s
     assert [set(text.split()) for text in texts] == [set(text.split()) for text in expected]
 
 
+@pytest.mark.parametrize(
+    ("last", "expected"), [("a", "clear→end pass→end"), ("b", "clear→end"), ("c", "clear→c")]
+)
+def test_no_route_leads_past_the_last_stage(last: str, expected: str) -> None:
+    text = ROUTED.replace("on: {pass: end, fail: b}", "verdicts: [clear], on: {clear: c}")
+    first = overridden(text, exit_after=last).stages[0]
+    assert " ".join(f"{one.verdict}→{one.to or one.action}" for one in first.routes) == expected
+
+
 @pytest.mark.parametrize("last", ["bb", "inner", "duel", "x"])
 def test_a_run_ends_only_after_a_stage_of_its_pipeline(last: str) -> None:
     files = {"inner.yaml": "nodes: [{id: x, stage: s}]\n"}

@@ -1,5 +1,6 @@
 """What the caller says of a whole run: who approves its results, how long it lasts, and where it ends."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -13,7 +14,7 @@ from agentforge.definition.report import Report
 from agentforge.definition.specs import PipelineSpec, ResolvedPipeline, ResolvedStage, RouteSpec, WorkSpec
 from agentforge.definition.yaml_tree import Scalar, Written, shown
 from agentforge.model.diagnostic import choice
-from agentforge.model.plan import END, PASS, Overrides
+from agentforge.model.plan import END, FAIL, PASS, REJECT, Overrides
 
 _TO_THE_END = (PASS, END)
 
@@ -78,7 +79,12 @@ class RunOverrides(Struct, frozen=True):
             message = f"pipeline {shown(pipeline.spec.name)} has no stage {shown(last.value)} to end after"
             report.error("unknown-stage", last.at, message, choice(last.value, "stages", stages))
             return pipeline
-        changed = {id: _routed(node, last if id == last.value else None) for id, node in stages.items()}
+        ids = [node.id.value if node.id else "" for node in pipeline.spec.nodes]
+        until = ids.index(last.value) + 1
+        beyond = {id: ids[until:] if id in ids[:until] else [] for id in stages}
+        changed = {
+            id: _routed(node, last, beyond[id], is_last=id == last.value) for id, node in stages.items()
+        }
         nodes = (
             changed[node.spec.id.value] if isinstance(node, ResolvedStage) and node.spec.id else node
             for node in pipeline.nodes
@@ -86,12 +92,20 @@ class RunOverrides(Struct, frozen=True):
         return replace(pipeline, nodes=tuple(nodes))
 
 
-def _routed(stage: ResolvedStage, end: Written[str] | None) -> ResolvedStage:
+def _routed(
+    stage: ResolvedStage, last: Written[str], beyond: Sequence[str], *, is_last: bool
+) -> ResolvedStage:
+    """`beyond`: the nodes after the last stage, to which nothing may lead but what failed."""
     routes: tuple[RouteSpec, ...] = merged(stage, "on") or ()
-    kept = tuple(one for one in routes if (one.verdict.value, one.to.value) != _TO_THE_END)
-    if end is not None:
+    end = Written(END, last.at)
+    kept = tuple(
+        replace(one, to=end) if one.to.value in beyond and one.verdict.value not in (FAIL, REJECT) else one
+        for one in routes
+        if (one.verdict.value, one.to.value) != _TO_THE_END
+    )
+    if is_last:
         others = (route for route in kept if route.verdict.value != PASS)
-        kept = (*others, RouteSpec(Written(PASS, end.at), Written(END, end.at)))
+        kept = (*others, RouteSpec(Written(PASS, last.at), end))
     return stage if kept == routes else replace(stage, overrides=(*stage.overrides, WorkSpec({"on": kept})))
 
 
