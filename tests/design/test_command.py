@@ -71,10 +71,21 @@ def test_every_stage_is_approved_until_the_design_is_complete(actor: Actor) -> N
     assert done.code == 0, done
     first, spec, stages, duration = done.lines[-4:]
     assert first == "Design complete!"
-    assert re.fullmatch(r"  Specification: SPEC-\d{8}T\d{6}Z-[0-9a-f]{8}", spec)
+    named = re.fullmatch(r"  Specification: (SPEC-\d{8}T\d{6}Z-[0-9a-f]{8}) \((.*)\)", spec)
+    assert named, done
+    assert f"spec_id: {named[1]}\n" in (actor.root / named[2]).read_text()
     assert stages == "  Stages completed: intake, analyze, spec"
     assert duration.startswith("  Duration: ")
     assert spec.split()[1] in actor.call("show", id, "spec", "--artifacts").out
+
+
+def test_a_design_may_end_after_an_earlier_stage(actor: Actor) -> None:
+    done, id = actor.design("--yes", "--exit-after", "intake", "--iterate")
+    assert done.code == 0, done
+    assert (done.lines[-3], actor.visits(id)) == ("Pipeline completed successfully!", ["intake"])
+    refused = actor.call("design", "Add OAuth2", "--exit-after", "plan")
+    assert refused.code == 2
+    assert "has no stage `plan` to end after" in refused.err
 
 
 def test_a_question_is_answered_and_a_result_rejected_with_the_feedback_of_a_resume(actor: Actor) -> None:

@@ -19,6 +19,7 @@ def test_a_built_in_stage_and_one_of_the_project(tmp_path: Path) -> None:
     builtin, mine = stage_contract("intake"), stage_contract("intake", tmp_path)
     assert (builtin.name, builtin.prompt.splitlines()[0]) == ("intake", "# Record the request")
     assert builtin.leaves == ("request_id", "detected_scope", "priority")
+    assert stage_contract("spec").needs == ("request_id", "analysis", "components")
     assert (mine.prompt, mine.description, mine.leaves) == ("Do it my way.", "Mine", ("goal",))
     assert (mine.mismatches({"goal": 1}), len(mine.mismatches({}))) == ([], 1)
 

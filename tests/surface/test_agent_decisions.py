@@ -70,6 +70,7 @@ DECIDE: dict[tuple[str, str], tuple[str, Line]] = {
     ("design", "--yes"): ("approve", (*DESIGN, "--yes")),
     ("design", "--skip"): ("skip", (*DESIGN, "--skip", "intake", *WHY)),
     ("design", "--skip-check"): ("skip_checks", (*DESIGN, "--skip-check", "test", *WHY)),
+    ("design", "--supervised"): ("unsupervised", (*DESIGN, "--no-supervised")),
     ("design", "--max-cost"): ("max_cost", (*DESIGN, "--max-cost", "5")),
     ("design", "--max-tokens"): ("max_tokens", (*DESIGN, "--max-tokens", "5")),
     ("resume", ""): (BY_A_PERSON, ("resume", "asks")),
@@ -119,7 +120,7 @@ DECIDE_NOT = {
     "pipeline": f"FILE SESSION RUNS --foreground --cleaned-tmux {OF_STARTS}",
     "loop": f"STAGE SESSION MAXIMUM --foreground --cleaned-tmux {OF_STARTS}",
     "design": "REQUEST --artifact --record --reason --context --input --provider --model --provider-config "
-    "--command --local",
+    "--command --local --exit-after --timeout --iterate",
     "resume": "--provider --cleaned-tmux --record --reason --local",
     "recover": "SESSION",
     "replay": "SOURCE --pipeline --session --speed --check",

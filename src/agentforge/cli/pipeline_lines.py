@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentforge.cli.invocation import Invocation
 from agentforge.cli.output import echo, local_zone, print_json, styled
+from agentforge.model.layout import SPECIFICATIONS
 from agentforge.model.names import is_pipeline_id
 from agentforge.model.status import status_text
 from agentforge.views.lines.status import STATUS_TONES
@@ -53,10 +54,12 @@ def outcome_json(call: Invocation, result: "RunResult") -> dict[str, Any]:
 def outcome_lines(call: Invocation, result: "RunResult") -> list[str]:
     if not result.completed or not (found := outcome_json(call, result)):
         return []
-    is_design = found["pipeline"] == DESIGN
+    spec, plan = found["specification"], call.runs.info(result.session).plan
+    is_design = spec is not None and found["pipeline"] == DESIGN
     lines = ["", styled("Design complete!" if is_design else "Pipeline completed successfully!", "good")]
-    if found["specification"]:
-        lines.append(f"  Specification: {found['specification']}")
+    if spec is not None:
+        path = f" ({SPECIFICATIONS}/{spec}.yaml)" if plan.pipeline.has_controller_view else ""
+        lines.append(f"  Specification: {spec}{path}")
     return [
         *lines,
         f"  Stages completed: {', '.join(map(one_line, found['stages_completed']))}",

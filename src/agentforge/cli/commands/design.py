@@ -17,7 +17,11 @@ from agentforge.model.run_options import OverrideOptions, StartOptions
 @click.command()
 @click.argument("request", callback=from_stdin)
 @options_for(StartOptions, without=("request", "force"))
-@options_for(OverrideOptions)
+@options_for(OverrideOptions, without=("inputs",))
+@click.option("--input", "inputs", multiple=True, metavar="PATH", help="Input file, folder or glob.")
+@click.option(
+    "-i", "--iterate", is_flag=True, help="Run a stage again after a rejection, whatever the pipeline says."
+)
 @engine_options
 def design(*, request: str, **options: Any) -> int:
     """Turn REQUEST into a specification, with live progress.
@@ -29,6 +33,7 @@ def design(*, request: str, **options: Any) -> int:
     The run gets a new pipeline ID, which `status`, `approve`, `reject`, `resume` and `abort` take.
     """
     session = pipeline_id(datetime.now(UTC), os.urandom(4).hex())
+    options["iterate"] = options["iterate"] or None
     what = definition_of(options, session, pipeline=DESIGN)
     how = taken(StartOptions, {**options, "request": request})
     return start_attached(what, how, trust=False, heading=start_lines(session, request))
