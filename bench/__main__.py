@@ -56,6 +56,8 @@ class Sizes(Struct, frozen=True):
     session_counts: tuple[int, ...] = (20, 50, 100)
     session_rounds: int = 5
     state_rounds: int = 20
+    pipeline_rounds: int = 30
+    pipelines: int = 200
     long_run: int = 10_000
     stretch: int = 1000
 
@@ -87,6 +89,8 @@ QUICK = Sizes(
     session_counts=(4, 6),
     session_rounds=1,
     state_rounds=2,
+    pipeline_rounds=1,
+    pipelines=2,
     long_run=60,
     stretch=20,
 )
@@ -131,6 +135,8 @@ def measure_all(root: Path, sizes: Sizes, *, quick: bool) -> Report:
     measures += trees.trees(root, sizes.tree_files, sizes.tree_rounds)
     measures += sessions.sessions(root, sizes.session_counts, sizes.session_rounds)
     measures += controller.states(root, sizes.state_rounds)
+    measures += controller.pipelines(root, sizes.pipeline_rounds)
+    measures += controller.kept(root, sizes.pipelines)
     stretches = long_runs.long_run(root, sizes.long_run, sizes.stretch)
     measures += long_runs.measures(stretches)
     return Report(machine(root), quick, perf_counter() - began, measures, stretches)

@@ -1,19 +1,47 @@
-"""What the controller's files cost: the state of a pipeline, beside writing and reading the same bytes."""
+"""What the controller costs: saving and loading a state, a pipeline beside the same plan on the engine, and
+what a program keeps of the pipelines that it has run."""
 
+import gc
+import os
+import threading
+from collections.abc import Mapping
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 import msgspec
 
-from agentforge.core.pipeline import PipelineConfig, PipelineState, PipelineStateStore, PipelineStatus
+from agentforge import SyncEngine
+from agentforge.core.pipeline import (
+    PipelineConfig,
+    PipelineController,
+    PipelineState,
+    PipelineStateStore,
+    PipelineStatus,
+    StageContext,
+    StageExecutor,
+    StageResult,
+    StageStatus,
+)
+from agentforge.core.pipeline.executor_provider import ExecutorProvider
 from bench.floors import PlainLog
+from bench.long_runs import rss
 from bench.measure import Measure, beside
 
 MAX_STATE = 5.0
 CEILING = 100
 """Milliseconds for a save or a load, as the controller promises."""
-STAGES = ("intake", "clarify", "analyze", "spec")
+STAGES = ("plan", "build", "check", "ship")
 ARTIFACT_BYTES = 262_144
+MAX_PIPELINE = 1.3
+MAX_KEPT = 1.1
+PIPELINE = "four"
+DEFINITION = {
+    "name": PIPELINE,
+    "request": "required",
+    "views": ["escalations", "controller"],
+    "nodes": [{"id": stage, "stage": stage} for stage in STAGES],
+}
 
 
 def states(root: Path, rounds: int) -> list[Measure]:
@@ -75,3 +103,73 @@ def _write(path: Path, content: bytes) -> float:
         return log.append(content)
     finally:
         log.close()
+
+
+class Quick(StageExecutor):
+    def __init__(self, stage: str) -> None:
+        super().__init__()
+        self.stage_name = stage
+
+    def _execute(self, context: StageContext) -> StageResult:  # noqa: ARG002 - the phase's
+        return StageResult(self.stage_name, StageStatus.COMPLETED, artifact={self.stage_name: "done"})
+
+
+def _controller(project: Path) -> PipelineController:
+    folder = project / ".claude" / "pipelines"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{PIPELINE}.yaml").write_bytes(msgspec.json.encode(DEFINITION))
+    made = PipelineController(project)
+    for stage in STAGES:
+        made.stage_registry.register(stage, Quick(stage))
+    return made
+
+
+def pipelines(root: Path, rounds: int) -> list[Measure]:
+    """Four executors in the program, by the controller and by the engine itself."""
+    project = root / "controlled"
+    project.mkdir()
+    made = _controller(project)
+    provider = ExecutorProvider(made.stage_registry)
+    ours: list[float] = []
+    engines: list[float] = []
+    for number in range(rounds + 1):
+        began = perf_counter()
+        assert made.execute("Add OAuth2", PIPELINE).success
+        ours.append(perf_counter() - began)
+        began = perf_counter()
+        with SyncEngine(project, providers={"executor": provider}) as engine:
+            how: Mapping[str, Any] = {"request": "Add OAuth2", "executors": STAGES}
+            assert engine.run(PIPELINE, session=f"PL-{number}-engine", **how).completed
+        engines.append(perf_counter() - began)
+    name = "pipeline of four executors, by the controller"
+    return [beside(name, "ms", ours[1:], "the same plan by Engine.run", engines[1:], maximum=MAX_PIPELINE)]
+
+
+def kept(root: Path, count: int) -> list[Measure]:
+    """Memory, descriptors and threads after many pipelines in one process, beside those after a tenth."""
+    project = root / "many"
+    project.mkdir()
+    made = _controller(project)
+    young = (0, 0, 0)
+    for number in range(1, count + 1):
+        assert made.execute("Add OAuth2", PIPELINE).success
+        if number == max(1, count // 10):
+            young = _held()
+    names = (("memory", "MB"), ("descriptors", ""), ("threads", ""))
+    return [
+        _flat(f"{name} after {count} pipelines", unit, now, before)
+        for (name, unit), now, before in zip(names, _held(), young, strict=True)
+    ]
+
+
+def _held() -> tuple[int, int, int]:
+    gc.collect()
+    return rss(), len(os.listdir("/proc/self/fd")), threading.active_count()
+
+
+def _flat(name: str, unit: str, now: int, before: int) -> Measure:
+    scale = 1e6 if unit == "MB" else 1.0
+    ratio = now / before
+    aim = f"≤ {MAX_KEPT:g} × floor"
+    floor = "the same after a tenth of them"
+    return Measure(name, unit, now / scale, floor, before / scale, ratio, aim, ratio <= MAX_KEPT)

@@ -159,6 +159,12 @@ class TestOfTheProgram:
     def test_no_provider_replaces_it(self) -> None:
         assert own_of(OWN, provider="codex", model="x").provider.type == "executor"
 
+    def test_it_replaces_what_the_artifact_of_the_stage_must_be_like(self) -> None:
+        text = "nodes: [{id: lint, prompt: x, artifact: {schema: {required: [a]}, fill: {b: request}}}]\n"
+        rule = own_of(text).artifact
+        assert rule is not None
+        assert (rule.schema, rule.fill) == ({"type": "object"}, {"b": "request"})
+
     def test_the_stage_needs_no_folder(self) -> None:
         text = "nodes: [{id: lint, stage: lint}]\n"
         lint = own_of(text)

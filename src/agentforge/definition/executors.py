@@ -19,7 +19,8 @@ _ATTEMPTS = 3
 
 
 def executed(stage: ResolvedStage) -> ResolvedStage:
-    """With its executor as the provider, in place of any other, and as the weakest level what it needs."""
+    """With its executor as the provider, in place of any other, and as the weakest level what it needs. An
+    executor of the program also replaces what the stage's artifact must be like: it checks that itself."""
     provider = _provider(stage)
     if provider is None or provider.type is None:
         return stage
@@ -28,7 +29,8 @@ def executed(stage: ResolvedStage) -> ResolvedStage:
         "artifact": MappingSpec(ARTIFACT, at, {"schema": _any_object(at)}),
         "retry": MappingSpec(RETRY, at, {"max_attempts": Written(_ATTEMPTS, at)}),
     }
-    levels = (*stage.overrides, WorkSpec(provider=provider))
+    above = {"artifact": needed["artifact"]} if provider.type.value == OF_PROGRAM else {}
+    levels = (*stage.overrides, WorkSpec(above, provider))
     return replace(stage, around=(WorkSpec(needed), *stage.around), overrides=levels)
 
 
