@@ -105,6 +105,7 @@ DATA = (
     *("AttemptLayout", "IterationLayout", "Destination", "ShellLines", "SourceText"),
     *("DefinitionKind", "OnStop", "ShownStatus"),
     *("EngineOptions", "ResumeOptions", "RunOptions", "StartOptions"),
+    *("ExtraTool", "LoopOutcome", "ToolCall", "PipelineFiles"),
 )
 MODULES = (
     "artifact",
@@ -140,6 +141,7 @@ FUNCTIONS = (
         "write_timeline",
     ),
     "RedactingFilter",
+    *("parse_yaml", "plain_data", "read_yaml", "write_yaml", "run_model_task"),
 )
 ERRORS = tuple(
     name

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from agentforge.app.wiring import BUILTIN, sources_of
 from agentforge.definition.compiler import compile_stage
+from agentforge.model.artifact import FillSource
 from agentforge.model.result import JSONObject
 from agentforge.system.schemas import JsonSchema
 
@@ -22,6 +23,8 @@ class StageContract(Struct, frozen=True, dict=True):
     """Of its artifact as later stages get it; empty: it says nothing."""
     needs: tuple[str, ...] = ()
     """Fields of earlier artifacts, without which it doesn't start."""
+    fill: dict[str, FillSource] = {}
+    """Fields of its artifact that are set for it: to the request, or to an id."""
 
     @property
     def leaves(self) -> tuple[str, ...]:
@@ -52,4 +55,5 @@ def stage_contract(
         node.prompt or "",
         node.artifact.schema if node.artifact else {},
         node.sources.artifact if node.sources else (),
+        node.artifact.fill if node.artifact else {},
     )

@@ -48,7 +48,7 @@ class PipelineFiles:
         base: str | os.PathLike[str],
         *,
         durable: bool = False,
-        check: Callable[[Document], object] | None = None,
+        check: Callable[[dict[str, Any]], object] | None = None,
     ) -> None:
         """`durable`: wait until a state is on the disk, for one that is recorded nowhere else. `check`:
         raises InvalidRequest for a document that can't be read."""

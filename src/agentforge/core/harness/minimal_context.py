@@ -97,9 +97,13 @@ def _prompt(description: str, context: Mapping[str, Any] | None) -> str:
     if not context:
         return description
     data = json.dumps(plain_data(context), indent=2, ensure_ascii=False)
-    # What an artifact quotes can't end the block.
-    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", data)), default=0))
-    return f"{description}\n\n# Context\n\n{fence}json\n{data}\n{fence}\n"
+    return f"{description}\n\n# Context\n\n{quoted(data, 'json')}\n"
+
+
+def quoted(text: str, language: str = "") -> str:
+    """The text as a block that nothing in it can end."""
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
+    return f"{fence}{language}\n{text}\n{fence}"
 
 
 def _result(outcome: LoopOutcome, endings: set[str]) -> dict[str, Any]:

@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from agentforge.core.pipeline.escalation import DefaultEscalationHandler as DefaultEscalationHandler
     from agentforge.core.pipeline.escalation import EscalationHandler as EscalationHandler
     from agentforge.core.pipeline.escalation import EscalationResolution as EscalationResolution
+    from agentforge.core.pipeline.contract_stage_executor import (
+        ContractStageExecutor as ContractStageExecutor,
+    )
+    from agentforge.core.pipeline.llm_stage_executor import LLMStageExecutor as LLMStageExecutor
+    from agentforge.core.pipeline.llm_stage_executor import ToolBasedStageExecutor as ToolBasedStageExecutor
     from agentforge.core.pipeline.registry import StageExecutorRegistry as StageExecutorRegistry
     from agentforge.core.pipeline.results import PipelineConfig as PipelineConfig
     from agentforge.core.pipeline.results import PipelineResult as PipelineResult
@@ -49,6 +54,8 @@ _HOME = {
     "escalation": (
         *("ApprovalResult", "DefaultEscalationHandler", "EscalationHandler", "EscalationResolution"),
     ),
+    "contract_stage_executor": ("ContractStageExecutor",),
+    "llm_stage_executor": ("LLMStageExecutor", "ToolBasedStageExecutor"),
     "registry": ("StageExecutorRegistry",),
     "results": (
         "PipelineConfig",

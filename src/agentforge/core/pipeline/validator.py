@@ -2,9 +2,46 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
-from agentforge.core.pipeline.transitions import transition_requirements
+from agentforge import DefinitionError, stage_contract
+
+_FIELDS: Mapping[tuple[str, str], tuple[str, ...]] = {
+    ("intake", "clarify"): ("request_id", "detected_scope", "initial_questions"),
+    ("intake", "analyze"): ("request_id", "detected_scope"),
+    ("clarify", "analyze"): ("request_id", "clarified_requirements"),
+    ("analyze", "spec"): ("request_id", "analysis", "components"),
+    ("spec", "red"): ("spec_id", "components", "test_cases"),
+    ("red", "green"): ("spec_id", "test_files", "test_results"),
+    ("green", "refactor"): ("spec_id", "implementation_files"),
+    ("refactor", "deliver"): ("spec_id", "final_files"),
+}
+"""What programs may rely on, besides what the stages themselves need."""
+
+
+class TransitionRequirements(Mapping[tuple[str, str], list[str]]):
+    """Looked up when they are first needed, as the stages are files."""
+
+    @cached_property
+    def _rows(self) -> dict[tuple[str, str], list[str]]:
+        return {key: [*dict.fromkeys([*fields, *_needs(key[1])])] for key, fields in _FIELDS.items()}
+
+    def __getitem__(self, transition: tuple[str, str]) -> list[str]:
+        return self._rows[transition]
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+
+def _needs(stage: str) -> tuple[str, ...]:
+    try:
+        return stage_contract(stage).needs
+    except DefinitionError:
+        return ()  # There is no such stage yet.
 
 
 @dataclass
@@ -15,7 +52,7 @@ class ValidationResult:
 
 
 class ArtifactValidator:
-    TRANSITION_REQUIREMENTS = transition_requirements()
+    TRANSITION_REQUIREMENTS = TransitionRequirements()
     """The required fields of each transition."""
 
     def validate_transition(self, from_stage: str, to_stage: str, artifact: Any) -> ValidationResult:
