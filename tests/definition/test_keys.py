@@ -11,7 +11,9 @@ from agentforge.definition.read.artifact_keys import ArtifactKind, FieldName, Fi
 from agentforge.definition.read.file_keys import PIPELINE, PIPELINE_KEYS, STAGE
 from agentforge.definition.read.hook_keys import HOOK, POINTS, ConditionKind, HooksKind
 from agentforge.definition.read.node_keys import BLOCK, PARALLEL_NODE, PIPELINE_NODE, STAGE_NODE, NodeKind
+from agentforge.definition.read.settings_keys import ById
 from agentforge.definition.read.table import Key, Nested, Table
+from agentforge.definition.read.template_keys import TEMPLATE
 from agentforge.definition.read.values import (
     Address,
     Anything,
@@ -51,13 +53,15 @@ def _inside(kind: Any) -> Iterator[Table[Any]]:
             yield from _inside(kind.item)
         case Nested() | ArtifactKind():
             yield kind.table
+        case ById():
+            yield from _inside(kind.kind)
         case NodeKind():
             yield from (kind.stage, *kind.others.values())
         case HooksKind():
             yield POINTS
 
 
-ALL = tables(STAGE, tables(PIPELINE, {}))
+ALL = tables(TEMPLATE, tables(STAGE, tables(PIPELINE, {})))
 ROWS = [(table, key) for table in ALL.values() for key in table.keys]
 TYPED = [(table, key) for table, key in ROWS if not isinstance(key.kind, Anything)]
 RANGED = [(table, key) for table, key in ROWS if isinstance(key.kind, Number)]
@@ -99,6 +103,8 @@ def sample(kind: Any) -> Any:
             return "30%"
         case Fill():
             return {"goal": "request"}
+        case ById():
+            return {"build": sample(kind.kind)}
         case _:
             return {"any": 1}
 
@@ -129,6 +135,8 @@ def test_the_tables_cover_every_mapping() -> None:
         *("parallel", "provider of the block", "provider", "termination", "retry", "on_limit", "sandbox"),
         *("guardrails", "approve", "inputs", "from_parallel", "hooks", "hook", "notification"),
         *("check", "file", "limits", "prompt", "artifact", "tokens", "executor", "inputs of the stage"),
+        *("template", "defaults of the template", "exit_conditions", "hooks of the template"),
+        *("stage configuration", "execution"),
     }
 
 

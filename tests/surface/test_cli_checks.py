@@ -189,7 +189,7 @@ def test_the_printed_schema_accepts_every_built_in_definition_and_refuses_mistak
 def test_schema_of_another_word_is_a_usage_error(project: Project) -> None:
     done = project.call("schema", "node")
     assert (done.code, done.out) == (2, "")
-    assert "unknown schema 'node'; choose `pipeline`, `stage` or `settings`" in done.err
+    assert "unknown schema 'node'; choose `pipeline`, `stage`, `settings` or `template`" in done.err
 
 
 def test_stages_and_pipelines_are_listed(project: Project) -> None:

@@ -86,6 +86,10 @@ def test_other_yaml_is_accepted_without_a_warning(block: CodeBlock, tmp_path: Pa
             found = definitions.lint(name, "stage").diagnostics
         case [".agentforge", "providers", name]:
             found = definitions.lint_provider(name.removesuffix(".yaml")).diagnostics
+        case [".agentforge", "pipelines", name]:
+            found = definitions.lint(name.removesuffix(".yaml"), "pipeline").diagnostics
+        case [".agentforge", "config", "stages", _]:
+            found = tuple(one for each in definitions.lint_all() for one in each.diagnostics)
         case [".agentforge", "config", _] | [".agent", _]:
             (tmp_path / block.path).write_text(block.text, encoding="utf-8")
             read_settings(FileSources(tmp_path, {}), report := Report())

@@ -12,7 +12,12 @@ from agentforge.app.runs.lookup import Runs, existing_project
 from agentforge.app.wiring import known_providers, sources_of
 from agentforge.definition.compiler import ProviderPlaces, lint
 from agentforge.definition.machine import Machine, SettingsCheck
-from agentforge.definition.read.file_keys import pipeline_schema, settings_schema, stage_schema
+from agentforge.definition.read.file_keys import (
+    pipeline_schema,
+    settings_schema,
+    stage_schema,
+    template_schema,
+)
 from agentforge.definition.read.provider_settings import settings_from_pairs
 from agentforge.definition.report import Report, relative
 from agentforge.definition.resolve import (
@@ -206,9 +211,15 @@ def _elsewhere(diagnostics: Sequence[Diagnostic], files: Collection[str]) -> tup
     return tuple(one for one in diagnostics if one.place.file not in files)
 
 
-def schema(kind: DefinitionKind | Literal["settings"]) -> dict[str, Any]:
+def schema(kind: DefinitionKind | Literal["settings", "template"]) -> dict[str, Any]:
     """The JSON Schema of a pipeline file, of a stage.yaml or of a settings file, for editors."""
-    return {"pipeline": pipeline_schema, "stage": stage_schema, "settings": settings_schema}[kind]()
+    schemas = {
+        "pipeline": pipeline_schema,
+        "stage": stage_schema,
+        "settings": settings_schema,
+        "template": template_schema,
+    }
+    return schemas[kind]()
 
 
 def provider_settings(pairs: Sequence[str]) -> dict[str, Any]:

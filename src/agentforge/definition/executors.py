@@ -46,6 +46,17 @@ def refuse_executor(stage: ResolvedStage, report: Report) -> None:
         report.error("unsupported", named.at, message, hint="put it on a stage outside of the block")
 
 
+def validate_executor(stage: ResolvedStage, report: Report) -> None:
+    spec = merged(stage, "executor")
+    given = spec and spec.get("config")
+    if given and not has_executor(stage):
+        names = ", ".join(f"`{name}`" for name in given.value)
+        message = f"{names} has no effect without an executor of the stage"
+        report.warning(
+            "no-effect", given.at, message, "add `executor: {python: MODULE:CLASS}` to its stage.yaml"
+        )
+
+
 def _provider(stage: ResolvedStage) -> ProviderSpec | None:
     spec = merged(stage, "executor")
     given, named = spec and spec.get("config"), spec and spec.get("python")

@@ -7,7 +7,7 @@ from agentforge.definition.precedence import merged
 from agentforge.definition.read.artifact_keys import TOKENS
 from agentforge.definition.read.check_keys import LIMITS
 from agentforge.definition.read.settings_keys import TIMEOUT, TOTAL
-from agentforge.definition.read.table import MappingSpec, Table
+from agentforge.definition.read.table import mapping_of
 from agentforge.definition.read.work_keys import RETRY
 from agentforge.definition.report import Report
 from agentforge.definition.specs import ResolvedStage, RouteSpec, WorkSpec
@@ -28,9 +28,9 @@ def orchestrated(stage: ResolvedStage, settings: Orchestrated) -> WorkSpec:
     attempts = Written(again.value + 1, again.at) if again else None
     found: dict[str, Any] = {
         "timeout": timeout,
-        "retry": _mapping(RETRY, max_attempts=attempts, stage=retries or settings.get("stage_retry_limit")),
-        "limits": _mapping(LIMITS, cycles=settings.get("cycle_limit")),
-        "tokens": _mapping(
+        "retry": mapping_of(RETRY, max_attempts=attempts, stage=retries or settings.get("stage_retry_limit")),
+        "limits": mapping_of(LIMITS, cycles=settings.get("cycle_limit")),
+        "tokens": mapping_of(
             TOKENS,
             total=settings.get(f"token_budget.{TOTAL}"),
             share=settings.get(f"token_budget.{id}"),
@@ -73,8 +73,3 @@ def validate_shares(stages: Sequence[ResolvedStage], settings: Orchestrated, rep
     if changed and sum(share.value for share in changed) <= 100 < total:
         message = f"with this share, those of the stages are {total:g} % in all; the maximum is 100"
         report.error("bad-value", changed[-1].at, message, "also lower the shares of other stages")
-
-
-def _mapping(table: Table[MappingSpec], **values: Written[Any] | None) -> MappingSpec | None:
-    given = {name: value for name, value in values.items() if value is not None}
-    return MappingSpec(table, next(iter(given.values())).at, given) if given else None

@@ -23,10 +23,12 @@ from agentforge.definition.specs import (
     StageSpec,
     WorkSpec,
 )
+from agentforge.definition.stage_files import configured
 from agentforge.definition.stage_settings import StageSettings
 from agentforge.definition.yaml_tree import Scalar, Written, parse_mapping
 from agentforge.model.diagnostic import ARGUMENTS, choice
 from agentforge.model.errors import StorageFailed
+from agentforge.model.layout import TEMPLATES
 from agentforge.model.names import control_character
 from agentforge.model.plan_limits import MAX_DEPTH, MAX_NODES
 from agentforge.ports.sources import Sources
@@ -62,7 +64,8 @@ def stage_roots(sources: Sources, beside: str) -> tuple[str, ...]:
 
 
 def pipeline_roots(sources: Sources) -> tuple[str, ...]:
-    return _roots(sources, "pipelines", "PIPELINES_DIR")
+    templates = (join(sources.project, folder) for folder in TEMPLATES)
+    return _roots(sources, "pipelines", "PIPELINES_DIR", *templates)
 
 
 def _roots(sources: Sources, kind: str, variable: str, *beside: str) -> tuple[str, ...]:
@@ -308,7 +311,7 @@ class Assembly:
 
     def pipeline(self, located: Located, around: WorkSpec | None = None) -> ResolvedPipeline:
         """`around` is the level of the pipelines around it; None for the outermost."""
-        spec, beside = located.spec, located.beside
+        spec, beside = configured(located.spec, self._sources, self._report), located.beside
         lookup = self._lookups.setdefault(beside, StageLookup(self._sources, beside, self._report))
         self._nodes += sum(1 + len(node.block.stages if node.block else ()) for node in spec.nodes)
         outer: dict[str, str] = around.values["commands"] if around else {}
@@ -317,7 +320,7 @@ class Assembly:
         if around and (limits := spec.get("limits")):
             own["limits"] = without_caps(limits)
         levels = (WorkSpec(own), *spec.levels)
-        nodes = tuple(self._node(node, located, lookup, levels) for node in spec.nodes)
+        nodes = tuple(self._node(node, replace(located, spec=spec), lookup, levels) for node in spec.nodes)
         return ResolvedPipeline(spec, nodes)
 
     def _node(

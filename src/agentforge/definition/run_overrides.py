@@ -9,14 +9,12 @@ from msgspec.structs import replace
 from agentforge.definition.precedence import merged
 from agentforge.definition.read.table import MappingSpec
 from agentforge.definition.read.values import COUNT, FLAG, TEXT, TIME_LIMIT, ValueKind
-from agentforge.definition.read.work_keys import APPROVAL, GUARDRAILS, SUPERVISED
+from agentforge.definition.read.work_keys import GUARDRAILS, supervised_approval
 from agentforge.definition.report import Report
 from agentforge.definition.specs import PipelineSpec, ResolvedPipeline, ResolvedStage, RouteSpec, WorkSpec
 from agentforge.definition.yaml_tree import Scalar, Written, shown
 from agentforge.model.diagnostic import choice
 from agentforge.model.plan import END, FAIL, PASS, REJECT, Overrides
-
-_TO_THE_END = (PASS, END)
 
 
 class RunOverrides(Struct, frozen=True):
@@ -32,14 +30,8 @@ class RunOverrides(Struct, frozen=True):
     @property
     def levels(self) -> tuple[WorkSpec, ...]:
         """Above the keys of all stages."""
-        found = (("rounds", self.rounds), ("feedback", self.iterate))
-        keys: dict[str, Any] = {name: value for name, value in found if value is not None}
-        supervised = WorkSpec({"approve": self.supervised} if self.supervised else {})
-        if not keys:
-            return (supervised,)
-        at = next(iter(keys.values())).at
-        how = MappingSpec(APPROVAL, at, {"when": Written(SUPERVISED, at), **keys})
-        return (supervised, WorkSpec({"approve": how}))
+        levels = (self.supervised, supervised_approval(self.rounds, self.iterate))
+        return tuple(WorkSpec({"approve": level}) for level in levels if level)
 
     def kept(self, given: Overrides) -> Overrides:
         """As the plan has them."""
@@ -101,7 +93,7 @@ def _routed(
     kept = tuple(
         replace(one, to=end) if one.to.value in beyond and one.verdict.value not in (FAIL, REJECT) else one
         for one in routes
-        if (one.verdict.value, one.to.value) != _TO_THE_END
+        if not one.ends_run
     )
     if is_last:
         others = (route for route in kept if route.verdict.value != PASS)

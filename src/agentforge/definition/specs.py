@@ -10,6 +10,7 @@ from agentforge.definition.yaml_tree import Written
 from agentforge.model.condition import Condition
 from agentforge.model.diagnostic import SourcePlace
 from agentforge.model.hook import Hook, Notification
+from agentforge.model.plan import END, PASS
 
 # A spec has classes only where code works with the parts. Plain keys are in `values`, by name, as their
 # tables read them: a class with a field for each would have to be merged and copied to the plan by hand.
@@ -35,6 +36,11 @@ class PromptFile(Struct, frozen=True):
 class RouteSpec(Struct, frozen=True):
     verdict: Written[str]
     to: Written[str]
+
+    @property
+    def ends_run(self) -> bool:
+        """Whether the run is complete when the stage has passed."""
+        return self.verdict.value == PASS and self.to.value == END
 
 
 class WorkSpec(Struct, frozen=True):
@@ -102,6 +108,10 @@ class NodeSpec(Struct, frozen=True):
     inputs: InputsSpec = InputsSpec()
     block: BlockSpec | None = None
     pipeline: Written[str] | None = None
+    configured: WorkSpec = WorkSpec()
+    """What the project's file for the stage says, in pipelines of the controller."""
+    enabled: Written[bool] | None = None
+    """Whether a template leaves the stage out; None: as that file says."""
     executor: Written[str] | None = None
     """Its id, if the calling program runs it."""
     is_stage: bool = True
@@ -132,6 +142,14 @@ class StageSpec(Struct, frozen=True):
     """The fields of earlier artifacts that it needs, wherever it is used."""
 
 
+class StageFile(Struct, frozen=True):
+    """What a project says of a stage, in a file for all of its templates or in one of them."""
+
+    at: SourcePlace
+    enabled: Written[bool] | None = None
+    work: WorkSpec = WorkSpec()
+
+
 class PipelineSpec(Struct, frozen=True):
     source: SourceText
     name: str
@@ -142,6 +160,10 @@ class PipelineSpec(Struct, frozen=True):
     """Of the keys that are about the pipeline itself."""
     hooks: tuple[HookSpec, ...] = ()
     """In the order of the points, then as written."""
+
+    @property
+    def has_controller_view(self) -> bool:
+        return any(view.value == "controller" for view in self.get("views") or ())
 
     def get(self, name: str) -> Any:
         return self.values.get(name)
@@ -163,7 +185,7 @@ class ResolvedStage(Struct, frozen=True):
     @property
     def levels(self) -> tuple[WorkSpec, ...]:
         """All that may set a key of this stage, weakest first. This is the only place that says the order."""
-        return (*self.around, self.stage_work, self.spec.work, *self.overrides)
+        return (*self.around, self.stage_work, self.spec.configured, self.spec.work, *self.overrides)
 
     @property
     def stage_work(self) -> WorkSpec:

@@ -3,10 +3,11 @@ their providers, their size. Those of one stage are in `stage_rules`, those of h
 
 import re
 from collections.abc import Collection, Iterable, Sequence
+from typing import Any
 
 from agentforge.definition.artifact_rules import validate_fill, validate_tokens
 from agentforge.definition.cap_rules import validate_caps
-from agentforge.definition.executors import has_executor, refuse_executor
+from agentforge.definition.executors import has_executor, refuse_executor, validate_executor
 from agentforge.definition.hook_rules import validate_hooks
 from agentforge.definition.lower import pinned_choice
 from agentforge.definition.machine import Machine
@@ -146,20 +147,27 @@ class Validation:
     # are warnings only, as its own run obeys them.
     def _ignored_keys(self, spec: PipelineSpec) -> None:
         where = "set them in the outermost pipeline"
-        if rails := spec.get("guardrails"):
+
+        # What a template doesn't write itself is at its start.
+        def written(key: str) -> Any:
+            value = spec.get(key)
+            first = value[0] if isinstance(value, tuple) and value else value
+            return None if not first or first.at == spec.source.start else value
+
+        if rails := written("guardrails"):
             limits, (name, limit) = spec.get("limits"), next(iter(rails.values.items()))
             is_limit = limits is not None and limits.get("runtime") is limit
             key = "limits.runtime" if is_limit else f"guardrails.{name}"
             message = f"`{key}` of a nested pipeline has no effect"
             hint = "set it in the outermost pipeline or in the stages"
             self._report.warning("ignored-key", limit.at, message, hint)
-        if wanted := spec.get("request"):
+        if wanted := written("request"):
             message = "`request` of a nested pipeline has no effect"
             self._report.warning("ignored-key", wanted.at, message, "set it in the outermost pipeline")
         for key, verb in (("views", "have"), ("notify", "has")):
-            for written in (spec.get(key) or ())[:1]:
+            for value in (written(key) or ())[:1]:
                 message = f"`{key}` of a nested pipeline {verb} no effect"
-                self._report.warning("ignored-key", written.at, message, where)
+                self._report.warning("ignored-key", value.at, message, where)
 
     def _stage(self, stage: ResolvedStage, default_runs: int) -> None:
         self._stages.append(stage)
@@ -167,6 +175,7 @@ class Validation:
         validate_prompt(stage, self._sources, self._given, self._report)
         validate_approval(stage, self._report)
         validate_runtime(merged(stage, "guardrails"), self._report)
+        validate_executor(stage, self._report)
 
     def _block(self, node: ResolvedBlock) -> None:
         for branch in node.block.branches:

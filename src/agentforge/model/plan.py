@@ -125,6 +125,8 @@ class PipelineInfo(Struct, frozen=True, omit_defaults=True):
     overrides: Overrides
     commands: dict[str, str]
     description: str | None = None
+    version: str | None = None
+    """What a template says that it is."""
     inputs: tuple[str, ...] | None = None
     guardrails: Guardrails | None = None
     """Limits of the whole run."""

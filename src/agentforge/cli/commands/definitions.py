@@ -127,7 +127,7 @@ def graph(pipeline: str, svg: str | None) -> None:
 
 
 @click.command()
-@click.argument("kind", metavar="[pipeline|stage|settings]", default="pipeline")
+@click.argument("kind", metavar="[pipeline|stage|settings|template]", default="pipeline")
 @json_option
 def schema(kind: str) -> None:
     """Print the JSON Schema of definition files.
@@ -142,7 +142,8 @@ def schema(kind: str) -> None:
     from agentforge import schema as schema_of
 
     match kind:
-        case "pipeline" | "stage" | "settings":
+        case "pipeline" | "stage" | "settings" | "template":
             print_json(schema_of(kind))
         case _:
-            raise click.UsageError(f"unknown schema '{kind}'; choose `pipeline`, `stage` or `settings`")
+            known = "`pipeline`, `stage`, `settings` or `template`"
+            raise click.UsageError(f"unknown schema '{kind}'; choose {known}")

@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from agentforge.core.pipeline.artifacts import RedArtifact as RedArtifact
     from agentforge.core.pipeline.artifacts import RefactorArtifact as RefactorArtifact
     from agentforge.core.pipeline.artifacts import SpecArtifact as SpecArtifact
+    from agentforge.core.pipeline.contract_stage_executor import (
+        ContractStageExecutor as ContractStageExecutor,
+    )
     from agentforge.core.pipeline.controller import PipelineController as PipelineController
     from agentforge.core.pipeline.escalation import ApprovalResult as ApprovalResult
     from agentforge.core.pipeline.escalation import DefaultEscalationHandler as DefaultEscalationHandler
     from agentforge.core.pipeline.escalation import EscalationHandler as EscalationHandler
     from agentforge.core.pipeline.escalation import EscalationResolution as EscalationResolution
-    from agentforge.core.pipeline.contract_stage_executor import (
-        ContractStageExecutor as ContractStageExecutor,
-    )
     from agentforge.core.pipeline.llm_stage_executor import LLMStageExecutor as LLMStageExecutor
     from agentforge.core.pipeline.llm_stage_executor import ToolBasedStageExecutor as ToolBasedStageExecutor
     from agentforge.core.pipeline.registry import StageExecutorRegistry as StageExecutorRegistry

@@ -12,6 +12,7 @@ from agentforge.definition.read.hook_keys import HOOKS_KEY, NOTIFY_KEY
 from agentforge.definition.read.node_keys import NODE, STAGE_INPUTS
 from agentforge.definition.read.settings_keys import SETTINGS
 from agentforge.definition.read.table import Key, Nested, Table, plain, unique
+from agentforge.definition.read.template_keys import TEMPLATE, is_template, read_template
 from agentforge.definition.read.values import (
     FLAG,
     PROSE,
@@ -67,7 +68,7 @@ DEFAULTS = Table(
 
 PIPELINE_KEYS = (
     Key("name", TEXT, "The pipeline's name; defaults to the file name.", field=None),
-    Key("version", Anything(), "Ignored.", field=None),
+    Key("version", Anything(), "Ignored; templates have one.", shown="Version: {}"),
     Key("description", PROSE, "What the pipeline is for; `agentforge pipelines` shows it."),
     Key("inputs", SOME_TEXTS, "Input files of the run: paths, globs and folders."),
     Key(
@@ -149,6 +150,8 @@ STAGE = Table(
 
 
 def read_pipeline(source: SourceText, tree: Keyed, report: Report) -> PipelineSpec:
+    if is_template(tree):
+        return read_template(source, tree, report)
     entries = PIPELINE.read(tree, report)
     refuse_control_characters(source.file, "the path of the file", source.start, report)
     get, old = entries.get, entries.key("stages")
@@ -181,6 +184,10 @@ DIALECT = "http://json-schema.org/draft-07/schema#"
 
 def pipeline_schema() -> Schema:
     return _schema("AgentForge pipeline", PIPELINE)
+
+
+def template_schema() -> Schema:
+    return _schema("AgentForge template", TEMPLATE)
 
 
 def stage_schema() -> Schema:

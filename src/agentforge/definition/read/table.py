@@ -262,6 +262,12 @@ class Table(Struct, Generic[T], frozen=True):
                     entries.report.warning("unknown-key", at, f"{what} is ignored", hint)
 
 
+def mapping_of(table: Table[Any], **values: Written[Any] | None) -> MappingSpec | None:
+    """A mapping with the values that are given, at the place of the first; None if there are none."""
+    given = {name: value for name, value in values.items() if value is not None}
+    return MappingSpec(table, next(iter(given.values())).at, given) if given else None
+
+
 class Nested(Struct, frozen=True):
     """The kind of a key whose value is a mapping with its own table."""
 

@@ -14,7 +14,7 @@ from agentforge.definition.read.artifact_keys import (
 )
 from agentforge.definition.read.check_keys import CHECK_KEYS, PER_ATTEMPT
 from agentforge.definition.read.provider_settings import merge_settings, validate_settings
-from agentforge.definition.read.table import Entries, Key, MappingSpec, Nested, Table, by_key
+from agentforge.definition.read.table import Entries, Key, MappingSpec, Nested, Table, by_key, mapping_of
 from agentforge.definition.read.values import (
     COUNT,
     FLAG,
@@ -289,6 +289,16 @@ def _approval(values: Sequence[MappingSpec | Written[bool]]) -> MappingSpec | No
 
 
 _NAMED_CLASS = r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*"
+
+
+def supervised_approval(
+    rounds: Written[int] | None, feedback: Written[bool] | None = None
+) -> MappingSpec | None:
+    """How results are approved in a supervised run."""
+    how = mapping_of(APPROVAL, rounds=rounds, feedback=feedback)
+    return how and replace(how, values={"when": Written(SUPERVISED, how.at), **how.values})
+
+
 EXECUTOR: Table[MappingSpec] = Table(
     "executor",
     (
