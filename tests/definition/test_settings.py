@@ -58,7 +58,7 @@ def test_files_that_say_nothing(text: str) -> None:
         ("llm: {provider: api, max_tokens: 8}\n", ["warning unknown-key 1:22"]),
         ("comands: {test: x}\n", ["error unknown-key 1:1"]),
         ("provider: codex\nllm: {provider: claude}\n", ["error conflict 2:1"]),
-        ("pipeline: {supervised_by_default: true, auto_commit: false}\n", ["warning no-effect 1:35"]),
+        ("pipeline: {supervised_by_default: true, auto_commit: true}\n", ["warning no-effect 1:54"]),
         ("network: off\nsandbox: {type: vm}\n", ["error bad-value 1:10", "error bad-value 2:17"]),
         ("orchestration: 3\n", ["error bad-type 1:16"]),
         ("orchestration: {cycle_limit: 11}\n", ["error bad-value 1:30"]),

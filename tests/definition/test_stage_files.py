@@ -1,9 +1,12 @@
-"""`.agentforge/config/stages/<stage>.yaml`: what a project says of a stage for all its templates."""
+"""`.agentforge/config/stages/<stage>.yaml` and `pipeline.supervised_by_default`: what a project says once for
+all pipelines of the controller."""
 
 import pytest
 
 from agentforge.definition.compiler import compile_pipeline
-from agentforge.model.plan import Overrides, Plan
+from agentforge.definition.report import Report
+from agentforge.definition.settings import read_settings
+from agentforge.model.plan import AppliedSetting, Approval, Overrides, Plan
 
 from .world import TextWorld, found, plan, stage, where
 
@@ -11,6 +14,9 @@ TEMPLATE = "stages: [plan, build]\n"
 PIPELINE = "views: [controller]\nnodes: [{id: plan, stage: plan}, {id: build, stage: build}]\n"
 STAGES = {**stage("plan", "timeout: 5\n"), **stage("build")}
 PATH = ".agentforge/config/stages/plan.yaml"
+SETTINGS = ".agentforge/config/settings.yaml"
+USERS = "/home/me/.config/agentforge/settings.yaml"
+SUPERVISED = "pipeline: {supervised_by_default: true}\n"
 
 
 def with_file(body: str, text: str = TEMPLATE, **more: str) -> Plan:
@@ -94,3 +100,49 @@ def test_routes_to_a_stage_that_is_left_out_are_refused() -> None:
         TEMPLATE, {**STAGES, PATH: "enabled: false\n"}, overrides=Overrides(exit_after="plan")
     )
     assert (diagnostic.code, diagnostic.hint) == ("unknown-stage", "stages: build")
+
+
+class TestSupervisedByDefault:
+    def approvals(self, text: str, settings: str = SUPERVISED, **overrides: bool) -> list[Approval | None]:
+        return [one.approve for one in self.made(text, settings, **overrides).stages]
+
+    def made(self, text: str, settings: str, **overrides: bool) -> Plan:
+        world = TextWorld({"p.yaml": text, SETTINGS: settings, **STAGES})
+        return compile_pipeline(world, "p.yaml", "s", Overrides(**overrides)).plan
+
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            (TEMPLATE, Approval()),
+            (PIPELINE, Approval()),
+            (f"{TEMPLATE}defaults: {{supervised: false}}\n", None),
+            (f"{TEMPLATE}defaults: {{max_iterations_per_stage: 5}}\n", Approval(rounds=5)),
+            (f"approve: false\n{PIPELINE}", None),
+            (PIPELINE.replace("controller", "escalations"), None),
+        ],
+    )
+    def test_pipelines_of_the_controller_are_supervised(self, text: str, expected: Approval | None) -> None:
+        assert self.approvals(text) == [expected, expected]
+
+    def test_one_run_may_be_unsupervised(self) -> None:
+        assert self.approvals(TEMPLATE, supervised=False) == [None, None]
+
+    def test_the_plan_names_the_setting_if_it_changes_a_stage(self) -> None:
+        (used,) = self.made(TEMPLATE, SUPERVISED).pipeline.settings
+        assert used == AppliedSetting("pipeline.supervised_by_default", f"{SETTINGS}:1:12")
+        said = f"{TEMPLATE}defaults: {{supervised: true}}\n"
+        assert self.made(said, SUPERVISED).pipeline.settings == ()
+
+    def test_the_project_overrides_its_user(self) -> None:
+        files = {"p.yaml": TEMPLATE, USERS: SUPERVISED, **STAGES}
+        user = compile_pipeline(TextWorld(files, HOME="/home/me"), "p.yaml", "s").plan
+        assert user.stages[0].approve == Approval()
+        files[SETTINGS] = "pipeline: {supervised_by_default: false}\n"
+        both = compile_pipeline(TextWorld(files, HOME="/home/me"), "p.yaml", "s").plan
+        assert both.stages[0].approve is None
+        files[SETTINGS] = "pipeline: design\n"
+        world = TextWorld(files, HOME="/home/me")
+        assert compile_pipeline(world, "p.yaml", "s").plan.stages[0].approve == Approval()
+        levels = read_settings(world, Report())
+        counting = [levels.level_of(key) for key in ("pipeline.supervised_by_default", "pipeline")]
+        assert [one.is_users if one else None for one in counting] == [True, False]

@@ -43,6 +43,7 @@ ALIASES = {
     **{f"cost.{longer}": f"{LIMITS}.{name}" for longer, name in COST.items()},
 }
 """Longer ways to write a key."""
+_SUPERVISED = "pipeline.supervised_by_default"
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _NOTHING = re.compile(r"(?:\s|#.*+|---)*+")
 BY_NAME = ("commands", "orchestration", LIMITS)
@@ -60,6 +61,7 @@ class SettingsLevel(Struct, frozen=True):
     work: WorkSpec = WorkSpec()
     """Below the pipeline's own keys."""
     pipeline: Written[str] | None = None
+    supervised: Written[bool] | None = None
     network: Written[str] | None = None
     notify: tuple[Written[Notification], ...] = ()
     orchestration: Mapping[str, Written[Any]] = {}
@@ -112,6 +114,14 @@ class Settings(Struct, frozen=True):
         return next((level.pipeline for level in reversed(self.levels) if level.pipeline), None)
 
     @property
+    def supervised(self) -> Written[bool] | None:
+        """Whether pipelines of the controller are supervised by default, at the place of its key."""
+        for level in reversed(self.levels):
+            if level.supervised:
+                return Written(level.supervised.value, level.written[_SUPERVISED].at)
+        return None
+
+    @property
     def is_local(self) -> bool:
         """Whether any of the files refuses what isn't on this machine: none can allow it again."""
         level = self.level_of("network")
@@ -135,6 +145,8 @@ class Settings(Struct, frozen=True):
             lowest = [level for level in said if level.limits.get(name) is self.limits.get(name)]
             return next(iter(lowest if top == LIMITS else reversed(said)), None)
         levels = [level for level in self.levels if top in map(top_of, level.written)]
+        if top == "pipeline":
+            levels = [level for level in levels if key in level.written]
         if top == "notify":
             levels = [level for level in levels if level.notify and (level.is_users or trusts_project)]
         users, last = next(iter(levels), None), next(reversed(levels), None)
@@ -379,6 +391,7 @@ def _level(entries: Entries, written: Mapping[str, Written[Any]], *, is_users: b
         is_users,
         work,
         default.get("default_type") if default else None,
+        default.get("supervised_by_default") if default else None,
         entries.get("network"),
         entries.get("notify", ()),
         entries.get("orchestration", {}),

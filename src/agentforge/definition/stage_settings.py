@@ -50,6 +50,7 @@ class StageSettings:
 
     def applied(self, stage: ResolvedStage, pipeline: PipelineSpec) -> ResolvedStage:
         """With the levels that settings add: the weakest of all, or above the stage's own keys."""
+        stage = self._supervised(stage, pipeline)
         stage = replace(stage, around=(*self._settings.works, *stage.around))
         named = naming_level(level.provider for level in stage.levels)
         if (
@@ -65,6 +66,16 @@ class StageSettings:
         stage = self._confined(stage)
         self._note(stage, is_orchestrated=pipeline.get(SETTINGS_KEY) is not None)
         return self._with_commands(stage)
+
+    def _supervised(self, stage: ResolvedStage, pipeline: PipelineSpec) -> ResolvedStage:
+        """With the default for pipelines of the controller."""
+        default = self._settings.supervised
+        if default is None or not pipeline.has_controller_view:
+            return stage
+        supervised = replace(stage, around=(WorkSpec({"approve": default}), *stage.around))
+        if merged(supervised, "approve") != merged(stage, "approve"):
+            self._used.add(default.at)
+        return supervised
 
     def _note(self, stage: ResolvedStage, *, is_orchestrated: bool) -> None:
         """Which settings the stage takes, and which it would take if their variables were set."""

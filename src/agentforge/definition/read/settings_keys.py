@@ -135,10 +135,9 @@ def _flat(values: dict[str, Any], prefix: str) -> Iterator[tuple[str, Written[An
 
 
 def _default_pipeline(entries: Entries) -> MappingSpec:
-    for name in ("supervised_by_default", "auto_commit"):
-        if (flag := entries.get(name)) and flag.value:
-            message = f"`pipeline.{name}` has no effect in this version"
-            entries.report.warning("no-effect", flag.at, message, "use `approve` and `hooks` of a pipeline")
+    if (flag := entries.get("auto_commit")) and flag.value:
+        message = "`pipeline.auto_commit` has no effect in this version"
+        entries.report.warning("no-effect", flag.at, message, "use `hooks` of a pipeline")
     return entries.spec()
 
 
@@ -146,7 +145,11 @@ _DEFAULT_PIPELINE: Table[MappingSpec] = Table(
     "pipeline",
     (
         Key("default_type", TEXT, "The pipeline that `run` uses without `-p`: a name or a file."),
-        Key("supervised_by_default", FLAG, "For tools that start supervised pipelines."),
+        Key(
+            "supervised_by_default",
+            FLAG,
+            "Whether pipelines with `views: [controller]` are supervised if they don't say it themselves.",
+        ),
         Key("auto_commit", FLAG, "For tools that deliver what a pipeline made."),
     ),
     _default_pipeline,
