@@ -65,6 +65,7 @@ RESULTS = (
     *("TimelineRow", "RunWait"),
     *("CourseComparison", "Recording", "Replay", "Migration", "Finding", "Probe", "Summary", "Health"),
     *("AgentLogin", "ProjectSurvey", "StarterFiles"),
+    *("PipelineSettings", "StageCall", "StageEnded"),
     *("StageContract", "SettingInForce", "SettingsCheckup", "SettingsFiles"),
     *(
         "Rehearsal",
@@ -127,7 +128,10 @@ FUNCTIONS = (
         "examine_project",
         "export_spans",
         "init_project",
+        "is_pipeline_id",
         "pipeline_id",
+        "pipeline_settings",
+        "answer_of_resolution",
         "artifact_id",
         "request_id_of",
         "stage_contract",
