@@ -18,10 +18,11 @@ NOUNS_IN_ING = {"briefing", "recording", "spending", "wiring"}
 SMALL_LINES = 60
 ONE_EACH = (
     *("cli.commands", "ports", "adapters.providers", "runtime.tasks", "model.facts", "engine.evolve"),
-    "views.lines",
+    *("views.lines", "core.pipeline.stages"),
     "testing",
 )
-"""Packages with one file per subject of commands or facts, port, provider, kind of task, part of the kit."""
+"""Packages with one file per subject of commands or facts, port, provider, stage, kind of task, part of the
+kit."""
 SMALL = {
     "adapters.cli_agents.pattern_search": "a program of its own",
     "adapters.host.tmux_child": "a program of its own",

@@ -33,6 +33,14 @@ if TYPE_CHECKING:
     from agentforge.core.pipeline.stage_executor import StageContext as StageContext
     from agentforge.core.pipeline.stage_executor import StageExecutor as StageExecutor
     from agentforge.core.pipeline.stage_executor import StagePhase as StagePhase
+    from agentforge.core.pipeline.stages.analyze import AnalyzeExecutor as AnalyzeExecutor
+    from agentforge.core.pipeline.stages.analyze import create_analyze_executor as create_analyze_executor
+    from agentforge.core.pipeline.stages.clarify import ClarifyExecutor as ClarifyExecutor
+    from agentforge.core.pipeline.stages.clarify import create_clarify_executor as create_clarify_executor
+    from agentforge.core.pipeline.stages.intake import IntakeExecutor as IntakeExecutor
+    from agentforge.core.pipeline.stages.intake import create_intake_executor as create_intake_executor
+    from agentforge.core.pipeline.stages.spec import SpecExecutor as SpecExecutor
+    from agentforge.core.pipeline.stages.spec import create_spec_executor as create_spec_executor
     from agentforge.core.pipeline.state import PipelineState as PipelineState
     from agentforge.core.pipeline.state_store import PipelineStateStore as PipelineStateStore
     from agentforge.core.pipeline.templates import PipelineTemplateLoader as PipelineTemplateLoader
@@ -70,6 +78,10 @@ _HOME = {
     ),
     "state": ("PipelineState",),
     "state_store": ("PipelineStateStore",),
+    "stages.analyze": ("AnalyzeExecutor", "create_analyze_executor"),
+    "stages.clarify": ("ClarifyExecutor", "create_clarify_executor"),
+    "stages.intake": ("IntakeExecutor", "create_intake_executor"),
+    "stages.spec": ("SpecExecutor", "create_spec_executor"),
     "templates": ("PipelineTemplateLoader",),
     "validator": (
         "ArtifactValidator",
