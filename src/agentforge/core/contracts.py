@@ -24,8 +24,6 @@ from agentforge.provider import Failure, FailureKind, Usage
 READING = tuple({"name": name} for name in ("read_file", "list_directory", "search_code"))
 """The tools of a contract: it changes nothing."""
 MAX_ITERATIONS = 25
-DEFAULT_MODEL = "claude-sonnet-4-20250514"
-"""If neither the caller nor the settings of the project name one."""
 FOLDERS = ("contracts", ".agentforge/contracts")
 """Of a project, with a folder for each contract of its own."""
 _OF_STAGE = re.compile(r"[\w-]+\.([\w-]+)\.v\d+")
@@ -75,9 +73,8 @@ def execute_contract(
         what = f"contract {contract_id}: missing input fields: {', '.join(missing)}"
         raise InvalidRequest(what, hint="add them to the inputs")
     given, keys = plain_data(inputs), _keys(contract, inputs)
-    settings = {"model": DEFAULT_MODEL, **(config or {})}
     executor = MinimalContextExecutor(
-        project_path, f"contract_{contract.name}", model=model, config=settings, on_usage=on_usage
+        project_path, f"contract_{contract.name}", model=model, config=config, on_usage=on_usage
     )
 
     def ask(message: str) -> tuple[dict[str, Any] | None, str]:

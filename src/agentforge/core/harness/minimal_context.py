@@ -9,6 +9,8 @@ from typing import Any
 from agentforge import ExtraTool, InvalidRequest, LoopOutcome, plain_data, run_model_task
 from agentforge.provider import Failure, FailureKind, Usage
 
+DEFAULT_MODEL = "claude-sonnet-5-5"
+"""If neither the program nor the settings of the project name one."""
 TRANSIENT = frozenset(
     {
         FailureKind.PROVIDER_TIMEOUT,
@@ -50,7 +52,7 @@ class MinimalContextExecutor:
         self.project_path = project_path
         self.task_type = task_type
         self._model = model
-        self._config = {key: value for key, value in (config or {}).items() if value is not None}
+        self._config = {"model": DEFAULT_MODEL, **(config or {})}
         self._on_usage = on_usage or (lambda _: None)
 
     def execute_task(

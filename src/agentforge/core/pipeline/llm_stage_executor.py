@@ -4,7 +4,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agentforge.core.harness.minimal_context import ModelFailed, quoted
+from agentforge.core.harness.minimal_context import DEFAULT_MODEL, ModelFailed, quoted
 from agentforge.core.harness.replies import json_in, yaml_in
 from agentforge.core.pipeline.results import StageResult, StageStatus
 from agentforge.core.pipeline.stage_executor import StageContext, StageExecutor
@@ -23,9 +23,9 @@ Answer again, without this mistake.
 class LLMStageExecutor(StageExecutor):
     """A subclass writes the prompts and reads the answer. One that can't be read is sent back once."""
 
-    model: str = "claude-sonnet-4-20250514"
-    """That of the project's settings replaces this one; a subclass's own, and `llm: {model: …}` of the stage,
-    are used before both."""
+    model: str = DEFAULT_MODEL
+    """The default is replaced by that of the project's settings; a subclass's own, and `llm: {model: …}` of
+    the stage, are used before both."""
     max_tokens: int = 8000
     """Of each answer."""
     temperature: float = 0.7
@@ -59,8 +59,8 @@ class LLMStageExecutor(StageExecutor):
 
     def _model_settings(self) -> tuple[str, dict[str, Any]]:
         model, config = super()._model_settings()
-        own = self.model if self.model != LLMStageExecutor.model else ""
-        ours = {"model": self.model, "max_tokens": self.max_tokens, "temperature": self.temperature}
+        own = self.model if self.model != DEFAULT_MODEL else ""
+        ours = {"max_tokens": self.max_tokens, "temperature": self.temperature}
         return model or own, {**ours, **config}
 
     @abstractmethod
