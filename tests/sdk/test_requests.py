@@ -363,7 +363,7 @@ def test_answer_to_a_request_that_is_not_open_or_not_offered_is_refused(tmp_path
             with pytest.raises(UnknownRequest, match="has no open request 'other-1'"):
                 await sdk.answer("s", "retry", request="other-1")
             await sdk.answer("s", "succeeded")
-            with pytest.raises(UnknownRequest, match="has no open request"):
+            with pytest.raises(AlreadyAnswered, match="already answered by person: succeeded"):
                 await sdk.answer("s", "retry")
             assert not list(answer_file(tmp_path, request).parent.glob("*.refused"))
 

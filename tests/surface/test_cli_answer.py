@@ -113,12 +113,12 @@ def test_answer_names_the_options(asking: Project) -> None:
     assert "hint: use one of: retry, succeeded, resume, cancel" in done.err
 
 
-def test_answer_to_a_run_without_requests_is_a_usage_error(asking: Project) -> None:
+def test_answer_to_a_run_without_open_requests_is_told_who_was_first(asking: Project) -> None:
     asking.call("answer", "auth", "succeeded")
     done = asking.call("answer", "auth", "resume")
-    assert (done.code, done.err) == (
-        2,
-        "Error: session 'auth' has no open requests\n  hint: `agentforge status auth` shows its status\n",
+    assert done.code == 1
+    assert done.err.startswith(
+        "Error: request 'at_most_once-6' of session 'auth' was already answered by person"
     )
 
 

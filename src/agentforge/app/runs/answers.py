@@ -142,7 +142,7 @@ def _request_to_answer(runs: Runs, session: str, state: RunState, id: str | None
         )
     if found:
         return found[0]
-    asked = id or next((request.id for request in state.requests), None)
+    asked = id or next((request.id for request in state.requests), None) or _last_answered(runs, session)
     if asked is not None:
         _refuse_closed(runs, session, state, asked)
     if id is not None:
@@ -155,6 +155,12 @@ def _request_to_answer(runs: Runs, session: str, state: RunState, id: str | None
         if open_ids
         else f"`agentforge status {session_argument(session)}` shows its status",
     )
+
+
+def _last_answered(runs: Runs, session: str) -> str | None:
+    """The request that a second answer is likely to be about."""
+    facts = (event.fact for event in runs.events(session))
+    return next(reversed([fact.id for fact in facts if isinstance(fact, f.RequestAnswered)]), None)
 
 
 def _refuse_closed(runs: Runs, session: str, state: RunState, id: str) -> None:
