@@ -9,8 +9,8 @@ from typing import Any
 from agentforge import ExtraTool, InvalidRequest, LoopOutcome, plain_data, run_model_task
 from agentforge.provider import Failure, FailureKind, Usage
 
-DEFAULT_MODEL = "claude-sonnet-5-5"
-"""If neither the program nor the settings of the project name one."""
+DEFAULT_MODEL = "claude-sonnet-4-6"
+"""If neither the program nor the settings of the project name one. Later ones have no temperature."""
 TRANSIENT = frozenset(
     {
         FailureKind.PROVIDER_TIMEOUT,
