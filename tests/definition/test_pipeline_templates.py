@@ -82,6 +82,15 @@ class TestMeaning:
     ) -> None:
         assert approvals(*lines, **overrides) == [expected, expected]
 
+    def test_of_supervision_is_kept_in_the_plan(self) -> None:
+        how = "defaults: {max_iterations_per_stage: 5, iteration_enabled: false}"
+        assert template(how).pipeline.supervision == Approval(rounds=5, feedback=False)
+        assert template().pipeline.supervision is None
+        text = "stages: [plan]\n" + how
+        given = Overrides(rounds=2, iterate=True)
+        made = compile_pipeline(TextWorld({"p.yaml": text, **STAGES}), "p.yaml", "s", given).plan
+        assert made.pipeline.supervision == Approval(rounds=2)
+
     def test_of_where_and_when_the_run_ends(self) -> None:
         made = template(
             "defaults: {exit_after: plan, timeout_seconds: 60}", "exit_conditions: {on_timeout: fail}"

@@ -7,7 +7,7 @@ their text becomes part of it, so that a change during the run has no effect unt
 # template is never read from the project: the judged would write it.
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from posixpath import join, normpath
@@ -30,7 +30,7 @@ from agentforge.definition.precedence import (
 from agentforge.definition.read.check_keys import RULES, has_no_command
 from agentforge.definition.read.file_keys import PIPELINE_KEYS
 from agentforge.definition.read.node_keys import BLOCK, PARALLEL_NODE, PIPELINE_NODE
-from agentforge.definition.read.table import MappingSpec, fields
+from agentforge.definition.read.table import MappingSpec, by_key, fields
 from agentforge.definition.read.work_keys import FIXED, TERMINATIONS
 from agentforge.definition.report import Report, absolute, relative
 from agentforge.definition.schemas import Schemas
@@ -41,6 +41,7 @@ from agentforge.definition.specs import (
     ResolvedNested,
     ResolvedPipeline,
     ResolvedStage,
+    WorkSpec,
 )
 from agentforge.model.artifact import DEFAULT_ITEMS
 from agentforge.model.check import CRITERIA, Check
@@ -48,6 +49,7 @@ from agentforge.model.errors import NOT_JSON
 from agentforge.model.hook import Hook
 from agentforge.model.layout import PROVIDERS
 from agentforge.model.plan import (
+    Approval,
     Branch,
     InputSources,
     Items,
@@ -157,6 +159,7 @@ class _Lowering:
                 name=spec.name,
                 overrides=context.override_levels.overrides,
                 hooks=tuple(lower_hooks(spec.hooks, within)),
+                supervision=_supervision((*spec.levels, *context.override_levels.levels)),
                 **{"commands": {}, **fields(PIPELINE_KEYS, [spec.values])},
             ),
             # The tools that agent-pipelines would need for this plan; agentforge needs only `bd`.
@@ -271,6 +274,13 @@ class _Lowering:
                 sources = self._links.get((f"{prefix}{here}", name))
                 stages.append(self._stage(here, stage, chosen, inputs, sources))
         return Branch(name, tuple(stages))
+
+
+def _supervision(levels: Iterable[WorkSpec]) -> Approval | None:
+    """Kept also if no stage has an approval now: a person may switch them on."""
+    said = [level.get("approve") for level in levels]
+    keys = [one for one in said if isinstance(one, MappingSpec)]
+    return Approval(**by_key(keys).fields()) if any(one.get("when") for one in keys) else None
 
 
 def _needs_bd(node: Node) -> bool:

@@ -149,6 +149,8 @@ class PipelineInfo(Struct, frozen=True, omit_defaults=True):
     """Whether a run needs a user request, or may have one; None: it takes none."""
     network: NetworkRule | None = None
     """`local`: only servers on this machine are called; None: any."""
+    supervision: "Approval | None" = None
+    """How results are approved in a supervised run, if the pipeline says so."""
     require: tuple[str, ...] = ()
     """The ids of the nodes that must be visited before the pipeline ends."""
 

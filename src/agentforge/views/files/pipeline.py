@@ -45,6 +45,7 @@ DEFAULT_ROUNDS = 3
 def pipeline_settings(plan: Plan) -> PipelineSettings:
     stages = [node for node in plan.nodes if isinstance(node, StageNode)]
     approvals = [node.approve for node in stages if node.approve]
+    how = approvals or [one for one in (plan.pipeline.supervision,) if one]
     ends = (node.id for node in stages[:-1] if any(_ends(node)))
     guardrails = plan.pipeline.guardrails
     seconds = guardrails.max_runtime_seconds if guardrails else None
@@ -53,8 +54,8 @@ def pipeline_settings(plan: Plan) -> PipelineSettings:
         tuple(node.id for node in plan.nodes),
         next(ends, None),
         bool(stages) and len(approvals) == len(stages),
-        all(approval.feedback for approval in approvals),
-        max((approval.rounds for approval in approvals), default=DEFAULT_ROUNDS),
+        all(approval.feedback for approval in how),
+        max((approval.rounds for approval in how), default=DEFAULT_ROUNDS),
         DEFAULT_TIMEOUT if seconds is None else round(seconds),
     )
 
