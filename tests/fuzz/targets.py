@@ -5,13 +5,14 @@ Each may raise its documented errors only, and returns something bounded.
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import msgspec
-from tests.definition.world import TextWorld
+from tests.definition.world import TextWorld, stage
 
 from agentforge.adapters.cli_agents.description import AgentCli, OutputFields
 from agentforge.adapters.cli_agents.stream import MESSAGE_CHARS
@@ -61,6 +62,7 @@ from agentforge.model.errors import (
 from agentforge.model.failure import Failure
 from agentforge.model.layout import (
     PROJECT_SETTINGS,
+    STAGE_FILES,
     USER_SETTINGS,
     RunLayout,
     is_inside,
@@ -193,6 +195,15 @@ def snapshot(project: Path, content: bytes) -> None:
 def definition(content: bytes) -> None:
     text = content.decode("utf-8", "surrogateescape")
     compile_pipeline(TextWorld({"p.yaml": text, ".claude/stages/s/stage.yaml": text}), "p.yaml", "s")
+
+
+def template(content: bytes) -> None:
+    """A template, then a file for the stage of one."""
+    text, files = content.decode("utf-8", "surrogateescape"), stage("s", "executor: {python: a:B}\n")
+    with suppress(DefinitionError):
+        compile_pipeline(TextWorld({"p.yaml": text, **files}), "p.yaml", "s")
+    files |= {"p.yaml": "stages: [s]", f"{STAGE_FILES}/s.yaml": text}
+    compile_pipeline(TextWorld(files), "p.yaml", "s")
 
 
 def schema(content: bytes) -> None:
@@ -390,6 +401,7 @@ TARGETS = {
     "chained_log": Target(in_project(chained), (AgentForgeError,), (SEED_LOG,)),
     "snapshot": Target(in_project(snapshot), (AgentForgeError,)),
     "definition": Target(definition, (DefinitionError,)),
+    "template": Target(template, (DefinitionError,)),
     "settings": Target(text(settings)),
     "schema": Target(schema, (DefinitionError,), WORK_PLAN),
     "artifact": Target(in_project(artifact), (AgentForgeError,)),
