@@ -153,6 +153,7 @@ EACH = (Check("t", "t", at="iteration"),)
             (11, 22, 0),
         ),
         (stage("a", approve=Approval(rounds=3), retry=ONCE), (12, 12, 0)),
+        (stage("a", approve=Approval(rounds=3, feedback=False), retry=ONCE), (4, 4, 0)),
         (nested("n", stage("a", retry=ONCE), runs=3), (12, 12, 0)),
         (block("claude codex", stage("a", retry=ONCE)), (8, 8, 0)),
     ],

@@ -271,7 +271,8 @@ class _Walk:
 
     def _rounds(self, node: StageNode, path: str) -> int:
         """How often it is visited when a run comes to it: again after a rejection, or as a hook wants it."""
-        rounds = node.approve.rounds if node.approve and not self.settings.approve else 1
+        approve = None if self.settings.approve else node.approve
+        rounds = approve.rounds if approve and approve.feedback else 1
         hooks = (hook for point in _RESTARTING for hook in self.plan.hooks(point, path))
         if all(hook.action in _ASKING for hook in hooks):
             return rounds
