@@ -30,7 +30,7 @@ from agentforge.model.state import (
 )
 from agentforge.model.status import RunStatus
 from agentforge.ports.event_log import BufferHealth, Damage
-from agentforge.views.lines.status import status_rows
+from agentforge.views.lines.status import status_rows, verbose_rows
 from agentforge.views.results import RunInfo, ShownStatus
 from agentforge.views.run_model import Summary, fold
 from agentforge.views.stage_progress import stage_progress
@@ -117,6 +117,22 @@ def test_cost_and_tokens_are_shown_if_known() -> None:
     assert rows["Cost"] == "$0.25"
     assert rows["Tokens"] == "1,200 in, 34 out"
     assert rows["Iteration"] == "1/2"
+
+
+def test_more_is_shown_on_request() -> None:
+    wanted = (replace(STARTED[0], user_request="Add a\nlogin"), STARTED[1])
+    more = {
+        row.label: row.value for row in verbose_rows(seen(wanted, NODE, COMPLETED, status="running"), UTC)
+    }
+    assert more == {
+        "Request": "Add a login",
+        "Created": "2026-01-31 12:00:00",
+        "Updated": "2026-01-31 12:00:02",
+        "Tokens Used": "1,234",
+    }
+    idle = {row.label: row.value for row in verbose_rows(seen(STARTED, status="running"), UTC)}
+    assert (idle["Tokens Used"], idle["Cost"]) == ("0", "unknown")
+    assert "Request" not in idle
 
 
 def test_a_cost_that_no_agent_reported_is_shown_as_unknown() -> None:
