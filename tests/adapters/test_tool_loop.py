@@ -69,6 +69,23 @@ def test_text_alone_is_a_result_too(model_server: ModelServer, wire_format: str,
     assert (result["summary"], result["decision"]) == ("It is all fine.", "continue")
 
 
+def test_without_the_tool_complete_only_the_callers_tools_end_it(
+    model_server: ModelServer, wire_format: str, tmp_path: Path
+) -> None:
+    plain = task(
+        model_server, Script((Turn("All fine."),)), wire_format, tmp_path, has_complete=False, tools=()
+    )
+    assert Ran(plain).outcome.text == "All fine."
+    assert model_server.requests("t", asides=True)[-1].tools == ()
+    submits = Script((Turn("", (Call("submit", {"a": 1}),)),))
+    own = (ExtraTool("submit", ends=True),)
+    ended = Ran(
+        task(model_server, submits, wire_format, tmp_path, has_complete=False, extra_tools=own)
+    ).outcome
+    assert ended.tool_calls == (ToolCall("submit", {"a": 1}, "recorded"),)
+    assert "complete" not in model_server.requests("t", asides=True)[-1].tools
+
+
 def test_tool_errors_go_back_to_the_model(
     model_server: ModelServer, wire_format: str, tmp_path: Path
 ) -> None:

@@ -31,6 +31,7 @@ from agentforge.app.runs.lock_folder import read_lock
 from agentforge.app.runs.lookup import Runs
 from agentforge.app.runs.work import RunWork
 from agentforge.app.starter import examine_project
+from agentforge.core.harness.replies import json_in, yaml_in
 from agentforge.core.pipeline import PipelineState, PipelineStateStore
 from agentforge.definition.compiler import compile_pipeline
 from agentforge.definition.report import Report
@@ -368,6 +369,12 @@ def git_command(value: str) -> None:
     assert len(words_in(value)) <= 8 * (len(value) + 1)
 
 
+def reply(value: str) -> None:
+    """What a model answered to a stage that asked it itself."""
+    for found in (yaml_in(value), json_in(value)):
+        assert found is None or isinstance(found, dict)
+
+
 def pipeline_state(project: Path, content: bytes) -> None:
     """A state, and the same bytes as the index."""
     store = PipelineStateStore(project / ".agentforge/pipeline")
@@ -417,6 +424,7 @@ TARGETS = {
     "stop_reason": Target(in_project(stop_reason)),
     "conversation": Target(in_project(conversation)),
     "pipeline_state": Target(in_project(pipeline_state)),
+    "reply": Target(text(reply)),
 }
 
 

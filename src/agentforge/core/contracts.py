@@ -96,7 +96,7 @@ def execute_contract(
 
 def find_contract(contract_id: str, project_path: str | os.PathLike[str] = ".") -> StageContract:
     """That of the project, in `contracts/ID/`, or a stage: `spec.intake.v1` is the stage `intake`. Raises
-    InvalidRequest if there is none, DefinitionError for mistakes in its files."""
+    InvalidRequest if both are missing, DefinitionError for mistakes in the files."""
     for folder in FOLDERS:
         if found := _contract(contract_id, project_path, {"STAGES_DIR": folder}):
             return found

@@ -24,7 +24,7 @@ class ContractStageExecutor(StageExecutor):
     ) -> None:
         """`input_mapping`: from inputs of the contract to fields of the artifact; None is the whole artifact,
         `user_request` also the request. `output_mapping`: from fields of what the contract returns to fields
-        of the artifact; None keeps the name, or takes all fields if there is none of that name. Without a
+        of the artifact; None keeps the name, or takes all fields if no field has that name. Without a
         mapping, everything is passed on. `config` may have `defaults` for inputs."""
         super().__init__(config)
         self.stage_name = self.artifact_type = stage_name

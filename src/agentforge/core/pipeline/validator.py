@@ -40,8 +40,10 @@ class TransitionRequirements(Mapping[tuple[str, str], list[str]]):
 def _needs(stage: str) -> tuple[str, ...]:
     try:
         return stage_contract(stage).needs
-    except DefinitionError:
-        return ()  # There is no such stage yet.
+    except DefinitionError as error:
+        if any(one.code == "unknown-stage" for one in error.diagnostics):
+            return ()  # It is a stage of another program.
+        raise
 
 
 @dataclass

@@ -1,0 +1,35 @@
+"""What the code of the specifications gets wrong, by number, and the test that shows how it is right."""
+
+_UNIT = "tests/unit/pipeline"
+
+DEFECTS = {
+    1: f"{_UNIT}/test_package.py::test_every_name_is_imported_from_the_package",
+    2: f"{_UNIT}/test_package.py::test_a_module_of_the_package_can_be_imported_first",
+    4: f"{_UNIT}/test_minimal_context.py::test_the_result_has_the_answer_the_calls_and_the_usage",
+    5: f"{_UNIT}/test_contracts.py::test_it_is_also_imported_from_the_command_line",
+    37: f"{_UNIT}/test_package.py::test_a_result_keeps_its_own_list",
+    39: f"{_UNIT}/test_state_store.py::test_a_state_is_in_one_place_even_if_a_crash_left_two",
+    40: f"{_UNIT}/test_state.py::TestPipelineState::test_round_trip_preserves_state",
+    41: f"{_UNIT}/test_state.py::test_times_without_a_zone_are_in_utc",
+    42: f"{_UNIT}/test_state.py::test_values_that_yaml_has_not_become_plain",
+    43: f"{_UNIT}/test_state_store.py::test_an_unreadable_state_is_renamed",
+    44: f"{_UNIT}/test_state_store.py::test_thirty_concurrent_saves_are_all_kept",
+    45: f"{_UNIT}/test_state_store.py::test_other_ids_are_refused",
+    46: f"{_UNIT}/test_state_store.py::test_large_artifacts_have_their_own_files",
+    47: f"{_UNIT}/test_state.py::test_what_is_null_has_its_default",
+    48: f"{_UNIT}/test_state_store.py::test_a_pipeline_with_a_run_is_neither_saved_nor_deleted",
+    49: "tests/design/test_command.py::test_runs_are_listed_by_status",
+    50: f"{_UNIT}/test_registry.py::test_the_later_registration_counts",
+    56: f"{_UNIT}/test_validator.py::test_no_part_of_an_artifact_raises",
+    57: f"{_UNIT}/test_validator.py::TestArtifactValidator::test_red_artifact_requires_failing_tests",
+    59: f"{_UNIT}/test_stage_executor.py::TestStageExecutor::test_initialize_failure_stops_execution",
+    60: f"{_UNIT}/test_stage_phases.py::test_warnings_and_the_artifact_are_kept_when_the_output_is_not_valid",
+    61: f"{_UNIT}/test_stage_phases.py::test_a_stage_changes_nothing_of_the_pipeline",
+    62: f"{_UNIT}/test_stage_phases.py::test_times_are_read_however_they_are_written",
+    63: f"{_UNIT}/test_stage_phases.py::test_the_artifacts_of_earlier_attempts_are_kept",
+    64: f"{_UNIT}/test_stage_phases.py::test_no_two_executors_share_their_config",
+    65: f"{_UNIT}/test_llm_stages.py::test_the_settings_of_a_stage_reach_the_model",
+    66: f"{_UNIT}/test_replies.py::test_yaml",
+    67: f"{_UNIT}/test_llm_stages.py::test_calls_are_read",
+    68: f"{_UNIT}/test_contracts.py::test_defaults_never_replace_what_the_artifact_says",
+}
