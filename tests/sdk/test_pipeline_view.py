@@ -122,7 +122,7 @@ def test_specification_is_kept_under_its_id(tmp_path: Path) -> None:
     assert kept["title"] == "Notes"
 
 
-def test_id_of_a_specification_is_no_path(tmp_path: Path) -> None:
+def test_id_of_a_specification_is_not_used_as_a_path(tmp_path: Path) -> None:
     async def main() -> None:
         async with engine(tmp_path, scripted(leaves(spec_id="../../x"))) as sdk:
             await started(sdk, of(stage("spec")))

@@ -7,13 +7,20 @@ import pytest
 from tests.code_blocks import ROOT, code_blocks
 
 import agentforge
+import agentforge.core.orchestration
 import agentforge.core.pipeline
 import agentforge.provider
 import agentforge.testing
 
 PUBLIC = {
     module.__name__: set(module.__all__)
-    for module in (agentforge, agentforge.core.pipeline, agentforge.provider, agentforge.testing)
+    for module in (
+        agentforge,
+        agentforge.core.orchestration,
+        agentforge.core.pipeline,
+        agentforge.provider,
+        agentforge.testing,
+    )
 }
 PAGES = sorted(
     str(path.relative_to(ROOT))

@@ -62,8 +62,9 @@ def start_attached(what: Definition, how: StartOptions, *, trust: bool, heading:
             trust_existing(engine, compiled.plan.session.name)
 
         def announce() -> None:
-            with ignore_closed_stdout():
-                echo(*(line for text in heading if not call.as_json for line in wrapped(text)))
+            if heading and not call.as_json:
+                with ignore_closed_stdout():
+                    echo(*(line for text in heading for line in wrapped(text)))
             announce_agents(call, engine, compiled)
 
         # A refusal must not follow a line that names the agents of the run.

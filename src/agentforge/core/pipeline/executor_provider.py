@@ -74,7 +74,7 @@ async def _in_daemon_thread(run: Any) -> ExecuteResult:
 
     def settle(result: ExecuteResult | None, error: BaseException | None) -> None:
         if done.done():
-            return  # Nobody waits for it any more.
+            return  # The attempt has timed out, or was stopped.
         if error is not None:
             done.set_exception(error)
         elif result is not None:
