@@ -86,7 +86,7 @@ BUGS = (
     Bug(
         API,
         "the tool loop isn't given its budget",
-        "ApiProvider.command",
+        "ApiProvider.task",
         "request.budget",
         "None",
         ("tests/adapters/test_api_provider.py",),

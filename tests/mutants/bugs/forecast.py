@@ -28,7 +28,7 @@ BUGS = (
         WORST,
         "rejections are free",
         "_Walk._rounds",
-        "node.approve.rounds if node.approve and (not self.settings.approve) else 1",
+        "approve.rounds if approve and approve.feedback else 1",
         "1",
         NEAR,
     ),

@@ -268,7 +268,7 @@ BUGS = (
     Bug(
         "agentforge.adapters.providers.api",
         "a model without a key is asked anywhere, whatever is in its prompt",
-        "ApiProvider.command",
+        "ApiProvider.task",
         "self._refuse_secrets(task, environment, request)",
         "pass",
         ("tests/security/test_key_hosts.py",),

@@ -152,8 +152,9 @@ BUGS = (
         DRIVER,
         "requests are shown before they are durable",
         "Driver.drive",
-        "await self._journal.sync()\nself._view.write()",
-        "self._view.write()",
+        "if due := [view for view in self._views if view.is_due]:\n"
+        "    await self._journal.sync()\n    for view in due:\n        view.write()",
+        "for view in self._views:\n    view.write()",
         ORDER,
     ),
     Bug(
@@ -239,7 +240,7 @@ BUGS = (
     Bug(
         ASSEMBLY,
         "the view of requests lacks what was recorded before the run is driven",
-        "_escalations",
+        "_views",
         "journal.wait_for_disk()",
         "pass",
         ("tests/sdk/test_escalations.py",),
