@@ -54,6 +54,7 @@ lint: $(STAMP)
 types: $(STAMP)
 	$(BIN)/mypy
 	MYPYPATH=examples/remote-sandbox/src $(BIN)/mypy -p remote_sandbox
+	$(BIN)/mypy tests/unit/pipeline/typed_names.py
 
 layers: $(STAMP)
 	$(BIN)/lint-imports

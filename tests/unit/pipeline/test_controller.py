@@ -1,6 +1,10 @@
 """The controller of pipelines: it runs, asks, resumes and ends runs as the specification of its API says."""
 
+import io
+import os
 import re
+import signal
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +14,7 @@ from tests.unit.pipeline.stages import STAGES, TYPE, Handler, Recorded, Silent, 
 from agentforge import AgentForgeError, InvalidRequest, RunLayout, Runs
 from agentforge.core.pipeline import (
     ApprovalResult,
+    DefaultEscalationHandler,
     EscalationResolution,
     PipelineConfig,
     PipelineController,
@@ -243,6 +248,37 @@ class TestEscalations:
         assert execute(made).status is PipelineStatus.COMPLETED
 
 
+class TestDefaultHandler:
+    @pytest.mark.parametrize(
+        ("typed", "answer"),
+        [
+            ("y\n", YES),
+            ("YES\n", YES),
+            ("n\n", ApprovalResult(False)),
+            ("\n\nUse Tabs\n", ApprovalResult(False, "Use Tabs")),
+            ("", None),
+        ],
+    )
+    def test_approvals_are_asked_on_a_terminal(
+        self, monkeypatch: pytest.MonkeyPatch, typed: str, answer: ApprovalResult | None
+    ) -> None:
+        class Terminal(io.StringIO):
+            def isatty(self) -> bool:
+                return True
+
+        monkeypatch.setattr("sys.stdin", Terminal(typed))
+        assert DefaultEscalationHandler().request_approval("PL-1", "spec", {"a": 1}) == answer
+
+    def test_without_a_terminal_only_answers_from_elsewhere_count(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+        handler = DefaultEscalationHandler()
+        assert handler.request_approval("PL-1", "spec", None) is None
+        assert handler.wait_for_resolution("PL-1", "spec", "Which?") is None
+        assert "agentforge answer PL-1" in capsys.readouterr().out
+
+
 class TestFailures:
     def test_exceptions_are_retried_and_counted(self, tmp_path: Path) -> None:
         made = controller(tmp_path, fails(9, ValueError("boom")))
@@ -311,6 +347,27 @@ class TestFailures:
         assert result.error
         assert visits(made) == ([1, 0, 0] if how == "aborted" else [int(how == "completed")] * 3)
 
+    def test_failed_pipeline_is_not_aborted(self, tmp_path: Path) -> None:
+        made = controller(tmp_path, fails(9))
+        id = execute(made).pipeline_id
+        assert not made.abort(id)
+        state = made.get_status(id)
+        assert state is not None
+        assert (state.status, state.error) == (PipelineStatus.FAILED, "the file is missing")
+        assert state.completed_at is not None
+
+    def test_time_limit_of_the_pipeline_pauses_it(self, tmp_path: Path) -> None:
+        over = threading.Event()
+
+        def slow(_: StageContext) -> StageResult:
+            over.wait(30)
+            return done("b", b="late")
+
+        made = controller(tmp_path, Recorded("b", slow), timeout_seconds=1)
+        result = execute(made)
+        over.set()
+        assert (result.status, result.current_stage) == (PipelineStatus.PAUSED, "b")
+
     def test_executor_without_execute_is_named(self, tmp_path: Path) -> None:
         with pytest.raises(AgentForgeError, match=r"'b' \(object\) has no method `execute`"):
             controller(tmp_path).stage_registry.register("b", object())  # type: ignore[arg-type]
@@ -346,6 +403,33 @@ class TestOtherProcesses:
         assert execute(made).status is PipelineStatus.COMPLETED
         assert visits(made) == [1, 1, 1]
 
+    def test_pipeline_is_running_while_a_stage_runs_again(self, tmp_path: Path) -> None:
+        seen: list[PipelineStatus] = []
+
+        def work(context: StageContext) -> StageResult:
+            state = PipelineController(tmp_path).get_status(context.pipeline_id)
+            assert state is not None
+            seen.append(state.status)
+            return done("b", b="done")
+
+        answers = (YES, ApprovalResult(False, "Again"), YES, YES)
+        made = controller(tmp_path, Recorded("b", work), handler=Handler(*answers), supervised=True)
+        assert execute(made).success
+        assert seen == [PipelineStatus.RUNNING] * 2
+
+    def test_interrupted_program_leaves_a_paused_pipeline(self, tmp_path: Path) -> None:
+        def interrupted(_: StageContext) -> StageResult:
+            os.kill(os.getpid(), signal.SIGINT)
+            return done("b", b="done")
+
+        made = controller(tmp_path, Recorded("b", interrupted))
+        with pytest.raises(KeyboardInterrupt):
+            execute(made)
+        (state,) = made.list_pipelines()
+        assert state.status is PipelineStatus.PAUSED
+        made.stage_registry.register("b", Recorded("b"))
+        assert made.execute(resume_pipeline_id=state.pipeline_id).success
+
     def test_factory_makes_one_executor_for_each_run(self, tmp_path: Path) -> None:
         made = controller(tmp_path)
         created: list[StageExecutor] = []
@@ -367,7 +451,7 @@ class TestOtherProcesses:
 
         assert asyncio.run(main()).success
 
-    def test_what_an_executor_changes_of_its_context_changes_nothing_else(self, tmp_path: Path) -> None:
+    def test_changes_of_a_context_change_nothing_else(self, tmp_path: Path) -> None:
         def spoil(context: StageContext) -> StageResult:
             context.input_artifact["a"] = context.stage_artifacts["a"]["a"] = "spoilt"
             return done("b", b="done")

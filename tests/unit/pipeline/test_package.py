@@ -1,5 +1,6 @@
 """The names of the package, and the table of tests for what the specifications' own code gets wrong."""
 
+import ast
 import importlib
 import re
 from dataclasses import fields
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.unit.pipeline.defects import DEFECTS
 
+import agentforge.core.orchestration
 import agentforge.core.pipeline
 from agentforge.core.pipeline import PipelineResult, PipelineStatus, artifacts
 
@@ -44,6 +46,16 @@ def test_the_artifacts_name_the_fields_that_the_next_stage_reads(name: str) -> N
     for (from_stage, to_stage), needed in requirements.items():
         if from_stage == stage and (from_stage, to_stage) != ("intake", "analyze"):
             assert set(needed) <= has
+
+
+def test_every_name_is_in_the_module_that_is_type_checked() -> None:
+    source = (ROOT / "tests/unit/pipeline/typed_names.py").read_text(encoding="utf-8")
+    used = {node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}
+    assert {*agentforge.core.pipeline.__all__, *agentforge.core.orchestration.__all__} <= used
+
+
+def test_the_table_is_complete() -> None:
+    assert sorted(DEFECTS) == list(range(1, 69))
 
 
 def test_every_test_of_the_table_exists() -> None:
