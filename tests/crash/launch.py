@@ -66,13 +66,10 @@ def launch() -> None:
 
 def serve(fork_server) -> None:
     """Fork; returns in the forked processes."""
-    # What most of them use.
-    import ctypes  # noqa: F401
+    import warm_caches
 
-    import agentforge.cli.commands.recover
-    import agentforge.cli.commands.run
-    import agentforge.sdk.engine  # noqa: F401
-
+    warm_caches.import_all()
+    warm_caches.fill_caches()
     fork_server.serve()
     victims.name_process(sys.argv[1])
 

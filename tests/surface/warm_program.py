@@ -6,9 +6,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from importlib import import_module
 from pathlib import Path
-from pkgutil import walk_packages
 from typing import TYPE_CHECKING, BinaryIO
 
 import agentforge
@@ -18,7 +16,6 @@ if TYPE_CHECKING:
 
 FIXED_AT_START = ("LANG", "LC_", "PYTHON")
 """Python reads variables with these names only when it starts."""
-LEFT_OUT = ("agentforge.tool_loop.", "agentforge.testing.", "agentforge.builtin.", "agentforge.__main__")
 MODULE = str(Path(agentforge.__path__[0], "__main__.py"))
 
 
@@ -123,16 +120,11 @@ def can_run(env: dict[str, str], search: str = "") -> bool:
     return sys.platform == "linux" and fixed == expected
 
 
-def import_all() -> None:
-    for module in walk_packages(agentforge.__path__, "agentforge."):
-        if not module.name.startswith(LEFT_OUT):
-            import_module(module.name)
-
-
 if __name__ == "__main__":
     # Like `-m agentforge`: the folder of the program isn't searched.
     sys.path[0] = str(Path(__file__).resolve().parents[1])
     from fork_server import run_and_exit, serve
+    from warm_caches import fill_caches, import_all
 
     del sys.path[0]
     from agentforge.cli import acode, main
@@ -141,5 +133,6 @@ if __name__ == "__main__":
         (acode if os.path.basename(sys.argv[0]) == "acode" else main).main()
 
     import_all()
+    fill_caches()
     serve()
     run_and_exit(called)
