@@ -4,7 +4,6 @@ import os
 import re
 import shutil
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -28,8 +27,7 @@ def supervisor(project: Project) -> int:
 def orphaned(project: Project) -> Iterator[tuple[Project, int, int]]:
     """A project with a run `s` whose engine was killed while its agent works; the pids of its agent and its
     supervisor."""
-    call = (sys.executable, "-m", "agentforge", "run", "-p", project.pipeline(f"one={WORKS}"), "-s", "s")
-    with project.started_program(*call) as engine:
+    with project.started("run", "-p", project.pipeline(f"one={WORKS}"), "-s", "s") as engine:
         wait_for((project.root / "up").exists, "the agent")
         engine.process.kill()
         engine.process.wait()
