@@ -4,13 +4,14 @@ import json
 import os
 import re
 import subprocess
-import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.parity.rules import BY_ID
 from tests.sdk.shell_engine_runs import ShellRun
+from tests.surface.terminal import Project
 
 from agentforge.app.definitions import Definitions
 
@@ -43,17 +44,9 @@ nodes:
 
 
 def check(project: Path, *options: str) -> tuple[int, str]:
-    environment = {"PATH": os.environ["PATH"], "HOME": str(project / "home"), "NO_COLOR": "1"}
-    environment["PYTHONPATH"] = str(REPOSITORY / "src")
-    done = subprocess.run(
-        [sys.executable, "-m", "agentforge", "migrate", "check", str(project), *options],
-        capture_output=True,
-        text=True,
-        env=environment,
-        timeout=60,
-        check=False,
-    )
-    return done.returncode, done.stdout + done.stderr
+    with tempfile.TemporaryDirectory() as folder:
+        done = Project(Path(folder)).call("migrate", "check", str(project), *options, env={"NO_COLOR": "1"})
+    return done.code, done.out + done.err
 
 
 def stage(project: Path, name: str, text: str, prompt: str = "Do it.\n") -> None:
@@ -184,7 +177,7 @@ def test_migrate_check_reads_finished_runs_of_the_shell_engine(tmp_path: Path) -
 
 def test_migrate_check_names_the_command_that_resumes_a_run(tmp_path: Path) -> None:
     ShellRun(tmp_path, session="-old").begin_loop()
-    command = f"{sys.executable} -m agentforge -C {tmp_path} resume -- -old"
+    command = f"agentforge -C {tmp_path} resume -- -old"
     assert f"`{command}` imports and continues it" in check(tmp_path)[1]
 
 

@@ -2,14 +2,13 @@
 
 import io
 import logging
-import os
-import pty
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.surface.screen import on_a_terminal
 from tests.surface.terminal import WRITE_RESULT, Project
 
 from agentforge.cli.log_output import PrettyFormatter
@@ -29,30 +28,10 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     return made
 
 
-def on_terminal(project: Project, *arguments: str) -> str:
-    terminal, stdout = pty.openpty()
-    env = project.environment({"TERM": "xterm", "COLUMNS": "80"})
-    command = [sys.executable, "-m", "agentforge", *arguments]
-    try:
-        done = subprocess.run(command, cwd=project.root, env=env, stdout=stdout, stderr=stdout, check=False)
-        os.close(stdout)
-        stdout = -1
-        assert done.returncode == 0
-        printed = b""
-        while part := _read(terminal):
-            printed += part
-        return printed.decode()
-    finally:
-        os.close(terminal)
-        if stdout >= 0:
-            os.close(stdout)
-
-
-def _read(terminal: int) -> bytes:
-    try:
-        return os.read(terminal, 65536)
-    except OSError:
-        return b""
+def printed_on_terminal(project: Project, *arguments: str) -> str:
+    with on_a_terminal(project, *arguments, TERM="xterm", COLUMNS="80") as screen:
+        assert screen.end() == 0
+        return screen.raw
 
 
 def test_show_lists_the_iterations_by_stage(project: Project) -> None:
@@ -134,7 +113,7 @@ def test_the_parts_of_an_iteration(project: Project) -> None:
 
 
 def test_a_change_on_a_terminal_is_coloured_and_harmless(project: Project) -> None:
-    shown = on_terminal(project, "diff", "auth")
+    shown = printed_on_terminal(project, "diff", "auth")
     assert "\x1b[32m+two\ufffd[31m\x1b[0m" in shown
     assert "\x1b[32m+x      y\x1b[0m" in shown
     assert "\x1b[2J" not in shown
@@ -206,7 +185,7 @@ def test_lines_of_commands_are_wrapped_at_words(tmp_path: Path) -> None:
     file = project.pipeline(f"plan={WRITE_RESULT}")
     assert project.call("run", "-p", file, "-s", session).code == 0
     commands = (("list",), ("dry-run", file, session), ("stages",), ("log", "verify", session))
-    for shown in (on_terminal(project, *command) for command in commands):
+    for shown in (printed_on_terminal(project, *command) for command in commands):
         lines = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in shown.splitlines()]
         long = [line for line in lines if len(line) > 80 and len(line.split()) > 1 and session not in line]
         assert long == []
