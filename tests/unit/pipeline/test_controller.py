@@ -347,6 +347,14 @@ class TestFailures:
         assert result.error
         assert visits(made) == ([1, 0, 0] if how == "aborted" else [int(how == "completed")] * 3)
 
+    @pytest.mark.parametrize("id", ["PL-1-2", "../../x", "", "s"])
+    def test_unknown_id_has_no_state_and_no_effect(self, tmp_path: Path, id: str) -> None:
+        made = controller(tmp_path)
+        assert made.get_status(id) is None
+        assert not (made.approve(id) or made.abort(id) or made.provide_feedback(id, "x"))
+        result = made.execute(resume_pipeline_id=id or "PL-0")
+        assert (result.status, bool(result.error)) == (PipelineStatus.FAILED, True)
+
     def test_failed_pipeline_is_not_aborted(self, tmp_path: Path) -> None:
         made = controller(tmp_path, fails(9))
         id = execute(made).pipeline_id

@@ -260,7 +260,7 @@ class PipelineController:
         try:
             return self._with_engine(lambda engine: self._state(engine, pipeline_id))
         except AgentForgeError:
-            return self.state_store.load(pipeline_id)
+            return self.state_store.load(pipeline_id) if is_pipeline_id(pipeline_id) else None
 
     def list_pipelines(self, status: PipelineStatus | None = None, limit: int = 20) -> list[PipelineState]:
         """The latest first."""
