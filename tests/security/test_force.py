@@ -79,12 +79,8 @@ def test_run_that_is_about_to_be_archived_cannot_be_continued(
 
 def test_several_force_at_once_never_work_at_the_same_time(paused: Project) -> None:
     file = paused.pipeline(f"one*3={ALONE}")
-    call = (sys.executable, "-m", "agentforge", "run", "-p", file, "-s", "s", "--force")
-    with (
-        paused.started_program(*call) as a,
-        paused.started_program(*call) as b,
-        paused.started_program(*call) as c,
-    ):
+    call = ("run", "-p", file, "-s", "s", "--force")
+    with paused.started(*call) as a, paused.started(*call) as b, paused.started(*call) as c:
         results = [run.end() for run in (a, b, c)]
     assert all("Traceback" not in done.err for done in results)
     assert "overlap" not in (paused.home / "effects").read_text()
@@ -100,8 +96,7 @@ def interrupted(project: Project) -> Project:
     """A project with a run `s` whose engine was killed while its agent works."""
     project.env["EFFECTS"] = str(project.home / "effects")
     file = project.pipeline(f"one=touch up; until [ -e go ]; do sleep 0.02; done; {ALONE}", f"two={ALONE}")
-    call = (sys.executable, "-m", "agentforge", "run", "-p", file, "-s", "s")
-    with project.started_program(*call) as engine:
+    with project.started("run", "-p", file, "-s", "s") as engine:
         wait_for((project.root / "up").exists, "the agent")
         engine.process.kill()
         engine.process.wait()
@@ -111,12 +106,11 @@ def interrupted(project: Project) -> Project:
 def test_force_recover_resume_and_cancel_at_once_never_work_at_the_same_time(interrupted: Project) -> None:
     file = interrupted.pipeline(f"one*2={ALONE}")
     (interrupted.root / "go").touch()
-    program = (sys.executable, "-m", "agentforge")
     with (
-        interrupted.started_program(*program, "recover", "s") as a,
-        interrupted.started_program(*program, "run", "-p", file, "-s", "s", "--force") as b,
-        interrupted.started_program(*program, "cancel", "s") as c,
-        interrupted.started_program(*program, "resume", "s") as d,
+        interrupted.started("recover", "s") as a,
+        interrupted.started("run", "-p", file, "-s", "s", "--force") as b,
+        interrupted.started("cancel", "s") as c,
+        interrupted.started("resume", "s") as d,
     ):
         results = [run.end() for run in (a, b, c, d)]
     assert [done.err for done in results if "Traceback" in done.err] == []

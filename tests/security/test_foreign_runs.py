@@ -2,15 +2,13 @@
 
 import json
 import os
-import pty
 import shutil
 import subprocess
-import sys
-from contextlib import suppress
 from pathlib import Path
 from signal import SIGKILL
 
 import pytest
+from tests.surface.screen import on_a_terminal
 from tests.surface.terminal import WRITE_RESULT, Project, wait_for
 
 CANARY = "canary-5fd1c0ffee"
@@ -170,31 +168,15 @@ def test_trusted_run_is_cancelled_or_replaced(clone: Clone, command: str) -> Non
     assert done.code == 0, done.err
 
 
-def all_shown(controller: int) -> str:
-    """What was written to a terminal that no process has open any more; one read may return a part of it."""
-    shown = b""
-    with suppress(OSError):  # At its end.
-        while part := os.read(controller, 100_000):
-            shown += part
-    return shown.decode()
-
-
 @pytest.mark.parametrize(("answer", "code"), [("n", 1), ("y", 0)])
 def test_person_on_a_terminal_is_asked(clone: Clone, answer: str, code: int) -> None:
     clone.interrupt("nightly")
     clone.clone()
-    mine = clone.mine
-    controller, terminal = pty.openpty()
-    os.write(controller, f"{answer}\n".encode())
-    line = [sys.executable, "-m", "agentforge", "resume", "nightly"]
-    streams = {"stdin": terminal, "stdout": subprocess.PIPE, "stderr": terminal}
-    ended = subprocess.run(line, cwd=mine.root, env=mine.environment(), timeout=90, check=False, **streams)
-    os.close(terminal)
-    shown = all_shown(controller)
-    os.close(controller)
-    assert ended.returncode == code, shown
-    assert "It would execute:" in shown
-    assert "Trust it and continue? [y/N]" in shown
+    with on_a_terminal(clone.mine, "resume", "nightly") as screen:
+        screen.until("Trust it and continue? [y/N]")
+        assert "It would execute:" in screen.text
+        screen.type(f"{answer}\n")
+        assert screen.end() == code, screen.text
     assert clone.executed.exists() == (answer == "y")
 
 

@@ -2,14 +2,13 @@
 without the user's consent."""
 
 import json
-import os
-import subprocess
-import sys
+import tempfile
 from pathlib import Path
 
 import pytest
-from tests.sdk.projects import ENVIRON, engine, node, pipeline, run
+from tests.sdk.projects import engine, node, pipeline, run
 from tests.security.confined import WORK, script
+from tests.surface.terminal import Done, Project
 
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.status import RunStatus
@@ -52,16 +51,9 @@ def test_a_removed_description_does_not_stop_the_run(project: Path) -> None:
     assert "unknown provider" not in str(ended.error)
 
 
-def command_line(project: Path, *words: str, **environ: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-m", "agentforge", *words],
-        cwd=project,
-        env={**ENVIRON, "HOME": str(project.parent), "PYTHONPATH": os.pathsep.join(sys.path), **environ},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+def command_line(project: Path, *words: str, **environ: str) -> Done:
+    with tempfile.TemporaryDirectory() as folder:
+        return Project(Path(folder)).call(*words, cwd=project, env={"HOME": str(project.parent), **environ})
 
 
 @pytest.fixture
@@ -74,10 +66,10 @@ def shadowing(project: Path) -> Path:
 
 def test_a_project_does_not_override_a_built_in_provider(shadowing: Path) -> None:
     done = command_line(shadowing, "run", "-p", "p.yaml", "-s", "s")
-    assert done.returncode != 0
-    assert ".agentforge/providers/claude.yaml would override the built-in one" in done.stderr
-    assert "--trust-project" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert done.code != 0
+    assert ".agentforge/providers/claude.yaml would override the built-in one" in done.err
+    assert "--trust-project" in done.err
+    assert "Traceback" not in done.err
     assert not (shadowing / "ran").exists()
     with pytest.raises(ProviderUnusable):
         engine(shadowing).compile("p.yaml")
@@ -86,19 +78,19 @@ def test_a_project_does_not_override_a_built_in_provider(shadowing: Path) -> Non
 @pytest.mark.parametrize("words", ["doctor", "providers", "lint p.yaml"])
 def test_commands_that_look_say_so(shadowing: Path, words: str) -> None:
     done = command_line(shadowing, *words.split())
-    assert "would override" in (done.stdout + done.stderr).replace("\n", " ")
+    assert "would override" in (done.out + done.err).replace("\n", " ")
 
 
 def test_an_option_allows_it(shadowing: Path) -> None:
     done = command_line(shadowing, "run", "-p", "p.yaml", "-s", "s", "--trust-project")
-    assert done.returncode == 0, done.stderr
+    assert done.code == 0, done.err
     assert (shadowing / "ran").read_text() == "false\n"
 
 
 @pytest.mark.parametrize("words", ["doctor", "providers", "lint p.yaml"])
 def test_an_option_before_the_command_allows_it(shadowing: Path, words: str) -> None:
     done = command_line(shadowing, "--trust-project", *words.split())
-    shown = (done.stdout + done.stderr).replace("\n", " ")
+    shown = (done.out + done.err).replace("\n", " ")
     assert "would override" not in shown
     assert "No such option" not in shown
 
@@ -110,7 +102,7 @@ def test_the_users_settings_allow_it(shadowing: Path, listed: bool) -> None:
     place = shadowing if listed else shadowing.parent
     (settings / "trusted-projects").write_text(f"relative\n\n{place}\n")
     done = command_line(shadowing, "run", "-p", "p.yaml", "-s", "s")
-    assert (done.returncode == 0) is listed
+    assert (done.code == 0) is listed
 
 
 def test_the_default_judge_is_not_overridden(shadowing: Path) -> None:
