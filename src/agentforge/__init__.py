@@ -134,6 +134,7 @@ if TYPE_CHECKING:
     from agentforge.model.plan import Overrides as Overrides
     from agentforge.model.plan import Plan as Plan
     from agentforge.model.request import Request as Request
+    from agentforge.model.run_options import CapOptions as CapOptions
     from agentforge.model.run_options import ResumeOptions as ResumeOptions
     from agentforge.model.run_options import RunOptions as RunOptions
     from agentforge.model.run_options import StartOptions as StartOptions
@@ -296,7 +297,7 @@ _HOME = {
     "model.names": ("is_pipeline_id", "pipeline_id"),
     "model.plan": ("Overrides", "Plan"),
     "model.request": ("Request",),
-    "model.run_options": ("ResumeOptions", "RunOptions", "StartOptions"),
+    "model.run_options": ("CapOptions", "ResumeOptions", "RunOptions", "StartOptions"),
     "model.spending": ("Amount", "DailyAnswer", "Spending"),
     "model.state": ("RunState", "Waiver"),
     "model.status": ("RunStatus",),

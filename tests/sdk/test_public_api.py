@@ -105,7 +105,7 @@ DATA = (
     *("EarlierRuns", "Forecast", "Percentiles", "StageWorst", "Unbounded", "WorstCase"),
     *("AttemptLayout", "IterationLayout", "Destination", "ShellLines", "SourceText"),
     *("DefinitionKind", "OnStop", "ShownStatus"),
-    *("EngineOptions", "ResumeOptions", "RunOptions", "StartOptions"),
+    *("EngineOptions", "CapOptions", "ResumeOptions", "RunOptions", "StartOptions"),
     *("ExtraTool", "LoopOutcome", "ToolCall", "PipelineFiles"),
 )
 MODULES = (

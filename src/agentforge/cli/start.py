@@ -7,7 +7,7 @@ before it starts, because what it prints is not seen.
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import click
 from msgspec import Struct
@@ -35,7 +35,7 @@ from agentforge.cli.run_options import (
     taken,
 )
 from agentforge.model.errors import LogCorrupt, UnknownRun
-from agentforge.model.run_options import OverrideOptions, ResumeOptions, StartOptions
+from agentforge.model.run_options import CapOptions, OverrideOptions, ResumeOptions, StartOptions
 from agentforge.model.status import FINAL
 from agentforge.views.lines.requests import request_lines
 from agentforge.views.lines.status import step_text
@@ -263,10 +263,13 @@ def _place(info: "RunInfo") -> str:
 reply_options = options_of(
     click.option("--detach", is_flag=True, help="Continue the run in the background, in tmux."),
     trust_option,
+    options_for(CapOptions),
 )
 
 
-def answer_and_continue(call: Invocation, reply: TargetAnswer, *, is_detached: bool, trust: bool) -> int:
+def answer_and_continue(
+    call: Invocation, reply: TargetAnswer, *, is_detached: bool, trust: bool, **caps: Unpack[CapOptions]
+) -> int:
     """Returns the exit status."""
     from agentforge.cli.attached import drive_and_ask, show_answered
 
@@ -276,6 +279,7 @@ def answer_and_continue(call: Invocation, reply: TargetAnswer, *, is_detached: b
     async def work(engine: "Engine") -> "RunResult | None":
         if trusted:
             engine.trust(session)
+        await engine.limit(session, **caps)
         return await reply.give(engine)
 
     # The answer is on the disk before the engine in the background starts, which applies it.
@@ -283,6 +287,7 @@ def answer_and_continue(call: Invocation, reply: TargetAnswer, *, is_detached: b
         if trusted:
             engine.trust(session)
         background.refuse(session, force=False)
+        await engine.limit(session, **caps)
         await reply.give(engine, drive=False)
         return Detached(session, in_background("recover", call, session))
 

@@ -138,6 +138,13 @@ class ResumeOptions(DriveOptions, total=False):
     by: Annotated[str, Argument("person")]
 
 
+class CapOptions(TypedDict, total=False):
+    """Of what continues a run in another way than `resume`."""
+
+    max_cost: Annotated[float | None, MAX_COST]
+    max_tokens: Annotated[int | None, MAX_TOKENS]
+
+
 Options = TypeVar("Options", bound=Mapping[str, object])
 
 

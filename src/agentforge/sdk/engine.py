@@ -30,7 +30,7 @@ from agentforge.app.runs.first_artifact import GivenArtifact, first_artifact
 from agentforge.app.runs.lookup import RunRow
 from agentforge.app.runs.program_parts import refuse_missing_parts
 from agentforge.app.runs.removal import OutdatedRuns, outdated_runs, remove_run
-from agentforge.app.runs.resume import recover_run, resume_run, validate_resume
+from agentforge.app.runs.resume import limit_run, recover_run, resume_run, validate_resume
 from agentforge.app.runs.runner import readiness_of
 from agentforge.app.runs.start import run_settings, start_run, validate_start
 from agentforge.app.runs.updates import Tail
@@ -42,6 +42,7 @@ from agentforge.model.names import DEFAULT_PIPELINE
 from agentforge.model.plan import Overrides, Plan
 from agentforge.model.request import Request
 from agentforge.model.run_options import (
+    CapOptions,
     ResumeOptions,
     RunOptions,
     StartOptions,
@@ -208,6 +209,11 @@ class Engine(HookDecorators):
         although a request was answered or timed out. Returns None if a person stopped the run or another
         engine drives it."""
         return await recover_run(self._context, session, accept_damage=accept_damage)
+
+    async def limit(self, session: str, **caps: Unpack[CapOptions]) -> None:
+        """Set other caps on what a run may spend, for the whole of it, before `recover` or `answer` continues
+        it; `resume` takes them itself. Raises RunActive if an engine drives the run."""
+        await limit_run(self._context, session, caps)
 
     def tidy(self, session: str | None = None) -> None:
         """Clean up lock files and outdated views of engines that died after recording the end of their run,

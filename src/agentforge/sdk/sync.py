@@ -68,6 +68,7 @@ class SyncEngine(HookDecorators):
     replay = _blocking(Engine.replay)
     resume = _blocking(Engine.resume)
     recover = _blocking(Engine.recover)
+    limit = _blocking(Engine.limit)
     answer = _blocking(Engine.answer)
     steer = _blocking(Engine.steer)
     restart_stage = _blocking(Engine.restart_stage)

@@ -351,7 +351,7 @@ class TestFailures:
     def test_unknown_id_has_no_state_and_no_effect(self, tmp_path: Path, id: str) -> None:
         made = controller(tmp_path)
         assert made.get_status(id) is None
-        assert not (made.approve(id) or made.abort(id) or made.provide_feedback(id, "x"))
+        assert not any((made.approve(id), made.abort(id), made.provide_feedback(id, "x")))
         result = made.execute(resume_pipeline_id=id or "PL-0")
         assert (result.status, bool(result.error)) == (PipelineStatus.FAILED, True)
 

@@ -31,7 +31,7 @@ from agentforge.model.errors import IllegalMove, InvalidRequest, RunActive
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import NestedNode, Plan
 from agentforge.model.result import JSONObject
-from agentforge.model.run_options import ResumeOptions, caps_of
+from agentforge.model.run_options import CapOptions, ResumeOptions, caps_of, completed
 from agentforge.model.secrets import NO_SECRETS, SecretReferences
 from agentforge.model.spending import Amount
 from agentforge.model.state import MAX_NOTES_BYTES, RunState, Waiver
@@ -106,6 +106,23 @@ async def resume_run(
         await journal.sync()
         record_resume(journal, layout, resumed, restart, references_of_answers(environ))
     return await drive(context, journal)
+
+
+async def limit_run(context: RunContext, session: str, caps: CapOptions) -> None:
+    """Set other caps on a run that no engine drives. It isn't continued."""
+    given = ResumeOptions(max_cost=caps.get("max_cost"), max_tokens=caps.get("max_tokens"))
+    how = completed(ResumeOptions, given)
+    context.caller.refuse_decisions(how)
+    context.trust.refuse_untrusted(session)
+    compiled = _limited(context, session, None, how)
+    if compiled is None:
+        return
+    journal = await reopen_to_work(context, session, accept_damage=False, is_recompiled=True)
+    with context.leases.released_on_error(journal):
+        _change_plan(journal, context.runs.layout(session), compiled, (), how)
+        await journal.sync()
+        context.leases.write_state(journal)
+    context.leases.release(journal, keep_lock=journal.state.status is RunStatus.RUNNING)
 
 
 def _limited(

@@ -1,5 +1,7 @@
 """`agentforge approve`, `reject` and `answer`: decide what a run asks."""
 
+from typing import Unpack
+
 import click
 
 from agentforge.cli.invocation import Invocation, engine_options, invocation
@@ -12,6 +14,7 @@ from agentforge.cli.request_choice import (
 from agentforge.cli.start import answer_and_continue, reply_options
 from agentforge.model.errors import InvalidRequest
 from agentforge.model.request import ABORT, APPROVE, REJECT
+from agentforge.model.run_options import CapOptions
 from agentforge.views.answers import APPROVED_WITH, reject_command
 from agentforge.views.lines.requests import question_text
 from agentforge.views.text import one_line
@@ -21,7 +24,9 @@ from agentforge.views.text import one_line
 @request_options
 @reply_options
 @engine_options
-def approve(session: str | None, request: str | None, detach: bool, trust: bool) -> int:
+def approve(
+    session: str | None, request: str | None, detach: bool, trust: bool, **caps: Unpack[CapOptions]
+) -> int:
     """Approve a stage's result, a checkpoint, or a hook's pause.
 
     The run continues. The result is accepted as it was shown: the stage doesn't run again. `agentforge inbox
@@ -30,7 +35,7 @@ def approve(session: str | None, request: str | None, detach: bool, trust: bool)
     call = invocation()
     target = choose_request(call, session, request, APPROVED_WITH)
     answer = APPROVED_WITH[target.request.kind] if target.request else APPROVE
-    return answer_and_continue(call, TargetAnswer(target, answer), is_detached=detach, trust=trust)
+    return answer_and_continue(call, TargetAnswer(target, answer), is_detached=detach, trust=trust, **caps)
 
 
 @click.command()
@@ -40,7 +45,14 @@ def approve(session: str | None, request: str | None, detach: bool, trust: bool)
 @reply_options
 @engine_options
 def reject(
-    *, session: str | None, request: str | None, feedback: str | None, abort: bool, detach: bool, trust: bool
+    *,
+    session: str | None,
+    request: str | None,
+    feedback: str | None,
+    abort: bool,
+    detach: bool,
+    trust: bool,
+    **caps: Unpack[CapOptions],
 ) -> int:
     """Reject the result of a stage, with feedback.
 
@@ -61,7 +73,7 @@ def reject(
             what = f"hook {name!r} paused the run"
         raise InvalidRequest(f"{what}: there is no result to reject", hint="use --abort to end the run")
     reply = TargetAnswer(target, ABORT) if abort else TargetAnswer(target, REJECT, feedback or "")
-    return answer_and_continue(call, reply, is_detached=detach, trust=trust)
+    return answer_and_continue(call, reply, is_detached=detach, trust=trust, **caps)
 
 
 @click.command()
@@ -76,7 +88,14 @@ def reject(
 @reply_options
 @engine_options
 def answer(
-    session: str | None, request: str | None, answer: str | None, *, reason: str, detach: bool, trust: bool
+    session: str | None,
+    request: str | None,
+    answer: str | None,
+    *,
+    reason: str,
+    detach: bool,
+    trust: bool,
+    **caps: Unpack[CapOptions],
 ) -> int:
     """Answer a question of a run and continue the run.
 
@@ -97,7 +116,7 @@ def answer(
         # Without feedback it would end the run.
         command = reject_command(given.target.session, asked, call.program, only=True)
         raise click.UsageError(f"a rejection needs feedback: `{command}`, or --abort to end the run")
-    return answer_and_continue(call, given, is_detached=detach, trust=trust)
+    return answer_and_continue(call, given, is_detached=detach, trust=trust, **caps)
 
 
 def _refuse_named(call: Invocation, word: str) -> None:

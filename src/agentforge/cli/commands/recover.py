@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import click
 from msgspec import Struct
@@ -11,9 +11,11 @@ from msgspec import Struct
 from agentforge.cli import exit_codes
 from agentforge.cli.invocation import Invocation, engine_options, invocation, note_others
 from agentforge.cli.output import echo, echo_wrapped, note, print_json, show_error, styled
+from agentforge.cli.run_options import options_for
 from agentforge.cli.start import announce_agents
 from agentforge.model.errors import AgentForgeError, HookMissing, UntrustedRun
 from agentforge.model.names import session_argument
+from agentforge.model.run_options import CapOptions, caps_of
 from agentforge.model.status import status_text
 from agentforge.views.lines.status import STATUS_TONES, program_text
 from agentforge.views.stage_progress import completion_text, stage_progress
@@ -39,8 +41,9 @@ class Recovered(Struct, frozen=True):
 @click.argument("session", required=False)
 @click.option("--accept-damage", is_flag=True, help="Continue even if the log has damaged lines.")
 @click.option("--detach", is_flag=True, help="Recover in the background, each run in tmux.")
+@options_for(CapOptions)
 @engine_options
-def recover(session: str | None, accept_damage: bool, detach: bool) -> int:
+def recover(session: str | None, accept_damage: bool, detach: bool, **caps: Unpack[CapOptions]) -> int:
     """Recover interrupted runs.
 
     A run is interrupted if its engine died or the machine went down. Runs that a shutdown paused, and runs
@@ -56,7 +59,8 @@ def recover(session: str | None, accept_damage: bool, detach: bool) -> int:
 
     call = invocation()
     set_up_logs(call)
-    refuse_agent(os.environ, accept_damage=accept_damage)
+    refuse_agent(os.environ, accept_damage=accept_damage, **caps)
+    caps_of(caps["max_cost"], caps["max_tokens"])
     # Runs whose engine died after their last event need no engine, only their files.
     Engine(call.root).tidy()
     if session is None:
@@ -75,20 +79,29 @@ def recover(session: str | None, accept_damage: bool, detach: bool) -> int:
         text = f"Nothing to recover: {which} of this project is interrupted."
         return _print_message(call, text, skipped)
     if detach:
-        return _detach_all(call, names, skipped, accept_damage=accept_damage)
+        return _detach_all(call, names, skipped, caps, accept_damage=accept_damage)
     if len(names) == 1:
         name = names[0]
-        status = drive_and_ask(call, lambda engine: _one(call, engine, name, accept_damage=accept_damage))
+        status = drive_and_ask(
+            call, lambda engine: _one(call, engine, name, caps, accept_damage=accept_damage)
+        )
         if status is None:
             return _print_message(call, f"Another engine recovered session '{name}' just now.")
         return status
-    driven = drive(call, lambda engine: _all(call, engine, names, accept_damage=accept_damage), several=True)
+    driven = drive(
+        call, lambda engine: _all(call, engine, names, caps, accept_damage=accept_damage), several=True
+    )
     found = [_recovered(name, outcome, driven.signal) for name, outcome in (driven.outcome or {}).items()]
     return _conclude_all(call, found, driven.signal, skipped)
 
 
 def _detach_all(
-    call: Invocation, names: Sequence[str], skipped: Collection[str], *, accept_damage: bool
+    call: Invocation,
+    names: Sequence[str],
+    skipped: Collection[str],
+    caps: CapOptions,
+    *,
+    accept_damage: bool,
 ) -> int:
     """Recover each run in its own process; a failure of one doesn't affect the others."""
     from agentforge.cli.background import Detached, detach, in_background, show_detached
@@ -100,6 +113,7 @@ def _detach_all(
 
         async def prepare(engine: "Engine", background: "Background", name: str = name) -> Detached:
             background.refuse(name, force=False)
+            await engine.limit(name, **caps)
             announce_agents(call, engine, call.runs.info(name), name if len(names) > 1 else "")
             return Detached(name, in_background("recover", call, name, flags))
 
@@ -118,21 +132,28 @@ def _detach_all(
 
 
 async def _one(
-    call: Invocation, engine: "Engine", session: str, *, accept_damage: bool, several: bool = False
+    call: Invocation,
+    engine: "Engine",
+    session: str,
+    caps: CapOptions,
+    *,
+    accept_damage: bool,
+    several: bool = False,
 ) -> "RunResult | None":
     from agentforge.cli.log_output import current_session
 
     current_session.set(session)
+    await engine.limit(session, **caps)
     announce_agents(call, engine, call.runs.info(session), session if several else "")
     return await engine.recover(session, accept_damage=accept_damage)
 
 
 async def _all(
-    call: Invocation, engine: "Engine", names: list[str], *, accept_damage: bool
+    call: Invocation, engine: "Engine", names: list[str], caps: CapOptions, *, accept_damage: bool
 ) -> dict[str, Any]:
     """Recover all sessions concurrently; a failure of one doesn't affect the others."""
     tasks = [
-        asyncio.create_task(_one(call, engine, name, accept_damage=accept_damage, several=True))
+        asyncio.create_task(_one(call, engine, name, caps, accept_damage=accept_damage, several=True))
         for name in names
     ]
     outcomes = await asyncio.gather(*tasks, return_exceptions=True)
