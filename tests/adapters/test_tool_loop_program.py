@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 import pytest
 from msgspec.structs import replace
-from tests.adapters.api_tasks import KEY, WORK, task
+from tests.adapters.api_tasks import FORMATS, KEY, WORK, task
+from tests.sampling import one_in
 
 from agentforge.testing.model_server import Call, Fault, ModelServer, Script, Turn
 from agentforge.tool_loop.task import CommandRules, LoopEnded, ModelTask, SessionBegun, decode, program_argv
@@ -75,10 +76,11 @@ def eventually(holds: Callable[[], object]) -> None:
 DONE = Turn("", (Call("complete", {"summary": "ok", "decision": "stop"}),))
 
 
+@pytest.mark.parametrize("form", one_in(2, reversed(FORMATS)))
 def test_program_prints_events_and_the_outcome_last(
-    model_server: ModelServer, wire_format: str, tmp_path: Path
+    model_server: ModelServer, form: str, tmp_path: Path
 ) -> None:
-    code, events, text = finish(start(task(model_server, WORK, wire_format, tmp_path)))
+    code, events, text = finish(start(task(model_server, WORK, form, tmp_path)))
     assert code == 0
     assert isinstance(events[0], SessionBegun)
     assert isinstance(events[-1], LoopEnded)
@@ -120,7 +122,7 @@ def test_commands_of_the_model_find_the_key_nowhere(model_server: ModelServer, t
     ("number", "form"),
     [
         (signal.SIGTERM, "openai"),
-        (signal.SIGINT, "openai"),
+        pytest.param(signal.SIGINT, "openai", marks=pytest.mark.soak),
         pytest.param(signal.SIGTERM, "anthropic", marks=pytest.mark.soak),
         pytest.param(signal.SIGINT, "anthropic", marks=pytest.mark.soak),
     ],
