@@ -13,7 +13,7 @@ from tests.surface.terminal import Project
 
 # It makes one file, and finds everything good.
 AGENT = f"""\
-#!{sys.executable} -I
+#!{sys.executable} -IS
 import json, os
 from pathlib import Path
 stage = Path(os.environ["AGENTFORGE_RESULT"]).parents[2].name[9:]
@@ -42,13 +42,15 @@ PACKAGE = {"name": "x", "version": "1.0.0", "scripts": {"test": "echo tested", "
 PLAIN = {"pyproject.toml": PYTEST.partition("[tool")[0], "tests/__init__.py": ""}
 KINDS = {
     "Python, pytest": ("pytest", "test", {"pyproject.toml": PYTEST, "tests/test_it.py": PASSES}),
+    "unknown": ("", "", {"notes.txt": "nothing is known about this\n"}),
+    "red tests": ("pytest", "test", {"pyproject.toml": PYTEST, "test_red.py": FAILS, "test_it.py": PASSES}),
+    "red linter without places": ("make", "test", {"Makefile": "test:\n\ttrue\nlint:\n\tfalse\n"}),
+}
+MORE_KINDS = {
     "Python, unittest": ("python3", "test", {**PLAIN, "tests/test_it.py": UNITTEST}),
     "JavaScript": ("npm", "lint test", {"package.json": json.dumps(PACKAGE)}),
     "Makefile": ("make", "lint test", {"Makefile": "test:\n\ttrue\nlint:\n\ttrue\n"}),
-    "unknown": ("", "", {"notes.txt": "nothing is known about this\n"}),
-    "red tests": ("pytest", "test", {"pyproject.toml": PYTEST, "test_red.py": FAILS, "test_it.py": PASSES}),
     "red linter": ("ruff", "lint test", {"pyproject.toml": f"{PYTEST}[tool.ruff]\n", "test_it.py": UNUSED}),
-    "red linter without places": ("make", "test", {"Makefile": "test:\n\ttrue\nlint:\n\tfalse\n"}),
 }
 """The program that has to be there, the checks before the verifier, and the files."""
 SAID = {
@@ -69,9 +71,11 @@ def project() -> Iterator[Project]:
 
 
 @pytest.mark.requirement("FR-001", "FR-011", "NFR-013")
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", [*KINDS, *(pytest.param(kind, marks=pytest.mark.soak) for kind in MORE_KINDS)]
+)
 def test_loop_completes(project: Project, kind: str) -> None:
-    program, checks, files = KINDS[kind]
+    program, checks, files = (KINDS | MORE_KINDS)[kind]
     project.env["PATH"] = f"{Path(sys.executable).parent}:/usr/bin:/bin"
     if program and not shutil.which(program, path=project.env["PATH"]):
         pytest.skip(f"program: no {program}")

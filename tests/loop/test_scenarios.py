@@ -4,6 +4,7 @@ processes. An agent that plays a story stands for the real one."""
 import json
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -94,7 +95,7 @@ def loop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loop]:
     (project.root / ".story/agent.py").write_text(AGENT)
     (project.root / ".story/usual.json").write_text(json.dumps(USUAL))
     (project.root / ".gitignore").write_text(".story\n")
-    described = "program: python3\narguments: [.story/agent.py]\n"
+    described = f"program: {sys.executable}\narguments: [-I, -S, .story/agent.py]\n"
     (project.root / ".agentforge/providers/actor.yaml").write_text(described)
     subprocess.run(["git", "init", "-q"], cwd=project.root, env=project.env, check=True)
     project.tell()
