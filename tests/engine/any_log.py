@@ -10,7 +10,7 @@ from tests.engine.plans import NOON, block, event, nested, plan_of, stage, start
 from agentforge.model import facts as f
 from agentforge.model.artifact import Artifact, ContextUse, PlannedItem
 from agentforge.model.changes import LeftInGit
-from agentforge.model.check import Baseline, CheckCounts, CheckStatus, FilesBefore
+from agentforge.model.check import Baseline, CheckCounts, CheckStatus, FilesBefore, TestsRan
 from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.event import Event
 from agentforge.model.failure import FailureKind
@@ -185,6 +185,7 @@ _types: dict[Any, st.SearchStrategy[Any]] = {
     type(None): st.none(),
     Baseline: st.builds(Baseline, st.just(("k",)), st.sampled_from(("", "it fails"))),
     CheckCounts: st.builds(CheckCounts, _small, _small),
+    TestsRan: st.just(TestsRan("tests/0.json", "0")),
     DailyAnswer: st.builds(DailyAnswer, st.just("2026-01-15"), *[st.floats(0, 2)] * 4),
     Amount: st.builds(Amount, st.none() | st.floats(0, 2), st.none() | _small),
 }

@@ -193,7 +193,7 @@ def test_reports_by_status(name: str, status: str, counts: CheckCounts) -> None:
 def test_a_report_of_node() -> None:
     outcome = of_junit(recorded("node.xml"))
     assert outcome.counts == CheckCounts(passed=1, failed=1, skipped=1)
-    assert outcome.signatures == ("test::inner fails: Expected values to be strictly equal:<n> !== <n>",)
+    assert outcome.signatures == ("group::inner fails: Expected values to be strictly equal:<n> !== <n>",)
     assert outcome.failures[0].rule == "testCodeFailure"
 
 

@@ -41,6 +41,7 @@ from agentforge.engine.checks.feedback import MAX_FEEDBACK_BYTES, failing_text
 from agentforge.engine.checks.findings import read_criteria, read_findings
 from agentforge.engine.checks.outcome import read_check
 from agentforge.engine.checks.signature import MAX_SIGNATURE_CHARS
+from agentforge.engine.checks.tests import counts_of, decoded_tests
 from agentforge.engine.items import Element, elements_of
 from agentforge.engine.normalise import (
     MAX_OUTPUT_BYTES,
@@ -346,6 +347,11 @@ def file_of_a_check(content: bytes) -> None:
         assert len(read.outcome.reason) <= 2 * MAX_SIGNATURE_CHARS
 
 
+def tests_of_a_check(content: bytes) -> None:
+    found = decoded_tests(content)
+    assert isinstance(found, str) or counts_of(found).total == len(found)
+
+
 def criteria(content: bytes) -> None:
     try:
         item = msgspec.json.decode(content)
@@ -391,6 +397,7 @@ TARGETS = {
     "pytest": checked("pytest", "*.txt"),
     "lint_lines": checked("lines", "[grm][cuy]*.txt"),
     "criteria": Target(criteria),
+    "tests_of_a_check": Target(tests_of_a_check),
     "file_of_a_check": Target(file_of_a_check, seeds=(HERE.parents[1] / "README.md",)),
     "repository": Target(in_project(repository)),
     "claude": stream_of(CLAUDE),

@@ -12,7 +12,7 @@ from agentforge.model import codec
 from agentforge.model import facts as f
 from agentforge.model.artifact import Artifact, ArtifactRule, PlannedItem
 from agentforge.model.cassette import FORMAT, VERSION, Header, parse_cassette
-from agentforge.model.check import Check, FileRule
+from agentforge.model.check import Baseline, Check, FileRule, TestsRan
 from agentforge.model.codec import GENESIS, DamagedLine
 from agentforge.model.condition import ConstantTerm, Operation
 from agentforge.model.cursor import Cursor
@@ -267,6 +267,8 @@ def ended(artifact: Artifact | None) -> f.IterationCompleted:
         (f.ItemsPlanned((PlannedItem("a", "1"), PlannedItem("../b", "2"))), "directory name"),
         (f.SessionStarted("loop", "r", GOOD_PLAN, "1", artifact=OUTSIDE), "outside the run"),
         (ended(OUTSIDE), "outside the run"),
+        (f.CheckCompleted("test", tests=TestsRan("../x", "0")), "outside the run"),
+        (f.CheckCompleted("test", found=Baseline(tests=TestsRan("/x", "0"))), "outside the run"),
         (ended(Artifact("artifact.json", 1, "0", "x")), "no valid version"),
         (f.PlanChanged(BAD["passes"][0]), "its plan is not valid"),
     ],

@@ -430,3 +430,26 @@ def test_each_resume_of_a_stage_over_items_gives_a_failed_item_another_visit(tmp
     assert begun == ["a", "a", "a", "a", "a", "b"]
     reasons = {fact["message"] for fact in found(tmp_path, "session_failed")}
     assert reasons == {"failed items: a; not done, because they depend on these: b"}
+
+
+def test_every_test_of_a_report_is_kept_with_its_status(tmp_path: Path) -> None:
+    """The real pytest: one test passes, one fails, one is skipped."""
+    (tmp_path / "test_it.py").write_text(
+        "import pytest\n"
+        "@pytest.mark.parametrize('n', [1, 2])\n"
+        "def test_n(n): assert n == 1\n"
+        "@pytest.mark.skip(reason='later')\n"
+        "def test_later(): pass\n"
+    )
+    command = f"{sys.executable} -m pytest -q -p no:cacheprovider --junitxml=report.xml"
+    check = {"name": "test", "run": command, "parse": "junit", "report": "report.xml"}
+    (tmp_path / ".gitignore").write_text("__pycache__\n")
+    assert ran(tmp_path, pipeline(node(checks=[check]))).status is RunStatus.FAILED
+    (ended,) = found(tmp_path, "check_complete")
+    assert ended["tests"]["counts"] == ended["counts"] == {"passed": 1, "failed": 1, "skipped": 1}
+    tests = json.loads((run_dir(tmp_path) / ended["tests"]["file"]).read_bytes())
+    assert [one[:2] for one in tests] == [
+        ["test_it::test_later", "skipped"],
+        ["test_it::test_n[1]", "passed"],
+        ["test_it::test_n[2]", "failed"],
+    ]

@@ -32,6 +32,7 @@ SMALL = {
     "app.stage_contracts": "of the public API",
     "cli.repaired_runs": "loaded only by commands that look at runs",
     "engine.checks.regressions": "pure, unlike the module that asks it",
+    "runtime.test_ids": "the file of the tests is also read by others than the check",
     "views.skipped_stages": "pure, unlike the module that asks it",
 }
 """Small files with one importer that are read on their own, with the reason."""

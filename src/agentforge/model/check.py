@@ -2,7 +2,7 @@
 
 from functools import cached_property
 from hashlib import sha256
-from typing import Literal
+from typing import ClassVar, Literal
 
 import msgspec
 from msgspec import Struct
@@ -87,6 +87,33 @@ class CheckCounts(Struct, frozen=True, omit_defaults=True):
         return self.executed + self.skipped
 
 
+TestStatus = Literal["passed", "failed", "error", "skipped"]
+
+
+class RanTest(Struct, frozen=True, array_like=True):
+    """One test of a report."""
+
+    id: str
+    status: TestStatus
+    message: str = ""
+    """Why it failed or was skipped, in one line."""
+    file: str = ""
+    """Relative to the project, if the report names it."""
+
+
+class TestsRan(Struct, frozen=True):
+    """All tests of a report; their ids are in a file of the run."""
+
+    __test__: ClassVar[bool] = False
+    """Not a class of tests, whatever pytest makes of its name."""
+
+    file: str
+    """Relative to the run directory."""
+    sha256: str
+    counts: CheckCounts = CheckCounts()
+    """Of the ids; a report may have several tests of one id."""
+
+
 class CheckFailure(Struct, frozen=True, omit_defaults=True):
     signature: str
     """Equal for the same failure in another run of the check."""
@@ -97,6 +124,8 @@ class CheckFailure(Struct, frozen=True, omit_defaults=True):
     rule: str = ""
     """Of a linter, or the type of an exception."""
     message: str = ""
+    is_error: bool = False
+    """Whether the test couldn't run."""
 
 
 class Baseline(Struct, frozen=True, omit_defaults=True):
@@ -106,6 +135,8 @@ class Baseline(Struct, frozen=True, omit_defaults=True):
     """Hashes of what identifies its failures, sorted."""
     unusable: str = ""
     """Why nothing can be compared with it; the check is then not used in the run."""
+    tests: TestsRan | None = None
+    """All tests that ran, if the report has them."""
 
 
 class CheckEnd(Struct, frozen=True):

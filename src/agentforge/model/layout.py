@@ -137,6 +137,8 @@ class RunLayout(Struct, frozen=True):
     """A replay's own copy of its cassette."""
     trees = InFolder("trees")
     """Git's objects of the recorded trees."""
+    tests = InFolder("tests")
+    """The tests that checks ran, in files named by their hashes."""
     control = InFolder("control")
     answers = InFolder("answers")
 

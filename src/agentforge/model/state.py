@@ -9,7 +9,15 @@ from msgspec.structs import replace
 
 from agentforge.model.artifact import ItemAt, PlannedItem
 from agentforge.model.changes import LeftInGit
-from agentforge.model.check import BASELINE, Baseline, CheckCounts, CheckProblem, CheckStatus, FilesBefore
+from agentforge.model.check import (
+    BASELINE,
+    Baseline,
+    CheckCounts,
+    CheckProblem,
+    CheckStatus,
+    FilesBefore,
+    TestsRan,
+)
 from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.hook import CALL_POINTS, HookOutcome, HookPoint
@@ -185,6 +193,7 @@ class CheckRecord(Struct, frozen=True):
     timeout: float | None = None
     """What it was given: its own time limit, or less at the end of the run's."""
     problem: CheckProblem | None = None
+    tests: TestsRan | None = None
 
     @property
     def name(self) -> str:

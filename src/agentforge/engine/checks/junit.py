@@ -1,15 +1,19 @@
-"""Reads a JUnit XML report: the tests, counted one by one; what the report states as totals is not used.
+"""Reads a JUnit XML report: its tests, one by one. What it states as totals is not used.
 
 A document type is refused, and with it every entity. Depth and size are limited, and so are the size of a tag
 and the number of different names: the parser needs many times the memory that these have in the file.
 """
 
+import re
 from typing import Final
 from xml.parsers import expat
 
+from msgspec.structs import replace
+
 from agentforge.engine.checks.output import CheckReading, FailureList, Hide
 from agentforge.engine.checks.signature import MAX_MESSAGE_CHARS
-from agentforge.model.check import CheckCounts
+from agentforge.engine.checks.tests import SuiteReading, bounded_id
+from agentforge.model.check import CheckCounts, TestStatus
 
 # What writes the report was written by an agent, so the parser is fed in pieces, and looked at between
 # them. A tree of the document would take many times its size before anything could be refused. expat
@@ -27,6 +31,17 @@ _MAX_TEXT: Final = 8 * MAX_MESSAGE_CHARS
 _RESULTS: Final = frozenset({"failure", "error", "skipped"})
 _EXPECTED_FAILURE: Final = "pytest.xfail"
 """The type of `skipped` for a test that was executed and failed as it is expected to."""
+_STATUSES: Final[dict[str, TestStatus]] = {
+    "passed": "passed",
+    "failure": "failed",
+    "error": "error",
+    "skipped": "skipped",
+}
+_NODE: Final = "test"
+"""The `classname` that node gives to every test."""
+_UNTOLD: Final = re.compile(r"collection failure$|failed on \w+ with \"file ")
+"""A message of pytest that doesn't say what happened; a line of the text does."""
+_SAID: Final = re.compile(r"^E +(\S.*)$", re.MULTILINE)
 _ROOTS: Final = frozenset({"testsuites", "testsuite"})
 
 
@@ -34,10 +49,11 @@ class _Refused(Exception):
     """The report isn't one that is read, with the reason."""
 
 
-def read_junit(report: bytes, hide: Hide = str) -> CheckReading:
+def read_junit(report: bytes, hide: Hide = str, project: str = "") -> CheckReading:
+    """`project`: its folder, which is left out of paths."""
     if len(report) > MAX_REPORT_BYTES:
         return unreadable_report(TOO_LARGE)
-    document = _Document(hide)
+    document = _Document(hide, project)
     try:
         document.read(report)
     except _Refused as refused:
@@ -54,19 +70,26 @@ def unreadable_report(why: str) -> CheckReading:
 
 
 class _Document:
-    def __init__(self, hide: Hide) -> None:
+    def __init__(self, hide: Hide, project: str) -> None:
+        self._hide = hide
+        self._root = f"{project}/" if project else ""
         self._depth = 0
         self._names: set[str] = set()
-        self._suite = ""
+        self._suites: list[str] = []
+        """The names of those around what is read."""
         self._test: dict[str, str] | None = None
         self._results: dict[str, tuple[str, str]] = {}
-        """By the name of the element: its type and its message."""
+        """By the name of the element: its type, and its message or text."""
         self._open = ""
         """The element of a result that is being read."""
         self._text: list[str] = []
+        """Its beginning."""
         self._text_chars = 0
+        self._end_of_text: list[str] = []
+        self._end_chars = 0
         self._counted = {"passed": 0, "failure": 0, "error": 0, "skipped": 0}
         self._failures = FailureList(hide)
+        self._tests = SuiteReading()
 
     def read(self, report: bytes) -> None:
         parser = expat.ParserCreate()
@@ -83,9 +106,8 @@ class _Document:
 
     def reading(self) -> CheckReading:
         counted = self._counted
-        return self._failures.reading(
-            CheckCounts(counted["passed"], counted["failure"], counted["error"], counted["skipped"])
-        )
+        counts = CheckCounts(counted["passed"], counted["failure"], counted["error"], counted["skipped"])
+        return replace(self._failures.reading(counts), tests=self._tests.tests)
 
     def _start(self, element: str, attributes: dict[str, str]) -> None:
         name = element.rpartition(":")[2]
@@ -98,28 +120,40 @@ class _Document:
         if len(self._names) > MAX_NAMES:
             raise _Refused(f"its elements and attributes have more than {MAX_NAMES} different names")
         if name == "testsuite":
-            self._suite = attributes.get("name", "")
+            self._suites.append(attributes.get("name", ""))
         elif name == "testcase":
             self._test, self._results, self._open = attributes, {}, ""
         elif name in _RESULTS and not self._open:
             self._open, self._text, self._text_chars = name, [], 0
+            self._end_of_text, self._end_chars = [], 0
             self._results.setdefault(name, (attributes.get("type", ""), attributes.get("message", "")))
 
     def _characters(self, text: str) -> None:
-        if self._open and self._text_chars < _MAX_TEXT:
+        if not self._open:
+            return
+        if self._text_chars < _MAX_TEXT:
             kept = text[: _MAX_TEXT - self._text_chars]
             self._text.append(kept)
             self._text_chars += len(kept)
+            text = text[len(kept) :]
+        if text:
+            self._end_of_text.append(text)
+            self._end_chars += len(text)
+            if self._end_chars > 2 * _MAX_TEXT:
+                self._end_of_text = ["".join(self._end_of_text)[-_MAX_TEXT:]]
+                self._end_chars = _MAX_TEXT
 
     def _end(self, element: str) -> None:
         name = element.rpartition(":")[2]
         self._depth -= 1
         if name == self._open:
             kind, message = self._results[name]
-            self._results[name] = (kind, message if message.strip() else "".join(self._text))
+            self._results[name] = (kind, _told(message, "".join((*self._text, *self._end_of_text))))
             self._open = ""
             if self._test is None:  # A suite that failed as a whole, such as in its set-up.
-                self._count({"name": self._suite})
+                self._count({"name": self._suites[-1] if self._suites else ""})
+        elif name == "testsuite" and self._suites:
+            self._suites.pop()
         elif name == "testcase" and self._test is not None:
             self._count(self._test)
             self._test = None
@@ -129,17 +163,40 @@ class _Document:
         if result == "skipped" and self._results[result][0] == _EXPECTED_FAILURE:
             result = "passed"
         self._counted[result] += 1
+        kind, message = self._results.get(result, ("", ""))
+        id, file = self._identified(test)
+        self._tests.add(id, _STATUSES[result], self._hide(message), file)
         if result in ("error", "failure"):
-            kind, message = self._results[result]
-            owner, name, line = test.get("classname", ""), test.get("name", ""), test.get("line", "")
+            line = test.get("line", "")
             self._failures.add(
                 message,
-                id=f"{owner}::{name}" if owner and name else owner or name,
-                file=test.get("file", ""),
+                id=id,
+                file=file,
                 line=int(line) if line.isascii() and line.isdigit() and len(line) < 10 else 0,
                 rule=kind,
+                is_error=result == "error",
             )
         self._results = {}
+
+    def _identified(self, test: dict[str, str]) -> tuple[str, str]:
+        """Its id, and the file that the report names."""
+        owner, name = test.get("classname", ""), test.get("name", "")
+        file = test.get("file", "").removeprefix(self._root)
+        if owner == _NODE:
+            # Node names a file that can't be run as a test of its path.
+            short = name.removeprefix(self._root)
+            file, name = (file or short) if short != name else file, short
+            owner = "::".join(filter(None, (file if file != name else "", *self._suites)))
+        id = f"{owner}::{name}" if owner and name else owner or name
+        return bounded_id(self._hide(id)), bounded_id(self._hide(file))
+
+
+def _told(message: str, text: str) -> str:
+    """What a result says, in its text if its message doesn't."""
+    if not message.strip():
+        return text
+    said = _SAID.findall(text) if _UNTOLD.match(message) else ()
+    return said[-1] if said else message
 
 
 def _refuse_doctype(*_: object) -> None:

@@ -31,6 +31,7 @@ from agentforge.model.check import (
     CheckOutcome,
     CheckParser,
     CheckProblem,
+    RanTest,
 )
 
 # Whatever is not certainly about the work is an error, not a failure. A failure is sent back to an agent,
@@ -52,6 +53,8 @@ class ReadCheck(Struct, frozen=True):
     outcome: CheckOutcome
     failures: tuple[CheckFailure, ...] = ()
     """All that were read, also those that the outcome doesn't keep."""
+    tests: tuple[RanTest, ...] | None = None
+    """All tests that ran, if the report has them."""
 
 
 class UnreadReport(Struct, frozen=True):
@@ -68,9 +71,10 @@ def read_check(
     report: bytes | UnreadReport | None = None,
     *,
     hide: Hide = str,
+    project: str = "",
 ) -> ReadCheck:
     """`report`: the content of the check's report, None if it is missing; only `junit` reads it. `hide` is
-    applied to the failures and the reason."""
+    applied to the failures and the reason. `project`: its folder, which is left out of paths."""
     if end.timed_out:
         return ReadCheck(CheckOutcome("timeout", end.exit_code, reason="it reached its time limit"))
     code = end.exit_code
@@ -82,16 +86,23 @@ def read_check(
         return _error(code, "unreadable", hide(f"its output is incomplete: {end.output_lost}"))
     if code in _SHELL_CANNOT_RUN:
         return _error(code, "not_started", hide(f"it could not be started: {last_line(output)}"))
-    reading = _reading(parser, code, output, report, hide)
+    reading = _reading(parser, code, output, report, hide, project=project)
     if reading.problem is not None:
         return _error(code, reading.problem, hide(reading.reason))
     if parser in ("junit", "pytest") and not reading.counts.executed:
         return _error(code, "no_tests", "no test was executed", reading.counts)
-    return expected(_judged(reading, code, output, hide), expect)
+    read = replace(_judged(reading, code, output, hide), tests=reading.tests)
+    return expected(read, expect)
 
 
 def _reading(
-    parser: CheckParser, code: int, output: bytes, report: bytes | UnreadReport | None, hide: Hide
+    parser: CheckParser,
+    code: int,
+    output: bytes,
+    report: bytes | UnreadReport | None,
+    hide: Hide,
+    *,
+    project: str,
 ) -> CheckReading:
     match parser:
         case "exit":
@@ -105,7 +116,7 @@ def _reading(
                 return CheckReading(problem="no_report", reason="it left no report")
             if isinstance(report, UnreadReport):
                 return unreadable_report(report.reason)
-            return read_junit(report, hide)
+            return read_junit(report, hide, project)
 
 
 def _error(code: int | None, problem: CheckProblem, reason: str, counts: CheckCounts = _NOTHING) -> ReadCheck:
@@ -137,4 +148,4 @@ def expected(read: ReadCheck, expect: CheckExpectation) -> ReadCheck:
         return replace(read, outcome=replace(outcome, status="pass", reason=""))
     failure = CheckFailure(f"expect: fail: {_PASSED}", message=_PASSED)
     failed = replace(outcome, status="fail", failures=(failure,), failure_count=1, reason=_PASSED)
-    return ReadCheck(failed, (failure,))
+    return ReadCheck(failed, (failure,), read.tests)

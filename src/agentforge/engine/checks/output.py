@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from agentforge.engine.checks.signature import MAX_MESSAGE_CHARS, first_line, one_line, signature
 from agentforge.engine.normalise import without_escapes
-from agentforge.model.check import CheckCounts, CheckFailure, CheckProblem
+from agentforge.model.check import CheckCounts, CheckFailure, CheckProblem, RanTest
 
 MAX_LINE_BYTES = 4096
 """The rest of a line is ignored."""
@@ -47,6 +47,8 @@ class CheckReading(Struct, frozen=True):
     failure_count: int = 0
     problem: CheckProblem | None = None
     reason: str = ""
+    tests: tuple[RanTest, ...] | None = None
+    """All of them, if they are known by their ids."""
 
 
 class FailureList:
@@ -58,7 +60,15 @@ class FailureList:
         self.count = 0
 
     def add(
-        self, message: str, *, id: str = "", file: str = "", line: int = 0, rule: str = "", place: str = ""
+        self,
+        message: str,
+        *,
+        id: str = "",
+        file: str = "",
+        line: int = 0,
+        rule: str = "",
+        place: str = "",
+        is_error: bool = False,
     ) -> None:
         """`place`: what identifies the failure besides its message; the id by default, else file and rule."""
         self.count += 1
@@ -66,7 +76,7 @@ class FailureList:
             id, file, rule = (one_line(self._hide(text)[:MAX_MESSAGE_CHARS]) for text in (id, file, rule))
             where, message = place or id or f"{file} {rule}", self._hide(message)
             self.kept.append(
-                CheckFailure(signature(where, message), id, file, line, rule, first_line(message))
+                CheckFailure(signature(where, message), id, file, line, rule, first_line(message), is_error)
             )
 
     def reading(self, counts: CheckCounts, at_least: int = 0) -> CheckReading:
@@ -118,12 +128,13 @@ class _Summary:
             self._counts = _counted(counts["counts"])
         elif self._listed and (found := _FAILURE.match(line)):
             id, message = _split(found["what"])
-            self._failed += found["kind"] != "ERROR"
-            self._failures.add(message, id=id, file=id.partition("::")[0])
+            is_error = found["kind"] == "ERROR"
+            self._failed += not is_error
+            self._failures.add(message, id=id, file=id.partition("::")[0], is_error=is_error)
         elif found := _CONFTEST.match(line):
             self._conftest = found["file"]
         elif self._conftest and line.startswith("E   ") and not self._failures.count:
-            self._failures.add(line[4:], file=self._conftest)
+            self._failures.add(line[4:], file=self._conftest, is_error=True)
 
     def reading(self) -> CheckReading:
         counts = self._counts

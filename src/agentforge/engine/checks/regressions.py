@@ -40,11 +40,11 @@ def only_new(read: ReadCheck, before: Baseline) -> ReadCheck:
         return read
     if not number:
         passed = replace(outcome, status="pass", failures=(), failure_count=0, reason="", before=old)
-        return ReadCheck(passed)
+        return ReadCheck(passed, (), read.tests)
     reason = f"{number:,} new failure{'' if number == 1 else 's'} ({old:,} failed before too)"
     kept = new[:MAX_KEPT_FAILURES]
     failed = replace(outcome, failures=kept, failure_count=number, reason=reason, before=old)
-    return ReadCheck(failed, new)
+    return ReadCheck(failed, new, read.tests)
 
 
 def _key(failure: CheckFailure) -> str:

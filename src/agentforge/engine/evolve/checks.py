@@ -83,6 +83,7 @@ def _record(at: StageState, fact: f.CheckCompleted) -> CheckRecord:
         number=fact.attempt,
         timeout=call.timeout if call else None,
         problem=fact.problem,
+        tests=fact.tests,
     )
 
 

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 
-from agentforge.model.check import Baseline, CheckCounts, CheckProblem, CheckStatus, FilesBefore
+from agentforge.model.check import Baseline, CheckCounts, CheckProblem, CheckStatus, FilesBefore, TestsRan
 from agentforge.model.course import CourseStep
 from agentforge.model.cursor import Destination
 from agentforge.model.facts.fact import (
@@ -14,6 +14,7 @@ from agentforge.model.facts.fact import (
     TaskStarted,
     written,
 )
+from agentforge.model.layout import is_inside
 from agentforge.model.request import Feedback
 from agentforge.model.state import Waiver
 
@@ -97,6 +98,13 @@ class CheckCompleted(CheckFact, TaskOutcome, frozen=True):
     """What later outcomes of the check are compared with."""
     before: int = 0
     """Failures that don't count, because they were there before the first agent."""
+    tests: TestsRan | None = None
+    """The tests of its report; None if it has none, or too many to be kept."""
+
+    def defect(self, _session: str) -> str:
+        found = self.found.tests if self.found else None
+        outside = any(not is_inside(one.file) for one in (self.tests, found) if one)
+        return "the tests that it ran are outside the run" if outside else ""
 
     def step(self) -> CourseStep:
         # If files changed while it ran, its outcome counts for nothing, whatever the status is.

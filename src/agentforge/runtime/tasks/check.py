@@ -29,6 +29,7 @@ from agentforge.ports.host import NoTree, TakenTree, Trees, is_tree_id
 from agentforge.runtime.artifacts import StoredArtifacts
 from agentforge.runtime.tasks.call import Calls, Finished, Lost, TaskContext, TaskReport
 from agentforge.runtime.tasks.script import ScriptCall, ScriptPerformer
+from agentforge.runtime.test_ids import keep_tests
 from agentforge.system import files
 from agentforge.system.confined import ConfinedFolder
 from agentforge.views.prompt import FailedCheck, check_feedback
@@ -154,7 +155,8 @@ class CheckPerformer(ScriptPerformer[CheckTask]):
         self, task: CheckTask, end: CheckEnd, output: bytes, duration: int
     ) -> f.CheckCompleted:
         check, report = task.check, self._files.read(task.check.report, task.before.report)
-        read = read_check(check.parse, check.expect, end, output, report, hide=self._context.redactor.text)
+        hide, project = self._context.redactor.text, self._context.project
+        read = read_check(check.parse, check.expect, end, output, report, hide=hide, project=project)
         found: Baseline | None = None
         if task.baseline and not (end.timed_out and is_ended_by_run(task)):
             found = baseline_of(read)
@@ -184,6 +186,9 @@ class CheckPerformer(ScriptPerformer[CheckTask]):
             lines = msgspec.json.Encoder().encode_lines(read.failures)
             files.make_dir(dirname(folder.root))
             files.replace(f"{folder.root}.failures.jsonl", lines)
+        tests = await asyncio.to_thread(keep_tests, self._context.layout, read.tests)
+        if found is not None:
+            found = replace(found, tests=tests)
         failed = FailedCheck(check.name, outcome, output)
         return f.CheckCompleted(
             **task.names,
@@ -203,6 +208,7 @@ class CheckPerformer(ScriptPerformer[CheckTask]):
             duration_ms=duration,
             found=found,
             before=outcome.before,
+            tests=tests,
         )
 
     async def _changed(self, before: str | None, after: str | None) -> tuple[str, ...]:
