@@ -247,6 +247,8 @@ class Fixed(Struct, frozen=True, tag="fixed", tag_field="type", omit_defaults=Tr
 
     max: int
     iterations: int | None = None
+    until_pass: bool = False
+    """Whether it also ends after each iteration, to continue only if its verdict is `fail`."""
 
 
 class Judgment(Struct, frozen=True, tag="judgment", tag_field="type", omit_defaults=True):

@@ -194,6 +194,8 @@ class CheckRecord(Struct, frozen=True):
     """What it was given: its own time limit, or less at the end of the run's."""
     problem: CheckProblem | None = None
     tests: TestsRan | None = None
+    repeated: int = 0
+    """In how many iterations just before it failed in the same way on the same files."""
 
     @property
     def name(self) -> str:

@@ -41,6 +41,7 @@ from agentforge.definition.report import Report
 from agentforge.definition.specs import PromptFile, ProviderSpec, WorkSpec
 from agentforge.definition.yaml_tree import Keyed, Tree, Written
 from agentforge.model.plan import (
+    PASS,
     SANDBOXES,
     Approval,
     Fixed,
@@ -143,6 +144,13 @@ TERMINATION: Table[MappingSpec] = Table(
         Key("type", Text(proposed=tuple(TERMINATIONS)), "The termination type of the stage."),
         Key("max", COUNT, "Maximum number of iterations."),
         Key("iterations", COUNT, "Alias of `max`.", field=None),
+        Key(
+            "until",
+            Text((PASS,)),
+            "`fixed`: `pass`, end after the first iteration with the verdict `pass`.",
+            field="until_pass",
+            lower=bool,
+        ),
         Key("min_iterations", _MINIMUM, "`judgment`: the first iteration that is judged."),
         Key("consensus", COUNT, "`judgment`: number of consecutive stop decisions required."),
         Key("check_before", FLAG, "`queue`: also check it before the first iteration."),

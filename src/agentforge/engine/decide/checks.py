@@ -32,7 +32,7 @@ from agentforge.model import facts as f
 from agentforge.model.check import Check, CheckTime
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.place import visits_key
-from agentforge.model.plan import FAIL, PASS, REJECT, Items, Limits, PipelineInfo, Route, StageNode
+from agentforge.model.plan import FAIL, PASS, REJECT, Fixed, Items, Limits, PipelineInfo, Route, StageNode
 from agentforge.model.request import ACCEPT, CANCEL, RESUME, RETRY, Feedback
 from agentforge.model.state import OUTDATED, CheckRecord, StageState, Verdict
 from agentforge.model.status import NodeStatus
@@ -127,8 +127,25 @@ def verdict_of(here: StageAt) -> Verdict:
 
 
 def is_sent_back(here: StageAt) -> bool:
-    """Whether the stage continues, although it was over: its work fails, and it has iterations left."""
-    return verdict_of(here).word == FAIL and iterations_left(here.node.termination, here.at)
+    """Whether the stage continues, although it was over: its work fails, it has iterations left, and the
+    latest ones made progress."""
+    is_left = iterations_left(here.node.termination, here.at) and not stalled(here)
+    return verdict_of(here).word == FAIL and is_left
+
+
+def is_repeated(node: StageNode) -> bool:
+    """Whether its iterations are repeated until it passes."""
+    return isinstance(node.termination, Fixed) and node.termination.until_pass
+
+
+def stalled(here: StageAt) -> int:
+    """After how many iterations a stage that repeats work until it passes ends for want of progress: the same
+    failures on the same files. 0: it makes progress."""
+    limits = cycle_limits(here.plan.pipeline, here.node)
+    if not is_repeated(here.node):
+        return 0
+    most = max((1 + known.repeated for known in here.failing), default=0)
+    return most if most >= (limits.no_progress or DEFAULT_NO_PROGRESS) else 0
 
 
 def checked_before(here: StageAt) -> Ruling | None:
@@ -146,6 +163,8 @@ def concluded(here: StageAt, ended: str) -> Ruling | None:
     has_verdict = here.node.expects_verdict or here.at.claim
     if here.at.verdict is not None or not has_verdict:
         return None
+    if iterations_left(here.node.termination, here.at) and (most := stalled(here)):
+        ended = f"No progress: the same failures on the same files after {most} iterations"
     failed = here.failing
     records = (each for each in here.at.checks if here.node.check(each.check))
     seen = {each.tree for each in records if _saw_the_work(each, here.at)}
@@ -205,6 +224,7 @@ def follow_verdict(here: StageAt) -> Ruling | None:
         case "ask":
             checks, again = (" run the checks again,", (RESUME,)) if here.failing else ("", ())
             text = f"stage {here.node.id!r} ended with {verdict.word!r}{_without(here)}{_why(verdict)}."
+            text += f" {verdict.ended}." if is_repeated(here.node) and verdict.ended else ""
             text += f" Accept the result, run the stage again,{checks} or cancel the run?"
             options = (ACCEPT, RETRY, *again, CANCEL)
             return Ruling(question=Question("verdict", text, options))

@@ -24,10 +24,12 @@ def end_of(here: StageAt) -> str:
     """Why the stage ends after its completed iterations; empty if it continues."""
     at, termination = here.at, here.node.termination
     match termination:
-        case Fixed(max=limit):
+        case Fixed(max=limit, until_pass=until_pass):
             if at.completed and at.last_decision is Decision.STOP:
                 return f"Agent requested stop at iteration {at.completed}"
-            return f"Completed {at.counted} iterations (max: {limit})" if at.counted >= limit else ""
+            if at.counted >= limit:
+                return f"Completed {at.counted} iterations (max: {limit})"
+            return f"Ended after iteration {at.completed}" if until_pass and at.completed else ""
         case Judgment(required_stops=required):
             # The agent's own decision is evidence for the judge; it doesn't end the stage.
             stops = at.plateaus if here.state.settings.plateau_test else at.stops

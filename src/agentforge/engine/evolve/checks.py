@@ -84,7 +84,18 @@ def _record(at: StageState, fact: f.CheckCompleted) -> CheckRecord:
         timeout=call.timeout if call else None,
         problem=fact.problem,
         tests=fact.tests,
+        repeated=_repeated(at, before, fact),
     )
+
+
+def _repeated(at: StageState, before: CheckRecord | None, fact: f.CheckCompleted) -> int:
+    if before is None or before.iteration == OUTDATED:
+        return 0
+    if before.iteration == at.completed:
+        return before.repeated
+    # Without a tree, it is unknown whether anything changed.
+    is_same = before.fails and fact.tree_after is not None and before.tree == fact.tree_after
+    return before.repeated + 1 if is_same and before.signatures == fact.signatures else 0
 
 
 def apply_to_run(state: RunState, event: Event, fact: f.AnyCheckFact) -> RunState:

@@ -295,6 +295,8 @@ def _attempts(node: StageNode) -> str:
 def _iterations(termination: Termination) -> str:
     limit = counted(termination.max, "iteration")
     match termination:
+        case Fixed(until_pass=True):
+            return f"until the verdict is pass; at most {limit}"
         case Fixed():
             return limit if termination.max == 1 else f"at most {limit}; the agent can stop earlier"
         case Judgment():
