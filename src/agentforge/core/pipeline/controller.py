@@ -191,7 +191,8 @@ class PipelineController:
                 _show(engine, asked, self._artifact(engine, asked))
                 return
             if not self._answered(engine, asked):
-                engine.cancel(id, TIMED_OUT)
+                with suppress(IllegalMove):  # It has ended at this moment.
+                    engine.cancel(id, TIMED_OUT)
 
     def _follow(self, engine: SyncEngine, id: str) -> None:
         """Wait while another process drives the run, and continue it if its answer was not applied."""
