@@ -44,7 +44,7 @@ KILLS = {
 }
 
 
-@pytest.mark.parametrize("kill", one_in(3, KILLS))
+@pytest.mark.parametrize("kill", one_in(5, KILLS))
 def test_killed(kill: str, tmp_path: Path) -> None:
     story = play(tmp_path / "run", Case.parse(f"capped {KILLS[kill]}")).story
     assert violations(story, baseline("capped").state) == []

@@ -42,7 +42,7 @@ KILLS = {
 }
 
 
-@pytest.mark.parametrize("kill", one_in(3, KILLS))
+@pytest.mark.parametrize("kill", one_in(5, KILLS))
 def test_ledger_has_the_sum_of_what_ran(kill: str, tmp_path: Path) -> None:
     story = play(tmp_path / "run", Case.parse(f"daily {KILLS[kill]}")).story
     assert violations(story, baseline("daily").state) == []
