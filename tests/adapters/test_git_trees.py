@@ -14,7 +14,7 @@ from agentforge.adapters.host.git_objects import GitObjects
 from agentforge.adapters.host.git_trees import GitTrees
 from agentforge.adapters.host.tree_scan import TreeLimits
 from agentforge.model.secrets import Redactor
-from agentforge.ports.host import NoTree, TakenTree
+from agentforge.ports.host import NoTree, TakenTree, TreeFile
 
 
 def test_the_id_is_that_of_git_and_git_notices_nothing(repository: Repository) -> None:
@@ -43,7 +43,8 @@ def test_the_engines_files_and_large_files_are_left_out(repository: Repository) 
     repository.put("large.bin", "x" * 101)
     trees = repository.trees(limits=TreeLimits(file_bytes=100))
     tree = trees.take()
-    assert tree == TakenTree(repository.by_git(".claude", ".agentforge*", "large.bin"), omitted=1)
+    id = repository.by_git(".claude", ".agentforge*", "large.bin")
+    assert tree == TakenTree(id, omitted=1, inexact=("large.bin",))
 
 
 def test_a_repository_hides_no_files_by_its_own_configuration(repository: Repository) -> None:
@@ -370,3 +371,77 @@ def test_a_repository_starts_no_program(tmp_path: Path, name: str) -> None:
         assert trees.take() != first
         trees.keep(first.id, "run/1")
     assert not repository.canary.exists()
+
+
+def test_paths_without_their_own_content_are_named(repository: Repository) -> None:
+    """Also by an engine that reads no file again, and when nothing else changed."""
+    repository.put("committed.env", "hunter2-committed")
+    repository.git("add", "committed.env")
+    repository.put("b.env", "password: hunter2")
+    repository.put("a.bin", "x" * 101)
+    limits, redactor = TreeLimits(file_bytes=100), Redactor(["hunter2"])
+    trees = repository.trees(limits=limits, redactor=redactor)
+    first = trees.take()
+    assert isinstance(first, TakenTree)
+    assert first.inexact == ("a.bin", "b.env")
+    (repository.root / "a.bin").rename(repository.root / "c.bin")
+    moved = trees.take()
+    assert isinstance(moved, TakenTree)
+    assert (moved.id, moved.inexact) == (first.id, ("b.env", "c.bin"))
+    repository.put("b.env", "")
+    (repository.root / "c.bin").unlink()
+    last = trees.take()
+    assert isinstance(last, TakenTree)
+    assert last.inexact == ()
+
+
+def test_large_files_of_which_git_has_the_content_are_in_the_tree(repository: Repository) -> None:
+    repository.put("large.bin", "x" * 101)
+    repository.git("add", "large.bin")
+    trees = repository.trees(limits=TreeLimits(file_bytes=100))
+    tree = trees.take()
+    assert tree == TakenTree(repository.by_git())
+    assert repository.trees(limits=TreeLimits(file_bytes=100, new_bytes=100)).take() != tree
+    repository.put("large.bin", "y" * 101)
+    changed = trees.take()
+    assert isinstance(changed, TakenTree)
+    assert changed.inexact == ("large.bin",)
+    assert isinstance(tree, TakenTree)
+    file = trees.files(tree.id, ["large.bin"])
+    assert isinstance(file, dict)
+    assert trees.content(file["large.bin"]) == b"x" * 101
+
+
+def test_what_a_tree_has_at_a_path(repository: Repository) -> None:
+    repository.put("new/deep/file.txt", "new")
+    (repository.root / "link").symlink_to("new")
+    trees = repository.trees()
+    tree = taken(trees)
+    found = trees.files(tree, ["new", "new/deep/file.txt", "src/a.py", "src/a.py/x", "link", "none/x", "x"])
+    assert isinstance(found, dict)
+    assert {path: file.mode for path, file in found.items()} == {
+        "new/deep/file.txt": "100644",
+        "src/a.py": "100644",
+        "link": "120000",
+    }
+    assert trees.content(found["new/deep/file.txt"]) == b"new"
+    assert trees.content(found["link"]) == b"new"
+    assert trees.content(found["src/a.py"]) == (repository.root / "src/a.py").read_bytes(), "git has it"
+
+
+def test_why_what_a_tree_had_is_not_known(repository: Repository) -> None:
+    trees = repository.trees()
+    tree = taken(trees)
+    assert trees.files("HEAD", []) == NoTree("'HEAD' is not the id of a tree")
+    assert isinstance(trees.files("0" * 40, ["a"]), NoTree)
+    assert trees.content(TreeFile("100644", "0" * 40)) == NoTree(f"the content {'0' * 12} is not kept")
+    assert isinstance(trees.content(TreeFile("160000", tree)), NoTree)
+    assert isinstance(trees.content(TreeFile("100644", "--help")), NoTree)
+    repository.put("new.txt", "new")
+    taken(trees)
+    file = TreeFile("100644", repository.git("hash-object", "new.txt"))
+    stored = repository.store / file.id[:2] / file.id[2:]
+    stored.write_bytes(b"damaged")
+    assert isinstance(trees.content(file), NoTree)
+    (repository.root / ".git").rename(repository.root / "git")
+    assert isinstance(trees.content(TreeFile("100644", "0" * 40)), NoTree)

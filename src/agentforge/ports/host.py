@@ -1,7 +1,7 @@
 """The machine: its clock, its processes, and the files that agents work on."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Protocol
 
@@ -92,12 +92,24 @@ class TakenTree(Struct, frozen=True):
     """Of a git tree object. Equal ids mean equal files."""
     omitted: int = 0
     """How many files are not in the tree, because they are too large."""
+    inexact: tuple[str, ...] = ()
+    """Paths of files that the tree doesn't have as they are, in order: those that are omitted, and those with
+    a secret in them. What is at such a path can't be restored from the tree, nor committed."""
 
 
 class NoTree(Struct, frozen=True):
     """The tree couldn't be taken."""
 
     reason: str
+
+
+class TreeFile(Struct, frozen=True):
+    """What a tree has at a path."""
+
+    mode: str
+    """As git has it: `100644`, `100755` of an executable, `120000` of a link, `160000` of a submodule."""
+    id: str
+    """Of its content. Equal ids mean equal content."""
 
 
 class KeptTree(Struct, frozen=True):
@@ -118,6 +130,12 @@ class Trees(Protocol):
 
     def changed(self, before: str, after: str, limit: int) -> tuple[str, ...] | NoTree:
         """The paths that differ between two taken trees, at most `limit`; or why they can't be compared."""
+
+    def files(self, tree: str, paths: Iterable[str]) -> dict[str, TreeFile] | NoTree:
+        """What a taken tree has at these paths; without those where it has no file."""
+
+    def content(self, file: TreeFile) -> bytes | NoTree:
+        """The content of a file of a taken tree, of a link its target; or why it isn't kept."""
 
     def keep(self, tree: str, name: str) -> KeptTree | NoTree:
         """Keep a taken tree in the user's repository, as the reference `refs/agentforge/NAME`. Only the

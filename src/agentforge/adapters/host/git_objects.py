@@ -7,7 +7,7 @@ import hashlib
 import os
 import stat
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Literal
 
 from msgspec import Struct
@@ -47,8 +47,13 @@ class GitObjects:
         self._writer = TreeWriter(self.add)
 
     def id_of(self, kind: ObjectType, content: bytes) -> str:
-        hashed = hashlib.new(self._hash_name, _header(kind, content), usedforsecurity=False)
-        hashed.update(content)
+        return self.id_of_parts(kind, len(content), (content,))
+
+    def id_of_parts(self, kind: ObjectType, size: int, parts: Iterable[bytes]) -> str:
+        """Of the content that the parts make up."""
+        hashed = hashlib.new(self._hash_name, _header(kind, size), usedforsecurity=False)
+        for part in parts:
+            hashed.update(part)
         return hashed.hexdigest()
 
     def has(self, id: str) -> bool:
@@ -81,6 +86,15 @@ class GitObjects:
     def tree(self, id: str) -> Iterator[tuple[str, TreeEntry]]:
         """The files of a stored tree, by path; raises ValueError or StorageFailed if it isn't readable."""
         return self._files(id, "", _Reads(self._max_folders))
+
+    def at(self, id: str, paths: Iterable[str]) -> Iterator[tuple[str, TreeEntry]]:
+        """What a stored tree has at these paths, but for folders; raises as `tree` does."""
+        return self._at(id, "", sorted(set(paths)), _Reads(self._max_folders))
+
+    def content(self, id: str) -> bytes | None:
+        """Of a file, or None if it isn't in the folder; raises ValueError if damaged."""
+        stored = self.stored(id)
+        return None if stored is None else self._unpacked(id, stored)[1]
 
     def changed(self, before: str, after: str) -> Iterator[str]:
         """The paths of files that differ between two stored trees; raises as `tree` does."""
@@ -120,6 +134,19 @@ class GitObjects:
                 yield from self._files(entry.id, f"{prefix}{name}/", reads)
             else:
                 yield f"{prefix}{name}", entry
+
+    def _at(self, id: str, prefix: str, paths: list[str], reads: "_Reads") -> Iterator[tuple[str, TreeEntry]]:
+        """`paths`: below the folder."""
+        known, below = dict(self._entries(id, reads)), dict[str, list[str]]()
+        for path in paths:
+            name, slash, rest = path.partition("/")
+            entry = known.get(name)
+            if entry is not None and slash and entry.mode == FOLDER:
+                below.setdefault(name, []).append(rest)
+            elif entry is not None and not slash and entry.mode != FOLDER:
+                yield f"{prefix}{path}", entry
+        for name, inner in below.items():
+            yield from self._at(known[name].id, f"{prefix}{name}/", inner, reads)
 
     def _changed(self, before: str, after: str, prefix: str, reads: "_Reads") -> Iterator[str]:
         old, new = (dict(self._entries(id, reads)) for id in (before, after))
@@ -270,11 +297,11 @@ class TreeWriter:
 
 
 def _packed(kind: ObjectType, content: bytes) -> bytes:
-    return zlib.compress(_header(kind, content) + content, _LEVEL)
+    return zlib.compress(_header(kind, len(content)) + content, _LEVEL)
 
 
-def _header(kind: ObjectType, content: bytes) -> bytes:
-    return f"{kind} {len(content)}\0".encode()
+def _header(kind: ObjectType, size: int) -> bytes:
+    return f"{kind} {size}\0".encode()
 
 
 UNREADABLE = (ValueError, StorageFailed, RecursionError)

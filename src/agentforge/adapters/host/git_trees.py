@@ -120,6 +120,14 @@ class GitTrees(ScannedTrees):
             except (*UNREADABLE, TooMuch) as error:
                 return NoTree(f"the tree {tree[:12]} can't be kept: {error}")
 
+    def _elsewhere(self, id: str) -> bytes | NoTree:
+        """Git has what was in its index when the tree was taken."""
+        try:
+            ended = self._git.call("cat-file", "--batch", stdin=f"{id}\n".encode(), max_output=2 * MAX_COPIED)
+        except (TreeFailed, TooMuch) as error:
+            return NoTree(str(error))
+        return next(_blobs(ended.stdout), super()._elsewhere(id))
+
     def _take(self, deadline: float) -> TakenTree:
         objects = self._objects or self._begin()
         listed = self._listed()
@@ -135,16 +143,17 @@ class GitTrees(ScannedTrees):
         # Of a submodule, only its files are known to be as before, not its entry in the index.
         is_unchanged = not (listed.submodules or scan.read) and len(scan.hashed) == len(self._hashed)
         self._hashed = scan.hashed
-        if is_unchanged and self._taken is not None and self._taken.omitted == scan.omitted:
+        if is_unchanged and self._taken is not None and self._taken == scan.taken(self._taken.id, below):
             return self._taken
         found = _with_submodules(scan.entries(), listed.submodules, objects)
         if self._latest is None:
             self._latest, self._taken = self._noted(objects), None
         if found == self._latest and self._taken is not None:
+            self._taken = scan.taken(self._taken.id, below)
             return self._taken
         self._keep_replaced(objects, found)
         self._latest = found
-        self._taken = TakenTree(objects.add_tree(found), scan.omitted)
+        self._taken = scan.taken(objects.add_tree(found), below)
         files.replace(self._note, self._taken.id.encode())
         if self._known_file and not listed.submodules and scan.read >= MIN_SHARE * len(found):
             self._save_known(listed, objects, self._taken)

@@ -20,7 +20,7 @@ from agentforge.system import files
 MAX_BYTES = 64 * 1024 * 1024
 MIN_SHARE = 0.005
 """Of the files that were read: below it, the last cache is good enough."""
-_FORMAT = b"1"
+_FORMAT = b"2"
 
 
 class KnownFiles(Struct, frozen=True, array_like=True):

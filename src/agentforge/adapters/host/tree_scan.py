@@ -7,18 +7,26 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from itertools import islice
 
 from msgspec import Struct
 
-from agentforge.adapters.host.git_objects import EXECUTABLE, FILE, LINK, UNREADABLE, GitObjects, TreeEntry
+from agentforge.adapters.host.git_objects import (
+    EXECUTABLE,
+    FILE,
+    LINK,
+    SUBMODULE,
+    UNREADABLE,
+    GitObjects,
+    TreeEntry,
+)
 from agentforge.adapters.host.project_files import OURS
 from agentforge.model.errors import StorageFailed
 from agentforge.model.layout import OUTBOX
 from agentforge.model.secrets import Redactor
-from agentforge.ports.host import KeptTree, NoTree, Stamp, TakenTree, is_tree_id
+from agentforge.ports.host import KeptTree, NoTree, Stamp, TakenTree, TreeFile, is_tree_id
 from agentforge.system import files
 from agentforge.system.confined import ConfinedFolder
 from agentforge.system.file_search import FileSearch, TooManyEntries
@@ -47,6 +55,7 @@ _BELOW_EXCLUDED = tuple(f"{path}/" for path in _EXCLUDED)
 _STEPS = frozenset({"", ".", "..", ".git"})
 """Not in the path of a file of a tree."""
 _ENTRIES_PER_FILE = 2
+_PART_BYTES = 1024 * 1024
 
 
 class TreeLimits(Struct, frozen=True):
@@ -54,7 +63,7 @@ class TreeLimits(Struct, frozen=True):
     """For one tree. The first one reads all files; on a busy machine, that takes long."""
     files: int = 100_000
     file_bytes: int = 10 * 1024 * 1024
-    """Larger files are not part of a tree."""
+    """Larger files are not part of a tree, unless git has their content."""
     new_bytes: int = 64 * 1024 * 1024
     """Content that one tree may add to the folder of the run."""
     known_from: int = 1_000
@@ -80,6 +89,8 @@ class HashedFile(Struct, frozen=True, array_like=True, gc=False):
     stamp: Stamp | None
     """None: it could change again without a new stamp."""
     entry: TreeEntry
+    exact: bool = True
+    """Whether the entry has its content as it is, without a secret that was replaced."""
 
 
 # -- which paths
@@ -121,7 +132,7 @@ def _is_left_out(path: str) -> bool:
 
 
 class TreeScan:
-    """One look at the files. The result is in `hashed` and `omitted`."""
+    """One look at the files."""
 
     def __init__(
         self,
@@ -143,7 +154,7 @@ class TreeScan:
         self._began_ns = time.time_ns()
         self._new_bytes = 0
         self.hashed: dict[str, HashedFile] = {}
-        self.omitted = 0
+        self._omitted: list[str] = []
         self.read = 0
         """How many files were read."""
 
@@ -169,6 +180,13 @@ class TreeScan:
     def entries(self) -> dict[str, TreeEntry]:
         return {path: file.entry for path, file in self.hashed.items()}
 
+    def taken(self, id: str, without: tuple[str, ...] = ()) -> TakenTree:
+        """The tree with that id, of what was seen. `without`: how the paths of files begin that are not in it
+        one by one."""
+        masked = (path for path, file in self.hashed.items() if not file.exact)
+        inexact = (path for path in (*self._omitted, *masked) if not (without and path.startswith(without)))
+        return TakenTree(id, len(self._omitted), tuple(sorted(inexact)))
+
     def _file(self, path: str, name: str, folder: int, in_git: str, known: HashedFile | None) -> None:
         try:
             seen = os.stat(name, dir_fd=folder, follow_symlinks=False)
@@ -185,13 +203,27 @@ class TreeScan:
             raise TooMuch(f"the files take longer than {self._limits.seconds:g} s to read")
         is_link = stat.S_ISLNK(seen.st_mode)
         content = self._content(name, folder, seen.st_size, is_link=is_link)
-        if content is None:
-            self.omitted += 1
+        mode = LINK if is_link else EXECUTABLE if executable else FILE
+        if content is not None:
+            id, exact = self._blob(path, content, in_git)
+        elif in_git and not is_link and self._is_in_git(name, folder, seen.st_size, in_git):
+            id, exact = in_git, True
+        else:
+            self._omitted.append(path)
             return
         self.read += 1
-        mode = LINK if is_link else EXECUTABLE if executable else FILE
-        entry = TreeEntry(mode, self._blob(path, content, in_git))
-        self.hashed[path] = HashedFile(None if self._is_racy(stamp) else stamp, entry)
+        self.hashed[path] = HashedFile(None if self._is_racy(stamp) else stamp, TreeEntry(mode, id), exact)
+
+    def _is_in_git(self, name: str, folder: int, size: int, id: str) -> bool:
+        """Whether a file that is too large has the content that git has."""
+        if size > self._limits.new_bytes:
+            return False
+        try:
+            with open(open_regular(name, os.O_RDONLY, folder=folder), "rb", buffering=0) as file:
+                parts = iter(lambda: file.read(_PART_BYTES) or b"", b"")
+                return self._objects.id_of_parts("blob", size, parts) == id
+        except OSError:
+            return False
 
     def _content(self, name: str, folder: int, size: int, *, is_link: bool) -> bytes | None:
         """None if it is too large or unreadable; the target of a link."""
@@ -208,20 +240,22 @@ class TreeScan:
             content = file.read(limit + 1) or b""
         return content if len(content) <= limit else None
 
-    def _blob(self, path: str, content: bytes, in_git: str) -> str:
+    def _blob(self, path: str, content: bytes, in_git: str) -> tuple[str, bool]:
+        """Its id, and whether it is that of the content as it is."""
         id = self._objects.id_of("blob", content)
         if id == in_git:
             # Git keeps it as long as its index names it. Before that ends, `GitTrees` copies it.
-            return id
-        content = self._redactor.bytes(content)
+            return id, True
+        hidden = self._redactor.bytes(content)
+        exact, content = hidden == content, hidden
         if path.startswith(self._unstored):
-            return self._objects.id_of("blob", content)
+            return self._objects.id_of("blob", content), exact
         if not self._objects.has(id):
             self._new_bytes += len(content)
             if self._new_bytes > self._limits.new_bytes:
                 size = self._limits.new_bytes // (1024 * 1024)
                 raise TooMuch(f"more than {size} MB of files are new to git")
-        return self._objects.add("blob", content)
+        return self._objects.add("blob", content), exact
 
     def _is_racy(self, stamp: Stamp) -> bool:
         changed = max(stamp.changed_ns, stamp.modified_ns)
@@ -277,6 +311,29 @@ class ScannedTrees(ABC):
         except UNREADABLE as error:
             return NoTree(f"the trees can't be compared: {error}")
 
+    def files(self, tree: str, paths: Iterable[str]) -> dict[str, TreeFile] | NoTree:
+        if not is_tree_id(tree):
+            return NoTree(f"{tree[:80]!r} is not the id of a tree")
+        objects = GitObjects(self._folder, "sha256" if len(tree) == 64 else "sha1")
+        try:
+            return {path: TreeFile(entry.mode, entry.id) for path, entry in objects.at(tree, paths)}
+        except UNREADABLE as error:
+            return NoTree(f"the tree {tree[:12]} can't be read: {error}")
+
+    def content(self, file: TreeFile) -> bytes | NoTree:
+        if not is_tree_id(file.id) or file.mode == SUBMODULE:
+            return NoTree("it is not the content of a file")
+        objects = GitObjects(self._folder, "sha256" if len(file.id) == 64 else "sha1")
+        try:
+            content = objects.content(file.id)
+        except UNREADABLE as error:
+            return NoTree(f"the content {file.id[:12]} can't be read: {error}")
+        return self._elsewhere(file.id) if content is None else content
+
+    def _elsewhere(self, id: str) -> bytes | NoTree:
+        """Content that is not in the folder of the run."""
+        return NoTree(f"the content {id[:12]} is not kept")
+
     def _is_left_out(self, path: str) -> bool:
         """Whether it is not wanted, or contains a secret."""
         return path in self._without or self._redactor.text(path) != path
@@ -305,7 +362,7 @@ class FolderTrees(ScannedTrees):
         listed = listed_files(self._project, self._limits)
         scan.look(dict.fromkeys((path for path in listed if not self._is_left_out(path)), ""), self._hashed)
         self._hashed = scan.hashed
-        return TakenTree(self._objects.add_tree(scan.entries()), scan.omitted)
+        return scan.taken(self._objects.add_tree(scan.entries()))
 
     @cached_property
     def _objects(self) -> GitObjects:
