@@ -67,6 +67,11 @@ CHECKED = """\
   - {id: build, prompt: 'do ${ITERATION}', runs: 1}
   - {id: verify, prompt: 'see ${ITERATION}', runs: 1, checks: [{name: test, run: verify}], on: {fail: build}}
 """
+# The check fails before the first stage, and passes before the second.
+NEEDED = """\
+  - {id: work, prompt: 'do ${ITERATION}', runs: 1, checks: [{name: test, run: verify, at: need}]}
+  - {id: tidy, prompt: 'do ${ITERATION}', runs: 1, checks: [{name: test, run: verify, at: need}]}
+"""
 # Files change each time that the check runs, until the stage is retried.
 DISTURBED = """\
   - {id: work, prompt: one, runs: 1, checks: [{name: test, run: verify}], on: {fail: end},
@@ -455,6 +460,12 @@ SCENARIOS = {
                 "AGENT_WAITS": "1/1/check/test",
                 "AGENT_TOOL": "1~2/1/check/test",
             },
+            programs={"verify": CLAUDE},
+        ),
+        Scenario(
+            "needed",
+            NEEDED,
+            {"AGENT_FILES": "0/1", "AGENT_FAILS": "0/0/check/test", "AGENT_WAITS": "0/0/check/test"},
             programs={"verify": CLAUDE},
         ),
         Scenario(

@@ -98,6 +98,30 @@ def test_visits_and_verdicts_are_the_same_when_the_engine_is_killed(moment: str,
     ]
 
 
+OF_THE_NEED = {
+    "before the check": "engine:append=check_start:1:before:engine",
+    "between the intent and the start": "engine:append=check_start:1:after:engine",
+    "while it runs": "agent:note:1:after:engine",
+    "in the middle of the outcome": "engine:append=check_complete:1:during:engine",
+    "after the outcome": "engine:append=check_complete:1:after:engine",
+    "in the middle of the second verdict": "engine:append=stage_verdict:2:during:engine",
+    "after that verdict": "engine:append=stage_verdict:2:after:engine",
+}
+
+
+@pytest.mark.parametrize("moment", one_in(3, OF_THE_NEED))
+def test_stage_that_is_not_needed_stays_without_an_agent(moment: str, tmp_path: Path) -> None:
+    story = killed(tmp_path, OF_THE_NEED[moment], "needed")
+    assert checks_run(story) == [1, 1]
+    assert told(story, "stage_verdict", "iteration_start") == [
+        "iteration_start",
+        "stage_verdict",
+        "stage_verdict",
+    ]
+    started = {note["attempt"].rpartition("/")[0] for note in story.notes() if note["what"] == "start"}
+    assert started == {"0/0/check/test", "0/1", "1/0/check/test"}
+
+
 LAST_CHECK = 9
 """The note with which it begins: the agent and three checks took two each."""
 OF_THE_RETRY = {

@@ -39,9 +39,13 @@ def nodes(*lines: str) -> str:
         ),
         (
             "checks: [{name: u, run: t, expect: fail, timeout: 60, at: start, needs: network}]",
-            Check("u", "t", expect="fail", timeout=60, at="start", network=True),
+            Check("u", "t", expect="fail", timeout=60, at=("start",), network=True),
         ),
-        ("checks: [{name: u, run: t, at: iteration}]", Check("u", "t", at="iteration")),
+        ("checks: [{name: u, run: t, at: iteration}]", Check("u", "t", at=("iteration",))),
+        (
+            "checks: [{name: u, run: t, at: [need, end, need]}]",
+            Check("u", "t", at=("need", "end")),
+        ),
         ("checks: [{name: test, file: {path: a.md}}]", Check("test", file=FileRule("a.md"))),
         ("checks: [{name: u, scope: [a/**, b.md, a/**]}]", Check("u", scope=("a/**", "b.md"))),
         (
@@ -92,6 +96,13 @@ def test_check_is_in_the_plan(line: str, expected: Check) -> None:
         ("checks: [{name: a, scope: [b], file: {path: b}}]", "conflict 6:24", "`checks.scope` doesn't go"),
         ("checks: [{name: a, scope: [b], expect: fail}]", "conflict 6:36", "`checks.expect` doesn't go"),
         ("checks: [{name: a, scope: [b], at: start}]", "bad-value 6:40", "nothing has changed yet"),
+        ("checks: [{name: a, scope: [b], at: [end, need]}]", "bad-value 6:46", "nothing has changed yet"),
+        ("checks: [{name: a, run: b, at: []}]", "missing-key 6:36", "`checks.at` is empty"),
+        (
+            "checks: [{name: a, run: b, at: [start, need]}]",
+            "conflict 6:44",
+            "`at: need` doesn't go with `at: start`",
+        ),
         ("checks: [{name: a, scope: []}]", "missing-key 6:31", "`checks.scope` is empty"),
         ("checks: [{name: a, scope: [../b]}]", "bad-value 6:32", "leads outside the project"),
         ("checks: [{name: a, run: b, file: {path: b}}]", "conflict 6:24", "`checks.run` doesn't go"),
@@ -255,9 +266,9 @@ def test_commands_and_checks_of_the_pipeline_can_be_named_by_criteria() -> None:
     assert do.criteria == "done"
     assert do.checks == (
         Check("own", "x"),
-        Check("criteria", at="iteration", criteria=True),
-        Check("test", "make test", at="iteration", parse="pytest", regressions=True, criteria=True),
-        Check("build", "make", at="iteration", criteria=True),
+        Check("criteria", at=("iteration",), criteria=True),
+        Check("test", "make test", at=("iteration",), parse="pytest", regressions=True, criteria=True),
+        Check("build", "make", at=("iteration",), criteria=True),
     )
     assert found(text) == []
     (taken,) = found(text.replace("{name: own, run: x}", "{name: criteria, run: x}"))

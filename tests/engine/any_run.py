@@ -483,8 +483,8 @@ def any_plan(draw: st.DrawFn) -> Plan:
 
 _CHECKS = (
     Check("test", "make test"),
-    Check("lint", "make lint", at="iteration"),
-    Check("up", "up", at="start"),
+    Check("lint", "make lint", at=("iteration",)),
+    Check("up", "up", at=("start",)),
 )
 _every_third = Operation(
     "==", (Operation("%", (VariableTerm("iteration"), ConstantTerm(3))), ConstantTerm(0))

@@ -17,7 +17,7 @@ from agentforge.model.plan import StageNode
 from agentforge.model.state import Start, Waiver
 from agentforge.model.task import CheckTask, Task
 
-SCOPE = Check("only", scope=("src/**",), at="iteration")
+SCOPE = Check("only", scope=("src/**",), at=("iteration",))
 SCOPED = plan_of(stage("plan", 2, checks=(SCOPE, Check("all", scope=("*",)))))
 BEGIN = """
     > start
@@ -102,7 +102,7 @@ def test_running_baseline_is_kept_by_a_new_plan() -> None:
     other = plan_of(stage("plan", 2, checks=(replace(SCOPE, scope=("lib/**",)),)))
     with pytest.raises(IllegalMove, match="may still be running"):
         plan_change(other, SCOPED, state)
-    later = plan_of(stage("plan", 3, checks=(replace(SCOPE, at="end"),)))
+    later = plan_of(stage("plan", 3, checks=(replace(SCOPE, at=("end",)),)))
     moved = evolve(state, event(9, plan_change(later, SCOPED, state)))
     assert [task.about for task in in_flight(later, moved)] == [SCOPE.baseline]
 
@@ -120,7 +120,7 @@ def test_baseline_that_no_plan_has_is_ignored() -> None:
 # -- before the first agent of the run
 
 LINT = Check("lint", "ruff", parse="lines", regressions=True)
-TEST = Check("test", "pytest", regressions=True, at="start")
+TEST = Check("test", "pytest", regressions=True, at=("start",))
 GUARDED = plan_of(stage("plan", 1), stage("build", 1, checks=(TEST, LINT)))
 COMPARED = """
     > start
@@ -207,7 +207,7 @@ def test_check_that_only_skipped_stages_have_is_not_run(
 def test_check_that_a_later_plan_adds_has_no_baseline() -> None:
     """An agent has worked: what failed before is unknown."""
     conversation = play(GUARDED, COMPARED)
-    new = Check("new", "x", regressions=True, at="start")
+    new = Check("new", "x", regressions=True, at=("start",))
     added = plan_of(stage("plan", 1), stage("build", 1, checks=(new,)))
     assert conversation.state is not None
     state = evolve(conversation.state, event(30, plan_change(added, GUARDED, conversation.state)))

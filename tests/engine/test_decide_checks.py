@@ -116,7 +116,7 @@ def test_reaching_the_maximum_is_a_failure_if_a_check_says_so() -> None:
 
 
 def test_checks_before_the_first_iteration_run_no_agent_if_they_fail() -> None:
-    verify = stage("plan", checks=(Check("lint", "make lint", at="start"),))
+    verify = stage("plan", checks=(Check("lint", "make lint", at=("start",)),))
     conversation = play(
         plan_of(verify),
         """
@@ -134,7 +134,7 @@ def test_checks_before_the_first_iteration_run_no_agent_if_they_fail() -> None:
 
 def test_checks_after_each_iteration_are_feedback_for_the_next() -> None:
     conversation = play(
-        plan_of(stage("plan", 2, checks=(Check("lint", "make lint", at="iteration"),))),
+        plan_of(stage("plan", 2, checks=(Check("lint", "make lint", at=("iteration",)),))),
         f"""{BEGIN}
         > completed
         < check_start lint 1
@@ -147,7 +147,7 @@ def test_checks_after_each_iteration_are_feedback_for_the_next() -> None:
     assert task.feedback is not None
 
 
-START, END = Check("build", "make", at="start"), Check("test", "make test")
+START, END = Check("build", "make", at=("start",)), Check("test", "make test")
 LINT = Check("lint", "make lint")
 
 

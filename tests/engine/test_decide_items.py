@@ -15,7 +15,7 @@ from agentforge.model.plan import Items, Plan, Route, StageNode
 from agentforge.model.state import RunState
 from agentforge.model.task import PrepareTask
 
-LINT = Check("lint", "make lint", at="iteration")
+LINT = Check("lint", "make lint", at=("iteration",))
 TEST = Check("test", "make test")
 
 

@@ -314,7 +314,7 @@ def test_end_in_a_nested_pipeline_ends_that_pipeline() -> None:
 
 
 def test_verdict_names_the_files_that_the_latest_check_saw() -> None:
-    checks = (Check("clean", "git diff --exit-code", at="start"), Check("test", "make test"))
+    checks = (Check("clean", "git diff --exit-code", at=("start",)), Check("test", "make test"))
     run = started(plan_of(stage("plan", checks=checks)))
     run.happens("check pass tree=before")
     works(run)

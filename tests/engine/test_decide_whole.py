@@ -170,7 +170,7 @@ def test_limits_of_a_pipeline_hold_for_stages_without_their_own() -> None:
 
 
 def test_visit_after_checks_that_failed_before_the_first_iteration_is_told_no_files() -> None:
-    verify = stage("verify", checks=(replace(CHECK, at="start"),), routes=(Route("fail", "go", "build"),))
+    verify = stage("verify", checks=(replace(CHECK, at=("start",)),), routes=(Route("fail", "go", "build"),))
     run = played(plan_of(stage("build"), verify), *DONE, "check fail")
     feedback = task(run, PrepareTask).feedback
     assert feedback is not None
@@ -526,7 +526,7 @@ def test_question_after_the_last_rejection_grants_rounds() -> None:
 
 
 def test_rejected_visit_without_an_iteration_has_no_files() -> None:
-    checks = (replace(CHECK, at="start"),)
+    checks = (replace(CHECK, at=("start",)),)
     routes = (Route("fail", "ask"),)
     plan = plan_of(stage(checks=checks, approve=Approval(), routes=routes))
     run = played(plan, "check fail")

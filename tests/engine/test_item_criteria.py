@@ -71,11 +71,11 @@ def test_criteria_are_a_list_of_limited_length() -> None:
     assert many == Criteria(checks=("test",), problems=("it has 51 criteria; the maximum is 50",))
 
 
-TEST = Check("test", "make test", at="iteration", criteria=True)
+TEST = Check("test", "make test", at=("iteration",), criteria=True)
 CHECKED = stage(
     "do",
     termination=Items(9, "plan.steps", criteria="done_when"),
-    checks=(Check(CRITERIA, at="iteration", criteria=True), TEST),
+    checks=(Check(CRITERIA, at=("iteration",), criteria=True), TEST),
 )
 
 
@@ -113,7 +113,7 @@ def test_files_of_criteria_are_in_memory_one_at_a_time() -> None:
 
 
 def test_baseline_is_that_of_the_check_of_the_pipeline() -> None:
-    assert TEST.baseline == Check("test", "make test", at="start", timeout=9).baseline
+    assert TEST.baseline == Check("test", "make test", at=("start",), timeout=9).baseline
     assert TEST.baseline != Check("test", "make test", parse="lines").baseline
 
 

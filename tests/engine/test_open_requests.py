@@ -184,7 +184,7 @@ HOOKS = tuple(Hook(f"h{number}", "iteration_end", "call") for number in range(4)
 
 
 def test_answers_of_hooks_checks_and_people_are_progress_of_a_run_that_is_recovered() -> None:
-    node = stage("plan", checks=(Check("test", "t", at="iteration"),), routes=(Route("fail", "ask"),))
+    node = stage("plan", checks=(Check("test", "t", at=("iteration",)),), routes=(Route("fail", "ask"),))
     run = Play(plan_of(node, hooks=HOOKS))
     for said in ("start", "prepared", "completed"):
         run.happens(said)

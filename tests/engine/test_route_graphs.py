@@ -74,7 +74,7 @@ def _nodes(draw: st.DrawFn, prefix: str, count: int, depth: int) -> list[Node]:
 
 def _node(draw: st.DrawFn, kind: str, name: str, names: list[str], depth: int) -> Node:
     if kind == "stage":
-        checks = ((), (), (Check("test", "t"),), (Check("lint", "t", at="iteration"),))
+        checks = ((), (), (Check("test", "t"),), (Check("lint", "t", at=("iteration",)),))
         return _stage(draw, name, names, draw(st.sampled_from(checks)))
     inner = draw(st.integers(1, 2))
     if kind == "nested":

@@ -129,7 +129,7 @@ ASKS = 3
 ONCE = RetryPolicy(1)
 """Of stages whose attempts are not repeated."""
 TWICE = Limits(2)
-EACH = (Check("t", "t", at="iteration"),)
+EACH = (Check("t", "t", at=("iteration",)),)
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ EACH = (Check("t", "t", at="iteration"),)
         (stage("a", termination=Queue(4)), (7, 14, 0)),
         (stage("a", termination=Items(4, "initial.steps")), (7, 14, 0)),
         (
-            stage("a", termination=Items(4, "initial.steps"), checks=(Check("t", "t", at="iteration"),)),
+            stage("a", termination=Items(4, "initial.steps"), checks=(Check("t", "t", at=("iteration",)),)),
             (11, 22, 0),
         ),
         (stage("a", approve=Approval(rounds=3), retry=ONCE), (12, 12, 0)),
@@ -289,11 +289,12 @@ def test_how_long_a_node_takes_at_most(node: Node, most: float | None) -> None:
 @pytest.mark.parametrize(
     ("check", "runs"),
     [
-        (Check("t", "t", at="start", timeout=2.0), 1),
-        (Check("t", "t", at="iteration", timeout=2.0), 4),
+        (Check("t", "t", at=("start",), timeout=2.0), 1),
+        (Check("t", "t", at=("iteration",), timeout=2.0), 4),
+        (Check("t", "t", at=("need", "iteration"), timeout=2.0), 5),
         # The stage may end after each iteration, and be sent back.
         (Check("t", "t", timeout=2.0), 4),
-        (Check("t", "t", at="start", timeout=2.0, regressions=True), 2),
+        (Check("t", "t", at=("start",), timeout=2.0, regressions=True), 2),
         (Check("t", scope=("docs/*",), timeout=2.0), 0),
     ],
 )

@@ -114,17 +114,21 @@ def test_a_block_without_branches_and_a_pipeline_that_runs_once_are_shown() -> N
 
 def test_a_check_is_shown_with_all_that_it_says() -> None:
     assert check_line(TEST) == "test at the end: pytest -q (reads the output of pytest; at most 10m 00s)"
-    full = Check("red\x1b", "make\nred", "fail", "junit", "out/r.xml", 30.0, "start", network=True)
+    full = Check("red\x1b", "make\nred", "fail", "junit", "out/r.xml", 30.0, ("start",), network=True)
     assert check_line(full) == (
         "red� before the first iteration: make red"
         " (must fail; reads JUnit XML from out/r.xml; with network; at most 30s)"
     )
-    assert check_line(Check("a", "true", at="iteration")) == "a after each iteration: true (at most 10m 00s)"
-    criteria = Check("criteria", at="iteration", criteria=True)
+    assert (
+        check_line(Check("a", "true", at=("iteration",))) == "a after each iteration: true (at most 10m 00s)"
+    )
+    twice = "a before the first iteration and at the end: true (at most 10m 00s)"
+    assert check_line(Check("a", "true", at=("start", "end"))) == twice
+    criteria = Check("criteria", at=("iteration",), criteria=True)
     assert check_line(criteria) == (
         "criteria after each iteration for each item: the criteria that the engine verifies"
     )
-    named = Check("a", "b", at="iteration", criteria=True)
+    named = Check("a", "b", at=("iteration",), criteria=True)
     assert check_line(named).startswith("a after each iteration for each item whose criteria name it: b (")
     only_new = Check("a", "b", parse="lines", regressions=True)
     assert check_line(only_new) == (

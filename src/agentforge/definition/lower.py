@@ -135,7 +135,7 @@ def _with_criteria(named: Mapping[str, Check], stage: StageNode) -> StageNode:
     given = {name: Check(name, run) for name, run in usable} | dict(named)
     own = {CRITERIA, *(check.name for check in stage.checks)}
     known = (Check(CRITERIA), *(check for name, check in given.items() if name not in own))
-    found = (replace(check, at="iteration", criteria=True) for check in known)
+    found = (replace(check, at=("iteration",), criteria=True) for check in known)
     return replace(stage, checks=(*stage.checks, *found))
 
 

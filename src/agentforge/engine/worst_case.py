@@ -282,7 +282,7 @@ class _Walk:
     def _iterations(self, node: StageNode, visits: int, rounds: int) -> int:
         most, repairs = node.termination.max, 0
         if isinstance(node.termination, Items):
-            tries = MAX_TRIES if any(check.at == "iteration" for check in node.checks) else 1
+            tries = MAX_TRIES if any("iteration" in check.at for check in node.checks) else 1
             # Feedback that names none of the items is one more.
             most, repairs = most * tries, (visits - rounds) * tries
         if repairs:
@@ -334,7 +334,7 @@ class _Walk:
         retries = [backoff(policy, number).total_seconds() for number in range(1, policy.max_attempts)]
         longest = policy.max_delay if stage_tries and policy.initial_delay else 0.0
         ends = visits if isinstance(node.termination, Items) else iterations
-        checks = {"start": visits, "iteration": iterations, "end": ends}
+        checks = {"need": visits, "start": visits, "iteration": iterations, "end": ends}
         queries = iterations + visits if isinstance(node.termination, Queue) else 0
         if limit is not None:
             self._is_bound_only(*_COUNTS)  # Attempts may have to be short for all of them.
@@ -347,7 +347,10 @@ class _Walk:
                 None if timeout is None else most.attempts * timeout,
                 iterations * turns * sum(retries) + visits * stage_tries * longest,
                 max(0, iterations - visits) * delay,
-                *((checks[one.at] + visits * stage_tries) * _check_seconds([one]) for one in node.checks),
+                *(
+                    (sum(checks[when] for when in one.at) + visits * stage_tries) * _check_seconds([one])
+                    for one in node.checks
+                ),
                 most.judgments * JUDGE_TIMEOUT,
                 queries * QUEUE_TIMEOUT,
                 *(self._hooks(most.path, point, visits) for point in _NODE_POINTS),

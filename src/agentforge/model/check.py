@@ -14,8 +14,9 @@ CheckStatus = Literal["pass", "fail", "error", "timeout"]
 CheckProblem = Literal["not_started", "terminated", "no_tests", "no_report", "unreadable", "no_tree"]
 """Why a check is an error: it says nothing about the work."""
 
-CheckTime = Literal["start", "iteration", "end"]
-"""When a check runs: before the first iteration, after each, or when the stage is over."""
+CheckTime = Literal["need", "start", "iteration", "end"]
+"""When a check runs: before the first iteration, after each, or when the stage is over. Agents run only if
+those of `start` pass, and one of `need` fails."""
 
 MAX_KEPT_FAILURES = 50
 """The failures of an outcome; the others are only in a file."""
@@ -50,7 +51,7 @@ class Check(Struct, frozen=True, omit_defaults=True, dict=True):
     report: str | None = None
     """The file that `junit` reads, relative to the project."""
     timeout: float | None = None
-    at: CheckTime = "end"
+    at: tuple[CheckTime, ...] = ("end",)
     network: bool = False
     """Whether it needs the network."""
     file: FileRule | None = None
@@ -64,7 +65,7 @@ class Check(Struct, frozen=True, omit_defaults=True, dict=True):
     @cached_property
     def baseline(self) -> str:
         """Identifies its baseline: the same in a recompiled plan, if the check is the same."""
-        same = replace(self, at="end", timeout=None, criteria=False)
+        same = replace(self, at=("end",), timeout=None, criteria=False)
         what = msgspec.json.encode(same, order="deterministic")
         return f"{self.name}{BASELINE}{sha256(what).hexdigest()[:12]}"
 

@@ -253,6 +253,8 @@ def _check_problems(stage: StageNode) -> Iterator[str]:
     for check in stage.checks:
         if not is_plain_name(check.name) or not _has_one_rule(check):
             yield f"stage {stage.id!r} has a check without a usable name or command"
+        if not 1 <= len(check.at) == len(set(check.at)):
+            yield f"check {check.name!r} runs at no time, or twice at the same"
         if len(check.scope) > MAX_SCOPE or any(len(pattern) > MAX_GLOB for pattern in check.scope):
             yield f"the scope of check {check.name!r} is too large"
         if check.file and not is_inside(check.file.path):

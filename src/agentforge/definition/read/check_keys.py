@@ -73,6 +73,13 @@ _SCOPE = ListOf(
 )
 
 
+_TIMES = ListOf(
+    Text(get_args(CheckTime)),
+    or_one=True,
+    required=Required((), "`checks.at` is empty", "for example `at: [start, end]`"),
+)
+
+
 def _check(entries: Entries) -> MappingSpec | None:
     """None without a name or a valid rule."""
     rule = next((name for name in RULES if entries.key(name)), None)
@@ -87,9 +94,13 @@ def _check(entries: Entries) -> MappingSpec | None:
     if (optional := entries.key("optional")) and entries.key("run"):
         message = "`optional` has no effect on a check with `run`: it always has a command"
         entries.report.warning("ignored-key", optional.at, message, "remove it")
-    if rule == "scope" and (at := entries.get("at")) and at.value == "start":
+    times = {time.value: time for time in entries.get("at") or ()}
+    for early in (times[name] for name in ("start", "need") if rule == "scope" and name in times):
         message = "`scope` can't fail at the start of a visit: nothing has changed yet"
-        entries.report.error("bad-value", at.at, message, "use `at: iteration` or `at: end`")
+        entries.report.error("bad-value", early.at, message, "use `at: iteration` or `at: end`")
+    if {"need", "start"} <= times.keys():
+        message = "`at: need` doesn't go with `at: start`: no agent would ever run"
+        entries.report.error("conflict", times["need"].at, message, "remove one of them")
     name, is_valid = entries.get("name"), rule is None or entries.get(rule)
     return replace(entries.spec(), at=name.at) if name and is_valid else None
 
@@ -114,7 +125,7 @@ CHECK: Table[MappingSpec | None] = Table(
         Key("parse", Text(get_args(CheckParser)), "How its output is read."),
         Key("report", Text(inside=True), "`junit`: the file that the command writes."),
         Key("timeout", TIME_LIMIT, "Maximum seconds; 600 by default."),
-        Key("at", Text(get_args(CheckTime)), "When it runs; `end` by default."),
+        Key("at", _TIMES, "When it runs, or a list of times; `end` by default.", lower=unique),
         NEEDS,
         Key("regressions", FLAG, "Only failures count that were not there before the first agent."),
         Key(

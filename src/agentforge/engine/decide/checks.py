@@ -37,6 +37,8 @@ from agentforge.model.request import ACCEPT, CANCEL, RESUME, RETRY, Feedback
 from agentforge.model.state import OUTDATED, CheckRecord, StageState, Verdict
 from agentforge.model.status import NodeStatus
 
+NOT_NEEDED = "not needed"
+"""Why a stage is over whose checks passed before any agent ran."""
 MAX_VOID_CHECKS = 3
 """How often a check runs if the files change meanwhile."""
 
@@ -44,7 +46,7 @@ MAX_VOID_CHECKS = 3
 def run_checks(here: StageAt, when: CheckTime) -> Ruling | None:
     """The next step with the checks of that time, or None if each has an outcome."""
     for check in here.node.checks:
-        if check.at == when and here.is_used(check):
+        if when in check.at and here.is_used(check):
             ruling = _run(here, check)
             if ruling is not None:
                 return ruling
@@ -149,17 +151,32 @@ def stalled(here: StageAt) -> int:
 
 
 def checked_before(here: StageAt) -> Ruling | None:
-    """A stage whose checks fail before its first iteration is over: no agent runs."""
+    """A stage whose checks at `start` fail before its first iteration is over, and so is one whose checks at
+    `need` pass: no agent runs."""
     if here.at.completed or not here.node.checks:
         return None
     if ruling := run_checks(here, "start"):
         return ruling
-    return concluded(here, "checks failed before the first iteration") if here.failing else None
+    if _failing_at(here, "start"):
+        return concluded(here, "checks failed before the first iteration")
+    if ruling := run_checks(here, "need"):
+        return ruling
+    asked = [check.name for check in here.node.checks if "need" in check.at and here.is_used(check)]
+    # A stage or person that sent the work back has found what the checks do not.
+    if not asked or _failing_at(here, "need") or here.at.feedback:
+        return None
+    passed = f"check{'' if len(asked) == 1 else 's'} {', '.join(map(repr, asked))} passed before any work"
+    return concluded(here, NOT_NEEDED, Verdict(PASS, passed))
 
 
-def concluded(here: StageAt, ended: str) -> Ruling | None:
+def _failing_at(here: StageAt, when: CheckTime) -> list[CheckRecord]:
+    names = {check.name for check in here.node.checks if when in check.at}
+    return [each for each in here.failing if each.check in names]
+
+
+def concluded(here: StageAt, ended: str, verdict: Verdict | None = None) -> Ruling | None:
     """Record the verdict of a stage that is over; None if that is done, or if nothing depends on it."""
-    verdict = verdict_of(here)
+    verdict = verdict or verdict_of(here)
     has_verdict = here.node.expects_verdict or here.at.claim
     if here.at.verdict is not None or not has_verdict:
         return None

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from agentforge.engine.decide.caps import Spender, reserve
 from agentforge.engine.decide.checks import (
+    NOT_NEEDED,
     baselines,
     checked_before,
     concluded,
@@ -191,7 +192,8 @@ def _judged(here: StageAt) -> Ruling | None:
     verdict = here.at.verdict
     if verdict is None:
         return None
-    if here.at.transition is None and leads_onward(here, verdict) and (asked := approval(here)):
+    is_shown = here.at.transition is None and verdict.ended != NOT_NEEDED and leads_onward(here, verdict)
+    if is_shown and (asked := approval(here)):
         return asked
     return follow_verdict(here) or Ruling(done=verdict.ended)
 

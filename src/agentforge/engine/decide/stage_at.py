@@ -3,6 +3,7 @@
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from agentforge.engine.checks.feedback import failing_text
 from agentforge.engine.decide.cap_sums import CapSums
@@ -114,15 +115,20 @@ class StageAt(Struct, frozen=True):
     def failing(self) -> list[CheckRecord]:
         """The checks that fail on the work as it is; not those of an item that is over."""
         is_between = isinstance(self.node.termination, Items) and not self.at.item
-        checks = (check for check in self.node.checks if not (is_between and check.at == "iteration"))
+        checks = (check for check in self.node.checks if not (is_between and _is_of_items(check)))
         known = map(self.outcome_of, filter(self.is_used, checks))
         return [each for each in known if each and each.fails]
 
     @property
     def feedback(self) -> Feedback | None:
         """What the next iteration is told: which checks fail, else what was said about the visit before."""
-        failed = self.failing
-        return Feedback(failing_text(failed), BY_CHECKS) if failed else self.at.feedback
+        failed, said = self.failing, self.at.feedback
+        if not failed:
+            return said
+        if said is None or self.at.completed:
+            return Feedback(failing_text(failed), BY_CHECKS)
+        # Before the first iteration, what was said about the visit before is still to be heard.
+        return replace(said, text=f"{said.text}\n\n{failing_text(failed)}")
 
     @property
     def who(self) -> str:
@@ -179,6 +185,11 @@ def stage_started(
         model=node.provider.model,
         runs=0 if isinstance(node.termination, Items) else node.runs,
     )
+
+
+def _is_of_items(check: Check) -> bool:
+    """Whether it runs after each item only, not when the stage is over."""
+    return "iteration" in check.at and "end" not in check.at
 
 
 def check_timeout(check: Check) -> float:

@@ -20,7 +20,12 @@ from agentforge.views.graph import (
 from agentforge.views.text import counted, one_line, span
 
 TEXT_CHARS = 100
-TIMES = {"start": "before the first iteration", "iteration": "after each iteration", "end": "at the end"}
+TIMES = {
+    "need": "before the first iteration, to see whether the stage is needed",
+    "start": "before the first iteration",
+    "iteration": "after each iteration",
+    "end": "at the end",
+}
 PARSERS = {"exit": "", "junit": "JUnit XML", "pytest": "the output of pytest", "lines": "lines of a linter"}
 
 
@@ -112,8 +117,9 @@ def check_line(check: Check) -> str:
     new = "only new failures count" if check.regressions else ""
     details = [part for part in ("must fail" * (check.expect == "fail"), new, reads, network, limit) if part]
     more = f" ({'; '.join(details)})" if details else ""
+    when = " and ".join(TIMES[time] for time in check.at)
     items = f" for each item{' whose criteria name it' if check.run else ''}" if check.criteria else ""
-    return f"{one_line(check.name)} {TIMES[check.at]}{items}: {check_subject(check)}{more}"
+    return f"{one_line(check.name)} {when}{items}: {check_subject(check)}{more}"
 
 
 def check_subject(check: Check) -> str:
