@@ -4,7 +4,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from agentforge.definition.project_commands import Language, find_language, parser_of
+from agentforge.definition.project_commands import (
+    Language,
+    find_language,
+    first_tests,
+    parser_of,
+    reporting,
+)
 from agentforge.model.check import Check
 from agentforge.model.errors import StorageFailed
 
@@ -12,6 +18,7 @@ from .world import TextWorld, found, only_node, where
 
 PYTEST = "[dependency-groups]\ndev = ['pytest']\n"
 NPM = '{"scripts": {"test": "vitest run", "lint": "eslint ."}}'
+NODE = 'NODE_OPTIONS="--test-reporter=junit --test-reporter-destination=\\"$AGENTFORGE_REPORT\\""'
 CLIPPY = "cargo clippy --quiet --message-format short -- -D warnings"
 RUFF = "ruff check --output-format concise ."
 
@@ -129,6 +136,54 @@ def test_folders_and_files_that_cannot_be_read_are_passed_over() -> None:
 )
 def test_the_parser_of_a_command(command: str, parser: str) -> None:
     assert parser_of(command) == parser
+
+
+@pytest.mark.parametrize(
+    ("command", "reports"),
+    [
+        ("pytest -qq", 'pytest -qq --junitxml="$AGENTFORGE_REPORT"'),
+        ("uv run python -m pytest", 'uv run python -m pytest --junitxml="$AGENTFORGE_REPORT"'),
+        ("npm test", f"{NODE} npm test"),
+        ("node --test tests", f"{NODE} node --test tests"),
+        ("node --test --test-reporter=tap", ""),
+        ("node --tester", ""),
+        ("yarn jest", ""),
+        ("make test OUT=$AGENTFORGE_REPORT", "make test OUT=$AGENTFORGE_REPORT"),
+        ("pytest | tail", ""),
+        ("pytest-watch", ""),
+        ("", ""),
+    ],
+)
+def test_the_command_that_leaves_a_report(command: str, reports: str) -> None:
+    assert reporting(command, TextWorld({"package.json": '{"scripts": {"test": "node --test"}}'})) == reports
+
+
+def test_a_script_with_another_runner_leaves_no_report() -> None:
+    assert reporting("npm test", TextWorld({"package.json": NPM})) == ""
+
+
+@pytest.mark.parametrize(
+    ("files", "check"),
+    [
+        ({"setup.py": ""}, Check("test", 'pytest -q --junitxml="$AGENTFORGE_REPORT"', parse="junit")),
+        ({"package.json": "{}"}, Check("test", f"{NODE} node --test", parse="junit")),
+        ({"a.py": "", "tests/a.py": ""}, Check("test", "python3 -m unittest discover tests")),
+        ({"go.mod": ""}, Check("test", "go test ./...")),
+    ],
+)
+def test_the_command_decides_how_its_output_is_read(files: dict[str, str], check: Check) -> None:
+    (found,) = only_node("nodes: [{id: n, stage: s, checks: [{name: test, parse: auto}]}]", files).checks
+    assert found == check
+
+
+def test_a_command_line_of_a_check_may_decide_too() -> None:
+    line = "checks: [{name: unit, run: pytest tests/unit, parse: auto, report: r.xml}]"
+    (check,) = only_node(f"nodes: [{{id: n, stage: s, {line}}}]").checks
+    assert check == Check("unit", 'pytest tests/unit --junitxml="$AGENTFORGE_REPORT"', parse="junit")
+
+
+def test_nothing_is_known_of_the_tests_of_an_unknown_language() -> None:
+    assert first_tests(TextWorld({"main.c": ""})) == ""
 
 
 CHECKS = "checks: [test, {name: lint, parse: exit}, {name: other, run: 'true'}]"

@@ -258,6 +258,24 @@ def test_report_that_the_check_writes_is_not_a_change_of_the_files(tmp_path: Pat
     assert ended["tree_before"] == ended["tree_after"]
 
 
+def test_a_report_may_be_left_outside_of_the_project(tmp_path: Path) -> None:
+    writes = """echo '<testsuite><testcase classname="a" name="b"/></testsuite>' > "$AGENTFORGE_REPORT" """
+    check = {"name": "test", "run": writes, "parse": "junit"}
+    assert ran(tmp_path, pipeline(node(checks=[check]))).completed
+    (ended,) = found(tmp_path, "check_complete")
+    assert (ended["status"], ended["tests"]["counts"]) == ("pass", {"passed": 1})
+    (report,) = run_dir(tmp_path).rglob("junit.xml")
+    assert report.parent.name.endswith(".report")
+
+
+@pytest.mark.parametrize("writes", ["true", "mkdir $AGENTFORGE_REPORT", "truncate -s 17M $AGENTFORGE_REPORT"])
+def test_a_check_without_its_report_has_no_result(tmp_path: Path, writes: str) -> None:
+    check = {"name": "test", "run": f"{writes} # $AGENTFORGE_REPORT", "parse": "junit"}
+    ran(tmp_path, pipeline(node(checks=[check])))
+    (ended,) = found(tmp_path, "check_complete")
+    assert (ended["status"], ended["problem"]) == ("error", "no_report" if writes == "true" else "unreadable")
+
+
 def test_report_that_differs_each_time_is_not_progress(tmp_path: Path) -> None:
     failure = '<testsuite><testcase classname="a" name="b" time="$N"><failure/></testcase></testsuite>'
     writes = f"N=$(date +%N); cat > out/report.xml <<END\n{failure}\nEND\nexit 1"

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from agentforge.model.check import CheckParser
+from agentforge.model.check import OWN_REPORT, CheckParser
 from agentforge.model.errors import StorageFailed
 from agentforge.ports.sources import Sources
 
@@ -109,6 +109,41 @@ def parser_of(command: str) -> CheckParser:
         line = _RUNNERS.sub("", line)
     found = (parse for words, parse in _PARSERS if re.match(rf"(?:{words})(?:\s|$)", line))
     return next(found, "exit")
+
+
+def first_tests(sources: Sources) -> str:
+    """What will run the tests of a project that has none yet; empty if its language has no usual way."""
+    top = TopFolder(sources)
+    match find_language(sources).name:
+        case "Python":
+            return f"{_python_runner(top)}pytest -q"
+        case "JavaScript":
+            return "node --test"
+        case _:
+            return ""
+
+
+_NODE_RUNNER = re.compile(r"node --test(?!\S)")
+_NODE_REPORT = f'NODE_OPTIONS="--test-reporter=junit --test-reporter-destination=\\"${OWN_REPORT}\\""'
+
+
+def reporting(command: str, sources: Sources) -> str:
+    """The command so that it leaves a JUnit report at `OWN_REPORT`; empty if it can't be told how."""
+    line = command.strip()
+    if OWN_REPORT in line:
+        return line
+    if re.search(r"[;|&<>\n]", line):
+        return ""
+    bare = line
+    for _ in range(2):
+        bare = _RUNNERS.sub("", bare)
+    if re.match(r"pytest(?:\s|$)", bare):
+        return f'{line} --junitxml="${OWN_REPORT}"'
+    script = _script(TopFolder(sources), TEST) if re.fullmatch(r"(?:npm|pnpm|yarn) test", line) else line
+    if _NODE_RUNNER.match(script) and "--test-reporter" not in script:
+        # As an environment variable: arguments behind a path would be those of the test.
+        return f"{_NODE_REPORT} {line}"
+    return ""
 
 
 def _python(top: TopFolder) -> str:

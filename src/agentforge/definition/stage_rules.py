@@ -13,7 +13,7 @@ from agentforge.definition.report import Report, relative
 from agentforge.definition.specs import ResolvedPipeline, ResolvedStage, ids_of
 from agentforge.definition.yaml_tree import Written, shown
 from agentforge.model.artifact import MAX_ITEMS
-from agentforge.model.check import CRITERIA
+from agentforge.model.check import CRITERIA, OWN_REPORT
 from agentforge.model.diagnostic import SourcePlace, choice, did_you_mean, listed
 from agentforge.model.names import PROMPT_VARIABLES
 from agentforge.model.plan import END, ROUTE_ACTIONS, VERDICTS
@@ -151,17 +151,18 @@ def validate_checks(stage: ResolvedStage, report: Report) -> None:
             hint = choice(name, "commands", known) if known else f"add `commands: {{{name}: …}}`"
             hint += ", or `optional: true`"
             report.error("missing-key", check.at, message, hint)
-        _validate_report(check, report)
+        _validate_report(check, commands, report)
         if seen.setdefault(name, check.at) is not check.at:
             message = f"the check {shown(name)} is already on line {seen[name].line}"
             report.error("duplicate-id", check.at, message, hint="give it another `name`")
 
 
-def _validate_report(check: MappingSpec, report: Report) -> None:
-    parse, path = check.get("parse"), check.get("report")
+def _validate_report(check: MappingSpec, commands: Mapping[str, str], report: Report) -> None:
+    parse, path, name = check.get("parse"), check.get("report"), check.get("name").value
     is_junit = parse is not None and parse.value == "junit"
-    if is_junit and path is None:
-        hint, name = "add `report: PATH`, the file that the command writes", check.get("name").value
+    run = check.get("run") or commands.get(name, "")
+    if is_junit and path is None and OWN_REPORT not in run:
+        hint = f"add `report: PATH`, the file that the command writes, or have it write to ${OWN_REPORT}"
         report.error("missing-key", check.at, f"check {shown(name)} has no `report`", hint)
     if path and not is_junit:
         message, hint = "`report` is only read with `parse: junit`", "add `parse: junit`, or remove it"

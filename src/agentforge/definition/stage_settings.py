@@ -14,8 +14,8 @@ from agentforge.definition.orchestration import (
     warn_of_unknown_stages,
 )
 from agentforge.definition.precedence import DEFAULT_PROVIDER, merged, naming_level
-from agentforge.definition.project_commands import find_language, parser_of
-from agentforge.definition.read.check_keys import CAPS, RULES
+from agentforge.definition.project_commands import TEST, find_language, first_tests, parser_of, reporting
+from agentforge.definition.read.check_keys import CAPS, RULES, is_auto
 from agentforge.definition.read.table import MappingSpec
 from agentforge.definition.report import Report, absolute
 from agentforge.definition.settings import LIMITS, LOOSEN, Settings, is_as_strict, refuse_unset
@@ -192,13 +192,28 @@ class StageSettings:
         given = merged(stage, "commands") or {}
         names = {check.get("name").value for check in named}.difference(given)
         found = {name: run for name, run in self._detected.items() if name in names} if names else {}
+        if TEST in names - found.keys() and any(map(is_auto, named)) and (run := first_tests(self._sources)):
+            found[TEST] = run
         settings = self._settings.commands.items() & given.items()
         known = {name: Written(parser_of(run), stage.spec.at) for name, run in (*settings, *found.items())}
         read = tuple(_parsed(check, known) if check in named else check for check in checks)
+        read = tuple(self._reporting(check, {**found, **given}) for check in read)
         if not found and read == checks:
             return stage
         above = (*stage.overrides, WorkSpec({"checks": read}))
         return replace(stage, around=(WorkSpec({"commands": found}), *stage.around), overrides=above)
+
+    def _reporting(self, check: MappingSpec, commands: Mapping[str, str]) -> MappingSpec:
+        """A check with `parse: auto` with the command that leaves a report, or the parser of its output."""
+        if not is_auto(check):
+            return check
+        parse = check.get("parse")
+        run = check.get("run") or commands.get(check.get("name").value, "")
+        values = {name: value for name, value in check.values.items() if name not in ("parse", "report")}
+        if own := reporting(run, self._sources):
+            junit = Written("junit", parse.at)
+            return replace(check, values={**values, "parse": junit, "run": own})
+        return replace(check, values={**values, "parse": Written(parser_of(run), parse.at)})
 
     @cached_property
     def _detected(self) -> dict[str, str]:

@@ -18,6 +18,9 @@ CheckTime = Literal["need", "start", "iteration", "end"]
 """When a check runs: before the first iteration, after each, or when the stage is over. Agents run only if
 those of `start` pass, and one of `need` fails."""
 
+OWN_REPORT = "AGENTFORGE_REPORT"
+"""The variable with the path at which a command can leave a report, outside of the project."""
+
 MAX_KEPT_FAILURES = 50
 """The failures of an outcome; the others are only in a file."""
 
@@ -49,7 +52,7 @@ class Check(Struct, frozen=True, omit_defaults=True, dict=True):
     expect: CheckExpectation = "pass"
     parse: CheckParser = "exit"
     report: str | None = None
-    """The file that `junit` reads, relative to the project."""
+    """The file that `junit` reads, relative to the project. None: the command leaves it at OWN_REPORT."""
     timeout: float | None = None
     at: tuple[CheckTime, ...] = ("end",)
     network: bool = False

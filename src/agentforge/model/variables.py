@@ -208,6 +208,7 @@ GIVEN = (
     GivenVariable("AGENT_PIPELINES_ITERATION", "for hook scripts: the iteration; 0 before the first"),
     GivenVariable("AGENT_PIPELINES_CONTEXT", "for hook scripts: the notes of people and hooks so far"),
     GivenVariable("AGENTFORGE_CHECK", "for checks: the name of the check"),
+    GivenVariable("AGENTFORGE_REPORT", "for checks that read a JUnit report: where the command can write it"),
     GivenVariable("AGENTFORGE_HOOK", "for hook scripts: the id of the hook"),
     GivenVariable("AGENTFORGE_DELIVERY", "for hook scripts: the key of the call, the same for every try"),
     GivenVariable(

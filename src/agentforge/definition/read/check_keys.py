@@ -62,6 +62,8 @@ FILE: Table[MappingSpec] = Table(
     prefix="checks.file.",
     required=(Required(("path",), "`file` has no `path`", "add `path: FILE`"),),
 )
+AUTO = "auto"
+"""The value of `parse` that the command decides on."""
 RULES = ("file", "scope")
 """The keys of a check without a command."""
 _OF_COMMANDS = ("run", "parse", "report", "timeout", "needs", "optional", "regressions")
@@ -122,7 +124,11 @@ CHECK: Table[MappingSpec | None] = Table(
             Text(get_args(CheckExpectation)),
             "`fail`: the command must fail, such as a test written before its code.",
         ),
-        Key("parse", Text(get_args(CheckParser)), "How its output is read."),
+        Key(
+            "parse",
+            Text((*get_args(CheckParser), AUTO)),
+            "How its output is read. `auto`: by the command, with a JUnit report if it can write one.",
+        ),
         Key("report", Text(inside=True), "`junit`: the file that the command writes."),
         Key("timeout", TIME_LIMIT, "Maximum seconds; 600 by default."),
         Key("at", _TIMES, "When it runs, or a list of times; `end` by default.", lower=unique),
@@ -240,6 +246,12 @@ def has_no_command(check: MappingSpec, commands: Mapping[str, str]) -> bool:
     """Whether it needs a command of its name, and there is none. An empty command is none."""
     own = commands.get(check.get("name").value, "")
     return not own.strip() and not any(map(check.get, ("run", *RULES)))
+
+
+def is_auto(check: MappingSpec) -> bool:
+    """Whether its command decides how its output is read."""
+    parse = check.get("parse")
+    return parse is not None and parse.value == AUTO
 
 
 PER_ATTEMPT = ("max_iteration_cost_usd", "max_iteration_tokens")

@@ -7,7 +7,7 @@ before and after it: the tree before is in the log, not in a file that an agent 
 
 import asyncio
 import stat
-from os.path import dirname
+from os.path import dirname, join, lexists
 from time import monotonic
 
 import msgspec
@@ -21,8 +21,8 @@ from agentforge.engine.checks.output import CheckReading, Hide
 from agentforge.engine.checks.regressions import baseline_of, only_new
 from agentforge.engine.decide.stage_at import check_timeout
 from agentforge.model import facts as f
-from agentforge.model.check import MAX_KEPT_FAILURES, Baseline, CheckEnd, FilesBefore, ReportStamp
-from agentforge.model.errors import UnusableFile
+from agentforge.model.check import MAX_KEPT_FAILURES, OWN_REPORT, Baseline, CheckEnd, FilesBefore, ReportStamp
+from agentforge.model.errors import StorageFailed, UnusableFile
 from agentforge.model.failure import Failure
 from agentforge.model.task import CheckTask
 from agentforge.ports.host import NoTree, TakenTree, Trees, is_tree_id
@@ -108,13 +108,26 @@ class CheckPerformer(ScriptPerformer[CheckTask]):
         sandbox = task.node.sandbox
         if sandbox is not None and task.check.network:
             sandbox = replace(sandbox, network=True)
+        own = self._own_report(task)
         return ScriptCall(
             run=task.check.run,
-            variables={"AGENTFORGE_CHECK": task.check.name, "COLUMNS": WIDE},
+            variables={
+                "AGENTFORGE_CHECK": task.check.name,
+                "COLUMNS": WIDE,
+                **({OWN_REPORT: own} if own else {}),
+            },
             combined=True,
             timeout=task.timeout,
             sandbox=sandbox,
+            writable=(dirname(own),) if own else (),
         )
+
+    def _own_report(self, task: CheckTask) -> str:
+        """Where the command leaves its report, if it isn't a file of the project: in a folder of this run of
+        the check, which it may write to."""
+        if task.check.parse != "junit" or task.check.report is not None:
+            return ""
+        return join(f"{task.folder(self._context.layout).root}.report", "junit.xml")
 
     # -- the files that it checks
 
@@ -124,6 +137,8 @@ class CheckPerformer(ScriptPerformer[CheckTask]):
             before = FilesBefore(None, stamp, self._context.redactor.text(tree.reason))
         else:
             before = FilesBefore(tree.id, stamp)
+        if own := self._own_report(task):
+            _make_empty(dirname(own))
         # Durable before the program starts: an agent could write a file that says what the check saw.
         report(f.CheckPrepared(**task.names, files=before))
         return replace(task, before=before)
@@ -154,7 +169,7 @@ class CheckPerformer(ScriptPerformer[CheckTask]):
     async def _completed(
         self, task: CheckTask, end: CheckEnd, output: bytes, duration: int
     ) -> f.CheckCompleted:
-        check, report = task.check, self._files.read(task.check.report, task.before.report)
+        check, report = task.check, self._report(task)
         hide, project = self._context.redactor.text, self._context.project
         read = read_check(check.parse, check.expect, end, output, report, hide=hide, project=project)
         found: Baseline | None = None
@@ -163,6 +178,15 @@ class CheckPerformer(ScriptPerformer[CheckTask]):
         elif task.found is not None:
             read = only_new(read, task.found)
         return await self._concluded(task, read, duration, output, found)
+
+    def _report(self, task: CheckTask) -> bytes | UnreadReport | None:
+        if own := self._own_report(task):
+            try:
+                content = files.read_bytes(own, MAX_REPORT_BYTES)
+            except StorageFailed as error:
+                return UnreadReport(error.message)
+            return content
+        return self._files.read(task.check.report, task.before.report)
 
     async def _concluded(
         self,
@@ -219,6 +243,14 @@ class CheckPerformer(ScriptPerformer[CheckTask]):
             return (UNKNOWN_FILES,)
         found = await asyncio.to_thread(self._trees.changed, before, after, MAX_SHOWN)
         return (UNKNOWN_FILES,) if isinstance(found, NoTree) else found
+
+
+def _make_empty(folder: str) -> None:
+    """What is found there isn't of this run of the check."""
+    files.make_dir(dirname(folder))
+    if lexists(folder):
+        files.move_aside(folder)
+    files.make_new_dir(folder)
 
 
 def is_ended_by_run(task: CheckTask) -> bool:

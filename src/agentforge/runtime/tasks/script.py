@@ -23,6 +23,8 @@ class ScriptCall(Struct, frozen=True, kw_only=True):
     """Whether its errors are part of its output."""
     timeout: float | None = None
     sandbox: SandboxChoice | None = None
+    writable: tuple[str, ...] = ()
+    """Folders of the run that it may write to in a sandbox."""
     once: bool = False
     """Whether a person is asked before it is repeated."""
 
@@ -43,6 +45,7 @@ class ScriptPerformer(CallPerformer[TaskT]):
             stage=task.name,
             limits=AttemptLimits(script.timeout),
             sandbox=script.sandbox,
+            writable=script.writable,
             scope=task.place.scope,
             once=script.once,
         )
