@@ -134,7 +134,17 @@ def test_the_tables_cover_every_mapping() -> None:
         *("pipeline", "defaults", "stage", "node", "stage of the block", "parallel node", "pipeline node"),
         *("parallel", "provider of the block", "provider", "termination", "retry", "on_limit", "sandbox"),
         *("guardrails", "approve", "inputs", "from_parallel", "hooks", "hook", "notification"),
-        *("check", "file", "limits", "prompt", "artifact", "tokens", "executor", "inputs of the stage"),
+        *(
+            "check",
+            "deliver",
+            "file",
+            "limits",
+            "prompt",
+            "artifact",
+            "tokens",
+            "executor",
+            "inputs of the stage",
+        ),
         *("template", "defaults of the template", "exit_conditions", "hooks of the template"),
         *("stage configuration", "execution"),
     }

@@ -12,6 +12,13 @@ from agentforge.model.artifact import Artifact, ContextUse, PlannedItem
 from agentforge.model.changes import LeftInGit
 from agentforge.model.check import Baseline, CheckCounts, CheckStatus, FilesBefore, TestsRan
 from agentforge.model.cursor import Cursor, Destination
+from agentforge.model.delivery import (
+    DeliveredWork,
+    DeliverRule,
+    DeliveryBase,
+    DeliveryProblem,
+    PreparedDelivery,
+)
 from agentforge.model.event import Event
 from agentforge.model.failure import FailureKind
 from agentforge.model.plan import Items, Judgment, Plan, ProviderChoice, Queue
@@ -36,11 +43,12 @@ PLAN: Plan = plan_of(
     stage("sweep", termination=Queue(3, check_before=True)),
     nested("polish", stage("refine", termination=Judgment(4)), block("claude codex", stage("vote"))),
     stage("steps", termination=Items(5, "plan.steps")),
+    stage("deliver", deliver=DeliverRule("pr")),
     max_runtime=5000,
     passes=2,
 )
 
-PATHS = ["0", "1", "2", "2.0", "2.1", "2.7", "3", "4.0", "4.1", "4.1.0", "5", "9", "x"]
+PATHS = ["0", "1", "2", "2.0", "2.1", "2.7", "3", "4.0", "4.1", "4.1.0", "5", "6", "9", "x"]
 _times = st.integers(0, 9000).map(lambda seconds: NOON + timedelta(seconds=seconds))
 _small = st.integers(0, 4)
 _decisions = st.sampled_from(Decision)
@@ -134,6 +142,7 @@ _own_names: dict[tuple[type, str], st.SearchStrategy[Any]] = {
             "retries_exhausted",
             "approval_rounds",
             "question_rounds",
+            "delivery",
         ]
     ),
     (f.RequestAnswered, "answer"): st.sampled_from(
@@ -187,6 +196,14 @@ _types: dict[Any, st.SearchStrategy[Any]] = {
     CheckCounts: st.builds(CheckCounts, _small, _small),
     TestsRan: st.just(TestsRan("tests/0.json", "0")),
     DailyAnswer: st.builds(DailyAnswer, st.just("2026-01-15"), *[st.floats(0, 2)] * 4),
+    DeliveryBase: st.builds(DeliveryBase, st.just("1" * 40), problem=st.sampled_from(["", "no git"])),
+    PreparedDelivery: st.builds(
+        PreparedDelivery,
+        count=_small,
+        commit=st.sampled_from(["", "2" * 40]),
+        problems=st.just(()) | st.just((DeliveryProblem("moved", "moved 3", "it moved"),)),
+    ),
+    DeliveredWork: st.builds(DeliveredWork, st.just("commit"), st.just("committed")),
     Amount: st.builds(Amount, st.none() | st.floats(0, 2), st.none() | _small),
 }
 

@@ -29,6 +29,7 @@ from agentforge.engine.legal import refuse_illegal
 from agentforge.model import facts as f
 from agentforge.model.check import Baseline
 from agentforge.model.cursor import Cursor, Destination
+from agentforge.model.delivery import DeliveryBase, DeliveryProblem, PreparedDelivery
 from agentforge.model.event import Draft, Event
 from agentforge.model.failure import FailureKind
 from agentforge.model.plan import Plan
@@ -37,6 +38,7 @@ from agentforge.model.spending import DailyAnswer
 from agentforge.model.state import RunSettings, RunState, StageState
 from agentforge.model.task import (
     CheckTask,
+    DeliverTask,
     HookTask,
     ItemsTask,
     LedgerTask,
@@ -229,6 +231,10 @@ class Play:
                 details = f"{fact.attempt} {fact.outcome}"
             case f.EffectReconciled():
                 details = f"{fact.attempt} {fact.found} {fact.then}"
+            case f.DeliverStarted() | f.DeliverEnding():
+                details = f"{fact.what} {fact.attempt}"
+            case f.Delivered(work=work):
+                details = " ".join(filter(None, (work.mode, work.status, work.commit, work.url, work.patch)))
             case f.RestartRequested():
                 details = fact.by
             case f.CheckStarted() | f.CheckEnding():
@@ -260,6 +266,9 @@ class Play:
             case HookTask():
                 verb = "end hook" if work.ending else "hook"
                 return f"{verb} {work.hook.id} {work.attempt}"
+            case DeliverTask():
+                verb = "end deliver" if work.ending else "deliver"
+                return f"{verb} {work.step} {work.attempt} of {work.tree}"
             case ManifestTask():
                 return f"manifest {work.name}"
             case LedgerTask():
@@ -514,6 +523,43 @@ def _check(play: Play, words: list[str]) -> f.AnyFact:
     )
 
 
+def _seen(play: Play, words: list[str]) -> f.AnyFact:
+    """Nothing, or what is wrong."""
+    return f.RepositorySeen(
+        DeliveryBase("" if words else "t0", "c0", "refs/heads/main", problem=" ".join(words))
+    )
+
+
+def _delivery(play: Play, words: list[str]) -> f.AnyFact:
+    """`prepared`, with `problems=` by their kinds, `no-changes` or `staged`; `done`, `present` with what an
+    engine found after a crash, `failed`, `outdated`, `lost`."""
+    task = next(work for work in play.work if isinstance(work, DeliverTask) and play.is_meant(work))
+    of, given = (task.step, task.attempt), dict(word.split("=") for word in words[1:] if "=" in word)
+    match words[0]:
+        case "lost":
+            return f.DeliverLost(*of)
+        case "failed" | "outdated":
+            return f.DeliverFailed(*of, message="it is locked", outdated=words[0] == "outdated")
+        case "done" | "present":
+            return f.DeliverCompleted(*of, url=given.get("url", ""), found=words[0] == "present")
+    kinds = given.get("problems", "").split(",") if "problems" in given else []
+    problems = tuple(DeliveryProblem(kind, f"{kind} c{task.attempt}", "it did") for kind in kinds)  # type: ignore[arg-type]
+    commit = "" if "staged" in words or task.rule.mode == "patch" else f"c{task.attempt}"
+    count = 0 if "no-changes" in words else 2
+    prepared = PreparedDelivery(
+        "t1",
+        ("a", "b"),
+        count,
+        "c0",
+        "refs/heads/main",
+        commit,
+        address="host",
+        file="x.patch",
+        problems=problems,
+    )
+    return f.DeliverCompleted(*of, prepared=prepared)
+
+
 def _fired(play: Play, words: list[str]) -> f.AnyFact:
     if words[0] == "hook":
         words = [next(w.timer for w in play.work if isinstance(w, Wait) and w.timer.startswith("hook:"))]
@@ -555,6 +601,8 @@ FACTS_BY_VERB: dict[str, Callable[[Play, list[str]], f.AnyFact]] = {
     "judged": _judged,
     "hook": _hook,
     "check": _check,
+    "seen": _seen,
+    "delivery": _delivery,
     "waive": lambda play, words: f.Waived(words[0], "it is flaky", "person"),
     "skip": lambda play, words: f.Waived("", "not today", "person", words[0]),
     "judge-lost": lambda play, _: f.JudgeLost(_judging(play)),

@@ -50,6 +50,7 @@ TAXONOMY = {
     "rejected": False,
     "check_error": False,
     "hook_failed": False,
+    "delivery_failed": False,
     "not_recorded": False,
     "artifact_invalid": False,
     "artifact_unusable": False,

@@ -19,6 +19,7 @@ from agentforge.model.artifact import PlannedItem
 from agentforge.model.changes import LeftInGit
 from agentforge.model.check import Baseline
 from agentforge.model.cursor import Cursor, Destination
+from agentforge.model.delivery import DeliveredWork, DeliveryBase, DeliveryState, PreparedDelivery
 from agentforge.model.event import Event
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.request import AnsweredQuestion, Feedback, Request, UserRequest
@@ -128,6 +129,8 @@ ITERATION = IterationState(
 FORGIVEN = replace(ITERATION, attempt=None, failures=(), limited=0, limited_since=None, gave_way=0)
 NEXT_ITERATION = IterationState(4, IterationStatus.STARTED, LATER, "2" * 64)
 
+PREPARING = DeliveryState(PreparedDelivery("t0"), 2)
+
 STAGE: Mapping[str, Row] = {
     # before a resume, a restart, a route back, the iteration's end and start, a recompilation
     "path": ("0", ..., ..., ..., ..., ..., ...),
@@ -191,6 +194,7 @@ STAGE: Mapping[str, Row] = {
         ...,
         ...,
     ),
+    "delivery": (PREPARING, DeliveryState(number=2), NEW, NEW, ..., ..., ...),
 }
 UNSET_IN_STAGE = {"rejected", "transition"}
 """What they change in a resume: the tests below."""
@@ -340,6 +344,9 @@ RUN: Mapping[str, Row] = {
     "cycles": (COUNTED, ..., ..., ..., ..., ..., ..., ...),
     "baselines": ({"test+0": Baseline(("1" * 16,))}, ..., ..., ..., ..., ..., ..., ...),
     "has_worked": (True, ..., ..., ..., ..., ..., ..., ...),
+    "base": (DeliveryBase("t0"), ..., ..., ..., ..., ..., ..., ...),
+    "tree": ("t1", ..., ..., ..., ..., ..., ..., ...),
+    "delivered": (DeliveredWork("files", "files"), ..., ..., ..., ..., ..., ..., ...),
     "clusters": (CLUSTERS, ..., ..., ..., ..., ..., ..., ...),
     "failing": (FAILS, ..., ..., ..., ..., ..., ..., ...),
     "hooks": ((CALLED,), (CALLED_AGAIN,), ..., ..., ..., ..., ..., ...),
@@ -482,6 +489,7 @@ def test_an_iteration_that_ends_is_progress() -> None:
         cursor=HERE,
         recoveries=0,
         recoveries_excused=0,
+        tree="t4",
         spending=Spending(1.0, 15, 20, ("opus", "unnamed model")),
         spent={**RUN["spent"][0], "0": Spending(input_tokens=5, unpriced=("unnamed model",))},
     )

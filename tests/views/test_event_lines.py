@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 from tests.engine.plans import block, plan_of, stage
 from tests.views.check_events import CHECK_LINES
+from tests.views.deliver_events import DELIVER_LINES
 from tests.views.hook_events import HOOK_LINES
 from tests.views.samples import NOON, event, plan
 
@@ -374,6 +375,7 @@ LINES: list[tuple[AnyFact, str, str | None]] = [
     (f.TmuxSessionCleaned("pipeline-s"), "name=pipeline-s", None),
     *HOOK_LINES,
     *CHECK_LINES,
+    *DELIVER_LINES,
 ]
 
 

@@ -32,6 +32,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.definition.artifacts import supply
+from agentforge.definition.delivery import delivered
 from agentforge.definition.link import link
 from agentforge.definition.local_network import as_local
 from agentforge.definition.lower import DEFAULT_RUNS, CompilationContext, lower, pin
@@ -144,6 +145,8 @@ class Compilation:
         located = replace(located, spec=self._run.to_pipeline(applied.to_pipeline(located.spec)))
         pipeline = Assembly(self._sources, report, self._override_levels.levels, applied).pipeline(located)
         pipeline = self._run.ended(pipeline, report)
+        asked = self._run.delivery
+        pipeline = delivered(pipeline, asked or self._settings.delivery, is_asked=asked is not None)
         schemas = Schemas(self._sources, self._report)
         supplied = supply(pipeline, link(pipeline, self._report), schemas, self._report)
         for value in filter(control_character, (given.provider or "", given.model or "", *given.inputs)):

@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from agentforge.definition.delivery import delivers
 from agentforge.definition.executors import has_executor
 from agentforge.definition.link import Links, inherited
 from agentforge.definition.precedence import (
@@ -51,6 +52,7 @@ from agentforge.model.layout import PROVIDERS
 from agentforge.model.plan import (
     Approval,
     Branch,
+    Fixed,
     InputSources,
     Items,
     Mode,
@@ -73,6 +75,7 @@ from agentforge.ports.sources import Sources
 DEFAULT_RUNS: dict[Mode, int] = {"pipeline": 1, "loop": 25}
 """A loop is a single stage, so that all stages of a plan have the same default."""
 _NO_PROVIDER = ProviderChoice("", "")
+_OF_DELIVERY = ("deliver", "description", "checkpoint")
 JUDGE_PROMPT_PATH = "JUDGE_PROMPT_PATH"
 NO_COMMAND = "there is no command of that name"
 _SCHEMA = "schema"
@@ -181,6 +184,8 @@ class _Lowering:
                 yield self._block(path, node, prefix)
             elif isinstance(node, ResolvedNested):
                 yield self._nested(path, node, prefix, within)
+            elif node and delivers(node):
+                yield self._delivering(path, node)
             elif node:  # sound
                 candidates = [level.provider for level in node.levels]
                 sources = self._links.get((f"{prefix}{path}", ""))
@@ -225,6 +230,23 @@ class _Lowering:
             prompt_path=relative(project, node.prompt_path) if node.prompt_path else None,
             prompt=prompt.value if prompt and not node.prompt_path else "" if is_executed else None,
             **plain,
+        )
+
+    def _delivering(self, path: str, node: ResolvedStage) -> StageNode:
+        """A stage without an agent has nothing of what the levels say of agents."""
+        ref, node_id = node.spec.stage.value if node.spec.stage else None, node.spec.id
+        own = {key: value for key, value in merged_fields(node).items() if key in _OF_DELIVERY}
+        name = node_id.value if node_id else path
+        return StageNode(
+            path=path,
+            id=name,
+            stage=ref or name,
+            runs=1,
+            termination=Fixed(1),
+            inputs=node.spec.inputs.written,
+            provider=_NO_PROVIDER,
+            ref=ref,
+            **own,
         )
 
     def _nested(self, path: str, node: ResolvedNested, prefix: str, within: str) -> NestedNode:

@@ -159,7 +159,8 @@ class StageLookup:
         if node.work.prompt or node.work.prompt_file:
             return ResolvedStage(node, found.spec, self._prompt_file(node.work))
         stage = ResolvedStage(node, found.spec, None)
-        needs_prompt = not has_executor(stage)
+        is_delivery = stage.stage_work.get("deliver") or node.work.get("deliver")
+        needs_prompt = not (has_executor(stage) or is_delivery)
         path = self._prompt(node.stage, found.directory, found.spec, is_needed=needs_prompt)
         return replace(stage, prompt_path=path)
 

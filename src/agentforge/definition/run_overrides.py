@@ -7,12 +7,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.definition.precedence import merged
+from agentforge.definition.read.deliver_keys import MODES
 from agentforge.definition.read.table import MappingSpec
-from agentforge.definition.read.values import COUNT, FLAG, TEXT, TIME_LIMIT, ValueKind
+from agentforge.definition.read.values import COUNT, FLAG, TEXT, TIME_LIMIT, Text, ValueKind
 from agentforge.definition.read.work_keys import GUARDRAILS, supervised_approval
 from agentforge.definition.report import Report
 from agentforge.definition.specs import PipelineSpec, ResolvedPipeline, ResolvedStage, RouteSpec, WorkSpec
 from agentforge.definition.yaml_tree import Scalar, Written, shown
+from agentforge.model.delivery import DeliveryMode
 from agentforge.model.diagnostic import choice
 from agentforge.model.plan import END, FAIL, PASS, REJECT, Overrides
 
@@ -26,6 +28,7 @@ class RunOverrides(Struct, frozen=True):
     iterate: Written[bool] | None = None
     max_runtime: Written[float] | None = None
     executors: tuple[Written[str], ...] = ()
+    delivery: Written[DeliveryMode] | None = None
 
     @property
     def levels(self) -> tuple[WorkSpec, ...]:
@@ -114,5 +117,6 @@ def read_run_overrides(given: Overrides, report: Report) -> RunOverrides:
         rounds=read("rounds", COUNT, given.rounds),
         iterate=read("iterate", FLAG, given.iterate),
         max_runtime=read("--timeout", TIME_LIMIT, given.max_runtime),
+        delivery=read("--delivery-mode", Text(MODES), given.delivery),
         executors=tuple(filter(None, (read("executors", TEXT, id) for id in given.executors))),
     )

@@ -26,6 +26,7 @@ from agentforge.definition.read.work_keys import build_work
 from agentforge.definition.report import Report, SourceText, relative
 from agentforge.definition.specs import WorkSpec
 from agentforge.definition.yaml_tree import Entry, Keyed, Listed, Scalar, Tree, Written, is_null, parse_value
+from agentforge.model.delivery import DeliveryMode
 from agentforge.model.diagnostic import ARGUMENTS
 from agentforge.model.errors import DefinitionError, StorageFailed
 from agentforge.model.hook import Notification
@@ -50,6 +51,10 @@ BY_NAME = ("commands", "orchestration", LIMITS)
 """Keys whose values are merged; of the others, each has one value."""
 _CONFINING = {"none": 0, "auto": 1}
 """How strict kinds of sandboxes are; others always confine."""
+_DELIVERED: dict[DeliveryMode, int] = {"files": 0, "patch": 1, "commit": 2, "pr": 3}
+"""How far modes reach."""
+_MOST_DELIVERED: DeliveryMode = "commit"
+"""What a project may ask for if its user's settings say nothing."""
 _REPLACEABLE = ("provider", "model", "llm", "pipeline", "orchestration")
 """Keys whose values may be replaced by what is said elsewhere; those of others always have a say."""
 
@@ -63,6 +68,7 @@ class SettingsLevel(Struct, frozen=True):
     pipeline: Written[str] | None = None
     supervised: Written[bool] | None = None
     network: Written[str] | None = None
+    delivery: Written[DeliveryMode] | None = None
     notify: tuple[Written[Notification], ...] = ()
     orchestration: Mapping[str, Written[Any]] = {}
     limits: Mapping[str, Written[Any]] = {}
@@ -120,6 +126,14 @@ class Settings(Struct, frozen=True):
             if level.supervised:
                 return Written(level.supervised.value, level.written[_SUPERVISED].at)
         return None
+
+    @property
+    def delivery(self) -> Written[DeliveryMode] | None:
+        """A project may ask for less than its user's settings do, and for no pull request without them."""
+        users = next((level.delivery for level in self.levels if level.is_users and level.delivery), None)
+        asked = next((level.delivery for level in reversed(self.levels) if level.delivery), None)
+        most = users.value if users else _MOST_DELIVERED
+        return users if asked and _DELIVERED[asked.value] > _DELIVERED[most] else asked
 
     @property
     def is_local(self) -> bool:
@@ -393,6 +407,7 @@ def _level(entries: Entries, written: Mapping[str, Written[Any]], *, is_users: b
         default.get("default_type") if default else None,
         default.get("supervised_by_default") if default else None,
         entries.get("network"),
+        entries.get("delivery"),
         entries.get("notify", ()),
         entries.get("orchestration", {}),
         entries.get(LIMITS, {}),

@@ -7,6 +7,7 @@ from typing import Any
 
 from agentforge.definition.artifact_rules import validate_fill, validate_tokens
 from agentforge.definition.cap_rules import validate_caps
+from agentforge.definition.delivery import delivers, refuse_deliver, validate_deliver
 from agentforge.definition.executors import has_executor, refuse_executor, validate_executor
 from agentforge.definition.hook_rules import validate_hooks
 from agentforge.definition.lower import pinned_choice
@@ -123,8 +124,12 @@ class Validation:
                     self._stage(stage, default_runs)
                     refuse_checks(stage, report)
                     refuse_executor(stage, report)
+                    refuse_deliver(stage, report)
                     validate_routes(stage, ids_of(node.block.stages), everywhere, report)
             elif isinstance(node, ResolvedStage):
+                validate_deliver(node, report)
+                if delivers(node):
+                    continue
                 self._stage(node, default_runs)
                 validate_checks(node, report)
                 validate_routes(node, ids_of(spec.nodes), everywhere, report)
@@ -249,7 +254,8 @@ def _validate_stage(node: NodeSpec, what: str, report: Report) -> None:
     if node.stage and not is_stage_name(node.stage.value):
         hint = "use the name of the stage's folder, such as `plan`, without `.`, `..` or empty parts"
         report.error("bad-value", node.stage.at, f"invalid stage name {shown(node.stage.value)}", hint)
-    if not (node.stage or node.work.prompt or node.work.prompt_file or node.work.get("executor")):
+    own = (node.work.prompt, node.work.prompt_file, node.work.get("executor"), node.work.get("deliver"))
+    if not (node.stage or any(own)):
         hint = "add `stage: NAME`, `prompt: TEXT` or `prompt: {file: PATH}`"
         report.error("missing-key", node.at, f"{what} needs `stage` or `prompt`", hint)
 

@@ -54,6 +54,8 @@ class FailureKind(StrEnum):
     """A check says nothing about the work: it can't be started or read."""
     HOOK_FAILED = "hook_failed"
     """A hook failed or timed out, and the run is to fail then."""
+    DELIVERY_FAILED = "delivery_failed"
+    """What the run changed couldn't be delivered."""
     NOT_RECORDED = "not_recorded"
     """The replayed cassette has no matching exchange."""
 

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from agentforge.model.artifact import ArtifactRule, ResultField, Strategy
 from agentforge.model.check import Check
+from agentforge.model.delivery import DeliverRule, DeliveryMode
 from agentforge.model.hook import Hook, HookPoint, Notification
 from agentforge.model.request import Answerer
 from agentforge.model.spending import Amount, Unit, tightest_of
@@ -62,6 +63,8 @@ class Overrides(Struct, frozen=True, omit_defaults=True):
     """The runtime limit of the pipeline, in seconds."""
     executors: tuple[str, ...] = ()
     """The ids of the stages that the program runs itself."""
+    delivery: DeliveryMode | None = None
+    """How the change is delivered; None: as the files say."""
 
 
 OnRuntime = Literal["ask", "fail"]
@@ -431,6 +434,8 @@ class StageNode(Struct, frozen=True, tag="stage", tag_field="kind", omit_default
     context_strategy: Strategy | None = None
     """What `${BRIEFING}` has; None: nothing."""
     tokens: TokenBudget | None = None
+    deliver: DeliverRule | None = None
+    """Set on a stage that the engine performs: no agent runs in it."""
 
     @property
     def per_attempt(self) -> Amount:
@@ -483,7 +488,7 @@ class StageNode(Struct, frozen=True, tag="stage", tag_field="kind", omit_default
 
     @property
     def chain(self) -> tuple[ProviderChoice, ...]:
-        return (self.provider, *self.fallbacks)
+        return () if self.deliver else (self.provider, *self.fallbacks)
 
     def chosen(self, choice: int) -> ProviderChoice:
         """A provider of the chain; the first if the index comes from an older, longer chain."""
@@ -683,6 +688,11 @@ class Plan(Struct, frozen=True, dict=True):
             for check in stage.checks:
                 found.setdefault(check.baseline, (stage, check))
         return found
+
+    @cached_property
+    def delivers(self) -> bool:
+        """Whether a stage delivers the change, so that the files at the start have to be known."""
+        return any(stage.deliver for stage in self.stages)
 
     @property
     def is_local(self) -> bool:

@@ -6,6 +6,7 @@ from typing import Annotated, Any, TypedDict, TypeVar, cast
 
 from msgspec import Struct
 
+from agentforge.model.delivery import DeliveryMode
 from agentforge.model.errors import InvalidRequest
 from agentforge.model.facts import AnyFact
 from agentforge.model.plan import Overrides
@@ -101,6 +102,11 @@ class OverrideOptions(TypedDict, total=False):
         float | None,
         Argument(None, "Runtime limit of the run; at the limit, it asks.", "SECONDS", ("--timeout",)),
     ]
+    delivery_mode: Annotated[
+        DeliveryMode | None,
+        Argument(None, "How the change is delivered: commit, files, patch or pr.", "MODE"),
+    ]
+    """Adds a stage that delivers to a pipeline that has none."""
     rounds: Annotated[int | None, Argument(None)]
     """How often a result is shown for approval."""
     iterate: Annotated[bool | None, Argument(None)]
@@ -183,6 +189,7 @@ def overrides_of(given: OverrideOptions) -> Overrides:
         iterate=how["iterate"],
         max_runtime=how["max_runtime"],
         executors=tuple(how["executors"]),
+        delivery=how["delivery_mode"],
     )
 
 

@@ -19,6 +19,7 @@ from agentforge.model.check import (
     TestsRan,
 )
 from agentforge.model.cursor import Cursor, Destination
+from agentforge.model.delivery import DeliveredWork, DeliveryBase, DeliveryState
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.hook import CALL_POINTS, HookOutcome, HookPoint
 from agentforge.model.plan import Mode
@@ -459,6 +460,8 @@ class StageState(Struct, frozen=True, tag="stage"):
     git_left: tuple[LeftInGit, ...] = ()
     """What confined programs left for git during this visit: the latest, at most MAX_LEFT."""
     ledger: LedgerReply | None = None
+    delivery: DeliveryState | None = None
+    """Of a stage that delivers."""
 
     @property
     def counted(self) -> int:
@@ -749,6 +752,12 @@ class RunState(Struct, frozen=True):
     """What checks found before the first agent; at most one for each check of the plan."""
     has_worked: bool = False
     """Whether an agent was started."""
+    base: DeliveryBase | None = None
+    """The files and the repository before that, if a stage delivers."""
+    tree: str | None = None
+    """The files that the latest iteration left, or those of the latest verdict after it; None: unknown."""
+    delivered: DeliveredWork | None = None
+    """What the latest stage that delivers delivered."""
     clusters: tuple[Cluster, ...] = ()
     """The latest failures, by signature; at most MAX_CLUSTERS."""
     failing: dict[str, Failing] = field(default_factory=dict)

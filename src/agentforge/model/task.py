@@ -12,6 +12,7 @@ from msgspec import Struct
 from agentforge.model.artifact import ItemAt, PlannedItem
 from agentforge.model.check import Baseline, Check, FilesBefore
 from agentforge.model.cursor import Cursor
+from agentforge.model.delivery import DeliverRule, DeliveryBase, DeliveryStep, PreparedDelivery
 from agentforge.model.hook import Hook
 from agentforge.model.layout import AttemptLayout, RunLayout
 from agentforge.model.place import Place
@@ -35,7 +36,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 RecordedKind = Literal["judge", "queue", "hook", "check"]
 """Their outcomes are exchanges of a cassette, under the same name; an attempt of an agent is `work`."""
-TaskKind = Literal["prepare", "agent", "items", "ledger", "manifest", RecordedKind]
+TaskKind = Literal["prepare", "agent", "items", "ledger", "manifest", "repository", "deliver", RecordedKind]
 
 
 class Task(Struct, frozen=True):
@@ -269,6 +270,39 @@ class CheckTask(StartedTask, frozen=True, kw_only=True, tag="check"):
     def names(self) -> dict[str, Any]:
         named = {"check": self.check.name, "attempt": self.attempt}
         return {**named, "baseline": self.about} if self.baseline else named
+
+
+class RepositoryTask(Task, frozen=True, tag="repository"):
+    """Look at the files and the repository before the first agent. Outcome: `repository_seen`."""
+
+    KIND = "repository"
+
+
+class DeliverTask(StartedTask, frozen=True, kw_only=True, tag="deliver"):
+    """Perform a step of a delivery; after a crash, look whether it is done. Outcome: `deliver_complete`,
+    `deliver_failed` or `deliver_lost`."""
+
+    KIND = "deliver"
+
+    step: DeliveryStep
+    rule: DeliverRule
+    base: DeliveryBase
+    tree: str | None = None
+    """The files that the run left, if they are known."""
+    prepared: PreparedDelivery | None = None
+    accepted: tuple[str, ...] = ()
+    """The ids of the problems that a person accepted."""
+    date: datetime
+    """Of the commit: the same for every try."""
+    user_request: UserRequest | None = None
+
+    @property
+    def about(self) -> str:
+        return self.step
+
+    @property
+    def names(self) -> dict[str, Any]:
+        return {"what": self.step, "attempt": self.attempt}
 
 
 class HookTask(StartedTask, frozen=True, kw_only=True, tag="hook"):

@@ -156,7 +156,7 @@ BRANCH = Table(
     is_open=True,
 )
 
-_OF_A_STAGE = ("stage", "loop", "prompt", "executor")
+_OF_A_STAGE = ("stage", "loop", "prompt", "executor", "deliver")
 _ID_KEYS = (
     Key("id", TEXT, "A short name, unique in the pipeline.", field=None),
     Key("name", TEXT, "Alias of `id`.", field=None),

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from agentforge.definition.read.artifact_keys import TOKENS
 from agentforge.definition.read.check_keys import CAP_KEYS, LIMITS
+from agentforge.definition.read.deliver_keys import MODES
 from agentforge.definition.read.hook_keys import NOTIFY_KEY
 from agentforge.definition.read.table import Entries, Key, MappingSpec, Nested, Table
 from agentforge.definition.read.values import (
@@ -187,6 +188,7 @@ SETTINGS: Table[Entries] = Table(
         NOTIFY_KEY,
         _OF_STAGES["sandbox"],
         Key("network", Text(NETWORKS), "`local`: only providers on this machine."),
+        Key("delivery", Text(MODES), "How pipelines without `deliver` deliver what they changed."),
         Key("limits", Nested(SPENDING), "What runs may spend; the lowest of all files counts."),
         Key("cost", Nested(_COST), "Another way to write `limits`."),
         Key("orchestration", Orchestration(), "For pipelines with `settings: orchestration`."),

@@ -13,6 +13,7 @@ from agentforge.definition.read.artifact_keys import (
     artifacts_elsewhere,
 )
 from agentforge.definition.read.check_keys import CHECK_KEYS, PER_ATTEMPT
+from agentforge.definition.read.deliver_keys import DELIVER_KEY
 from agentforge.definition.read.provider_settings import merge_settings, validate_settings
 from agentforge.definition.read.table import Entries, Key, MappingSpec, Nested, Table, by_key, mapping_of
 from agentforge.definition.read.values import (
@@ -483,6 +484,7 @@ WORK_KEYS = (
         shown="Limits: {0.max_runtime_seconds} for the stage",
     ),
     *CHECK_KEYS,
+    DELIVER_KEY,
 )
 
 

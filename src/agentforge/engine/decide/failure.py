@@ -55,8 +55,16 @@ STAGE_FAILURES = frozenset(ATTEMPTS_PER_KIND) | {
 """Those that another try of the stage may not have: the agent failed, not what it needs, or something outside
 disturbed a check."""
 
-DECIDED = frozenset({FailureKind.CHECKS_FAILED, FailureKind.REJECTED, FailureKind.HOOK_FAILED})
-"""Those that fail the run because a route or a hook says so: retries have no part in them."""
+DECIDED = frozenset(
+    {
+        FailureKind.CHECKS_FAILED,
+        FailureKind.REJECTED,
+        FailureKind.HOOK_FAILED,
+        FailureKind.DELIVERY_FAILED,
+    }
+)
+"""Those that fail the run because a route or a hook says so, or at its delivery: retries have no part in
+them."""
 EXHAUSTED = "retries_exhausted"
 
 DEFAULT_LIMITS = LimitPolicy()

@@ -24,6 +24,7 @@ from agentforge.engine.decide.checks import (
     run_checks,
 )
 from agentforge.engine.decide.daily import within_day
+from agentforge.engine.decide.deliver import deliver, look_first
 from agentforge.engine.decide.failure import (
     DEFAULT_POLICY,
     FailedAttempt,
@@ -68,7 +69,9 @@ AttemptGate = Callable[[StageAt, IterationState, AttemptState], Ruling | None]
 
 def decide_stage(here: StageAt) -> Ruling:
     iteration = here.at.iteration
-    if iteration is None:
+    if here.node.deliver is not None:
+        ruling = _asked((*AT_ANY_TIME, *BEFORE_DELIVERY), here) or deliver(here)
+    elif iteration is None:
         ruling = _asked((*AT_ANY_TIME, *BETWEEN_ITERATIONS), here) or _next_iteration(here)
     else:
         ruling = _asked((*AT_ANY_TIME, *BEFORE_ATTEMPT), here) or _next_attempt(here, iteration)
@@ -375,6 +378,7 @@ BETWEEN_ITERATIONS: tuple[StageGate, ...] = (
     _stage_start,
     # A stage that has its verdict is over: none of the gates below may run anything in it again.
     _judged,
+    look_first,
     baselines,
     checked_before,
     # Hooks may change the context or the files, so the checks come after them.
@@ -398,6 +402,7 @@ BETWEEN_ITERATIONS: tuple[StageGate, ...] = (
     # The last, so that nothing stands between a hook's answer and the iteration that it is about.
     _iteration_start,
 )
+BEFORE_DELIVERY: tuple[StageGate, ...] = (_stage_start, look_first, _stuck)
 BEFORE_ATTEMPT: tuple[StageGate, ...] = (_after_attempt, _stuck, runtime_used_up)
 # Whether a stage may repeat work at all is asked before why it failed.
 AFTER_ATTEMPT: tuple[AttemptGate, ...] = (_once, _failure, _retry_wait, _lost_attempt)

@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from agentforge.engine.decide.deliver import deliver_task
 from agentforge.engine.decide.hooks import calls_in_flight
 from agentforge.engine.decide.stage_at import StageAt, stage_at
 from agentforge.model import facts as f
@@ -20,7 +21,7 @@ from agentforge.model.failure import FailureKind
 from agentforge.model.plan import Plan
 from agentforge.model.state import AttemptState, RunState, TaskState
 from agentforge.model.status import TaskStatus
-from agentforge.model.task import AgentTask, CheckTask, JudgeTask, StartedTask
+from agentforge.model.task import AgentTask, CheckTask, DeliverTask, JudgeTask, StartedTask
 
 
 def _agent(here: StageAt, attempt: TaskState) -> AgentTask | None:
@@ -61,6 +62,12 @@ def _check(here: StageAt, call: TaskState) -> CheckTask | None:
         return None
     node, check = baseline
     return CheckTask(**{**started, "node": node}, check=check, before=call.files, baseline=True)
+
+
+def _deliver(here: StageAt, call: TaskState) -> DeliverTask | None:
+    started = _started(here, call, here.at.completed)
+    del started["node"]
+    return deliver_task(here, call, **started)
 
 
 def _started(here: StageAt, task: TaskState, iteration: int) -> dict[str, Any]:
@@ -106,6 +113,14 @@ KINDS: Mapping[str, Kind] = {
     "manifest": Kind("manifest", (f.ManifestWritten,)),
     "hook": Kind(
         "hook", (f.HookCompleted, f.HookFailed, f.HookTimedOut, f.HookLost), f.HookEnding, f.HookLost
+    ),
+    "repository": Kind("task", (f.RepositorySeen,)),
+    "deliver": Kind(
+        "task",
+        (f.DeliverCompleted, f.DeliverFailed, f.DeliverLost),
+        f.DeliverEnding,
+        f.DeliverLost,
+        _deliver,
     ),
     "check": Kind("check", (f.CheckCompleted, f.CheckLost), f.CheckEnding, f.CheckLost, _check),
 }

@@ -118,6 +118,8 @@ def _verdict_reached(state: RunState, event: Event, fact: f.StageVerdictReached)
     """Count a failing visit: by its signatures, and as one that changed nothing."""
     at = event.cursor
     path, run = (visits_key(at.node_path, at.provider), at.node_run) if at else ("", 0)
+    if fact.tree is not None:
+        state = replace(state, tree=fact.tree)
     if not fact.failing:
         return replace(state, failing={key: known for key, known in state.failing.items() if key != path})
     counts = {known.signature: known for known in state.clusters}

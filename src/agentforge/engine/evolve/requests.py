@@ -5,6 +5,7 @@ from typing import assert_never
 from msgspec.structs import asdict, replace
 
 from agentforge.engine.evolve import checks, hooks, spending
+from agentforge.engine.evolve.deliver import DELIVERY, answered_delivery
 from agentforge.engine.evolve.node import with_fresh_stages, with_stage
 from agentforge.engine.evolve.stage import answered, excused, on_resume
 from agentforge.model import facts as f
@@ -102,6 +103,8 @@ def _allowed(stage: StageState, request: Request, fact: f.RequestResolved) -> St
             return replace(stage, asks_granted=stage.asks_granted + more)
         case "hook_restarts":
             return replace(stage, hook_restarts=max(0, stage.hook_restarts - more) if more else 0)
+        case reason if reason == DELIVERY:
+            return answered_delivery(stage, request)
         case "spending_cap":
             return excused(stage, "" if stage.iteration else "judge")
         case _:

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from agentforge.engine.evolve import hooks
 from agentforge.engine.evolve.checks import apply_to_run, evolve_checks
+from agentforge.engine.evolve.deliver import evolve_delivery
 from agentforge.engine.evolve.items import evolve_items
 from agentforge.engine.evolve.node import apply_place, in_stage
 from agentforge.engine.evolve.requests import apply_request, with_request
@@ -135,6 +136,27 @@ def _attempt_started(state: RunState, event: Event, fact: f.AttemptStarted) -> R
     return _iteration(state if state.has_worked else replace(state, has_worked=True), event, fact)
 
 
+def _iteration_completed(state: RunState, event: Event, fact: f.IterationCompleted) -> RunState:
+    changed = _iteration(state, event, fact)
+    return changed if changed.tree == fact.tree else replace(changed, tree=fact.tree)
+
+
+def _delivery(state: RunState, event: Event, fact: f.AnyDeliverFact) -> RunState:
+    if isinstance(fact, f.RepositorySeen):
+        # Branches of a block may each have looked: the first of them saw the files before any agent.
+        return state if state.base is not None else replace(state, base=fact.base)
+    changed = in_stage(state, event, fact, evolve_delivery)
+    return replace(changed, delivered=fact.work) if isinstance(fact, f.Delivered) else changed
+
+
+def _effect(
+    state: RunState, event: Event, fact: f.EffectIntended | f.EffectDone | f.EffectReconciled
+) -> RunState:
+    if fact.kind == "webhook":
+        return hooks.evolve_hooks(state, event, fact)
+    return in_stage(state, event, fact, evolve_delivery)
+
+
 def _git_left(state: RunState, event: Event, fact: f.GitLeft) -> RunState:
     # Programs of hooks also run before and after the visit of a stage, which must not begin with this.
     at, stage = event.cursor, state.stage(event.cursor.provider) if event.cursor else None
@@ -171,6 +193,7 @@ _APPLY: Mapping[type[f.AnyFact], Callable[[RunState, Event, Any], RunState]] = {
         (f.AnyJudgeFact, _stage),
         (f.AnyHookOrEffect, hooks.evolve_hooks),
         (f.AnyRequestFact, apply_request),
+        (f.AnyDeliverFact, _delivery),
         (f.AnyRunFact, apply_session),
         (f.AnyLogFact, _of_log),
     )
@@ -178,6 +201,10 @@ _APPLY: Mapping[type[f.AnyFact], Callable[[RunState, Event, Any], RunState]] = {
 } | {
     f.TimerFired: _fired,
     f.AttemptStarted: _attempt_started,
+    f.IterationCompleted: _iteration_completed,
+    f.EffectIntended: _effect,
+    f.EffectDone: _effect,
+    f.EffectReconciled: _effect,
     f.TreeTaken: lambda state, *_: state,
     f.GitLeft: _git_left,
     f.SpendingWarned: lambda state, *_: replace(state, warned=True),

@@ -5,6 +5,7 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from agentforge.engine.evolve.checks import checks_on_resume
+from agentforge.engine.evolve.deliver import delivery_on_resume
 from agentforge.engine.evolve.task import (
     evolve_call,
     with_attempt,
@@ -87,7 +88,7 @@ def on_resume(at: StageState) -> StageState:
         asks_granted=at.asked,
     )
     calls = {kind: _on_resume(call) for kind, call in fresh.calls.items()}
-    fresh = checks_on_resume(replace(fresh, calls=calls))
+    fresh = delivery_on_resume(checks_on_resume(replace(fresh, calls=calls)))
     attempt = at.iteration.attempt if at.iteration else None
     if attempt is not None and not attempt.in_flight:
         attempt = replace(attempt, lost=0) if attempt.once and attempt.ended_without_result else None

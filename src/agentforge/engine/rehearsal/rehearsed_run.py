@@ -18,14 +18,26 @@ from agentforge.model import facts as f
 from agentforge.model.cassette import Exchange, RecordedAnswer
 from agentforge.model.course import OUTSIDE_ITERATIONS, CourseStep
 from agentforge.model.cursor import Cursor
+from agentforge.model.delivery import DeliveryBase, PreparedDelivery
 from agentforge.model.event import Event
 from agentforge.model.plan import Plan
 from agentforge.model.request import TIMER, Request
 from agentforge.model.state import RunSettings, RunState, Waiver
-from agentforge.model.task import LedgerTask, ManifestTask, PrepareTask, StartedTask, Task, Wait, Work
+from agentforge.model.task import (
+    DeliverTask,
+    LedgerTask,
+    ManifestTask,
+    PrepareTask,
+    RepositoryTask,
+    StartedTask,
+    Task,
+    Wait,
+    Work,
+)
 
 MAX_EVENTS_PER_EXCHANGE = 20
 """The maximum number of events that one exchange causes."""
+NO_TREE = "0" * 40
 
 
 class RehearsedRun:
@@ -105,6 +117,10 @@ def _own_answer(task: Task) -> f.AnyFact | None:
             return f.ManifestWritten("")
         case LedgerTask():
             return f.LedgerAnswered(task.id, task.run_usd, task.allowed)
+        case RepositoryTask():
+            return f.RepositorySeen(DeliveryBase(tree=NO_TREE))
+        case DeliverTask(step="prepare", ending=False):
+            return f.DeliverCompleted("prepare", task.attempt, PreparedDelivery())
         case StartedTask(ending=True):
             stopped = KINDS[task.KIND].stopped
             return stopped(**task.names) if stopped else None

@@ -11,6 +11,7 @@ Event types that agent-pipelines already had keep their spelling.
 from typing import get_args
 
 from agentforge.model.facts.check import *
+from agentforge.model.facts.deliver import *
 from agentforge.model.facts.fact import *
 from agentforge.model.facts.hook import *
 from agentforge.model.facts.items import *
@@ -33,6 +34,7 @@ AnyFact = (
     | AnyCheckFact
     | AnyRequestFact
     | AnyHookOrEffect
+    | AnyDeliverFact
     | AnyLogFact
 )
 

@@ -157,7 +157,7 @@ class HookSkipped(Fact, frozen=True):
     """Whether it answered, but with something that isn't possible there."""
 
 
-EffectKind = Literal["webhook"]
+EffectKind = Literal["webhook", "commit", "patch", "push", "pull_request"]
 
 
 class EffectIntended(Fact, frozen=True):
@@ -194,8 +194,8 @@ class EffectReconciled(Fact, frozen=True):
     key: str
     kind: EffectKind
     attempt: int = written(1)
-    found: Literal["unknown", "absent"] = written("unknown")
-    """`absent`: it had not started."""
+    found: Literal["unknown", "absent", "present"] = written("unknown")
+    """`absent`: it had not started, or did nothing; `present`: it was done."""
     then: Literal["repeat", "ask", "skip"] = written("repeat")
 
 

@@ -32,6 +32,7 @@ from agentforge.model.plan import (
 )
 from agentforge.model.spending import shown
 from agentforge.views.graph import GraphNode, stages_by_path
+from agentforge.views.lines.deliver import rule_text
 from agentforge.views.lines.plan import (
     OWN_PERMISSIONS,
     Permissions,
@@ -203,6 +204,13 @@ def _title(node: StageNode) -> str:
 def _stage(node: StageNode, session: str, permissions: Permissions, place: GraphNode) -> Iterator[str]:
     if node.description:
         yield f"- {one_line(node.description, TEXT_CHARS)}"
+    if node.deliver:
+        yield f"- Delivers: {rule_text(node.deliver)}"
+    else:
+        yield from _agents(node, session, permissions, place)
+
+
+def _agents(node: StageNode, session: str, permissions: Permissions, place: GraphNode) -> Iterator[str]:
     for title, choice in zip(("Provider", *["Fallback"] * len(node.fallbacks)), node.chain, strict=True):
         yield f"- {title}: {provider_text(choice)}"
         yield from _access(choice, permissions)

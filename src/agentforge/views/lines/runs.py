@@ -46,6 +46,8 @@ def _begun(fact: f.NodeStarted, _: Event) -> RunLine | None:
         return None  # The next line says who skips it.
     if fact.kind == "parallel":
         return RunLine(f"started: {', '.join(fact.providers)} in parallel", "begin")
+    if not fact.provider:
+        return RunLine("started", "begin")  # The engine performs it.
     model = f" ({fact.model})" if fact.model else ""
     most = f"up to {counted(fact.runs, 'iteration')}" if fact.runs else "one iteration for each item"
     return RunLine(f"started: {most} with {fact.provider}{model}", "begin")
