@@ -12,12 +12,18 @@ from agentforge.model.failure import FailureKind
 from agentforge.model.result import Usage
 from agentforge.model.spending import UNITS, Amount, Spending
 from agentforge.testing.model_server import Call, Fault, ModelServer, Script, Tokens, Turn
-from agentforge.tool_loop.budget import LONGEST, SHORTEST
 from agentforge.tool_loop.task import ModelTask, Price
 
 LOOPS = Script(tuple(Turn("", (Call("read_file", {"path": f"{n}"}),)) for n in range(40)))
 """Each of its requests takes what `Tokens` says: 1000 and 50."""
 CHEAP = Price(input=1.0, output=2.0)
+
+
+def longest() -> int:
+    """Of answers. Importing the libraries of models takes long: not when this file is imported."""
+    from agentforge.tool_loop.budget import LONGEST
+
+    return LONGEST
 
 
 def used(ran: Ran) -> Usage:
@@ -78,6 +84,8 @@ def test_what_is_sent_is_counted_before_it_is_sent(
 
 def test_it_spends_what_it_may(model_server: ModelServer, wire_format: str, tmp_path: Path) -> None:
     """It stops only when the shortest answer doesn't fit."""
+    from agentforge.tool_loop.budget import SHORTEST
+
     ran = Ran(task(model_server, LOOPS, wire_format, tmp_path, budget=Amount(tokens=30_000)))
     assert 30_000 - (used(ran).input_tokens or 0) - (used(ran).output_tokens or 0) < 1050 + SHORTEST + 1000
 
@@ -90,13 +98,15 @@ def lengths(server: ModelServer) -> list[int]:
 def test_answers_are_as_long_as_the_budget_leaves(
     model_server: ModelServer, wire_format: str, tmp_path: Path
 ) -> None:
+    from agentforge.tool_loop.budget import SHORTEST
+
     work = task(model_server, Script((WRITES, DONE)), wire_format, tmp_path)
     Ran(replace(work, budget=Amount(1000.0, 10**9)))
-    assert lengths(model_server) == [LONGEST] * 2
+    assert lengths(model_server) == [longest()] * 2
     Ran(replace(work, budget=Amount(tokens=16_000), files=replace(work.files, sessions="")))
     shorter = lengths(model_server)[2:]
     assert len(shorter) == 2
-    assert all(SHORTEST <= length < LONGEST for length in shorter)
+    assert all(SHORTEST <= length < longest() for length in shorter)
     assert shorter[0] < shorter[1], "the server has counted what the first one estimated"
 
 
@@ -181,7 +191,7 @@ def test_request_that_broke_off_counts_in_full_and_one_that_was_refused_does_not
     ran = Ran(work)
     assert ran.outcome.failure is not None
     cost, tokens = counted(ran, work)
-    assert (cost > 0, tokens > LONGEST) == (billed, billed)
+    assert (cost > 0, tokens > longest()) == (billed, billed)
     assert (cost == 0, tokens == 0) == (not billed, not billed)
 
 
@@ -202,4 +212,4 @@ def test_answers_without_usage_count_in_full(
     ran = Ran(work)
     assert ran.outcome.failure is not None
     assert ran.outcome.failure.kind is FailureKind.CAP_REACHED
-    assert 60_000 - counted(ran, work)[1] < LONGEST + 9_000
+    assert 60_000 - counted(ran, work)[1] < longest() + 9_000
