@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.security.trapped_repository import ENVIRON, TRAPS, TrappedRepository
+from tests.source_trees import nodes_of
 from tests.surface.terminal import WRITE_RESULT, Project
 
 import agentforge
@@ -96,7 +97,7 @@ def test_git_is_called_in_one_place_only() -> None:
     """Apart from the demo, whose repository is its own."""
     callers = set()
     for path in SOURCE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes_of(path):
             if isinstance(node, ast.Tuple | ast.List) and node.elts:
                 first = node.elts[0]
                 if isinstance(first, ast.Constant) and first.value == "git":

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.source_trees import nodes_of, tree_of
 from tests.surface.terminal import Project
 
 import agentforge
@@ -55,10 +56,11 @@ def test_a_run_imports_nothing_from_the_project(project: Project, canary: Path) 
 def test_every_python_that_the_product_starts_ignores_the_current_folder() -> None:
     """`-I` or `-P` follows the interpreter, wherever a command line begins with it."""
     for path in SOURCE.rglob("*.py"):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        for node in ast.walk(tree):
+        for node in nodes_of(path):
             if isinstance(node, ast.Tuple | ast.List) and node.elts and _is_python(node.elts[0]):
-                assert _first_option(tree, node.elts[1:]) in ("-I", "-P"), f"{path.name}:{node.lineno}"
+                assert _first_option(tree_of(path), node.elts[1:]) in ("-I", "-P"), (
+                    f"{path.name}:{node.lineno}"
+                )
 
 
 def _is_python(word: ast.expr) -> bool:

@@ -3,12 +3,13 @@
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
+from tests.source_trees import nodes_of, tree_of
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 FILES = [path for path in (SOURCE / "agentforge").rglob("*.py") if "builtin" not in path.parts]
@@ -45,12 +46,18 @@ def module_of(path: Path) -> str:
 @cache
 def trees() -> dict[str, ast.Module]:
     """By the names of the modules."""
-    return {module_of(path): ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
+    return {module_of(path): tree_of(path) for path in FILES}
 
 
-def imports(tree: ast.AST) -> Iterator[str]:
+@cache
+def imported() -> dict[str, frozenset[str]]:
+    """What each module imports."""
+    return {module_of(path): frozenset(imports(nodes_of(path))) for path in FILES}
+
+
+def imports(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """The modules of ours that a module imports anywhere, also within functions and for type checkers."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.ImportFrom) and node.module:
             for alias in node.names:
                 inner = f"{node.module}.{alias.name}"
@@ -60,9 +67,7 @@ def imports(tree: ast.AST) -> Iterator[str]:
 
 
 def test_no_import_cycles_also_not_through_lazy_imports() -> None:
-    refuse_cycles(
-        {name: {found for found in imports(tree) if found in trees()} for name, tree in trees().items()}
-    )
+    refuse_cycles({name: found & trees().keys() for name, found in imported().items()})
 
 
 def refuse_cycles(graph: Mapping[str, Set[str]]) -> None:
@@ -85,9 +90,9 @@ def test_no_import_cycles_between_the_parts_of_a_package(package: str) -> None:
         return module.removeprefix(f"{package}.").partition(".")[0] if is_inside else ""
 
     graph = defaultdict(set)
-    for name, tree in trees().items():
+    for name, modules in imported().items():
         if part(name):
-            found = {part(imported) for imported in imports(tree) if imported in trees()}
+            found = {part(module) for module in modules if module in trees()}
             graph[part(name)] |= found - {"", part(name)}
     refuse_cycles(graph)
 
@@ -120,8 +125,8 @@ def test_module_names_are_not_gerunds() -> None:
 
 def test_small_files_with_one_importer_are_things_of_their_own() -> None:
     importers = defaultdict(set)
-    for name, tree in trees().items():
-        for found in imports(tree):
+    for name, modules in imported().items():
+        for found in modules:
             importers[found].add(name)
     small = {
         module_of(path).removeprefix("agentforge.")

@@ -2,7 +2,10 @@
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
+
+from tests.source_trees import nodes_of
 
 from agentforge.model.variables import GIVEN, VARIABLES
 
@@ -32,13 +35,14 @@ TEMPLATES = {
 """No environment variables."""
 
 
+@cache
 def literals() -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for path in SOURCE.rglob("*.py"):
         place = path.relative_to(SOURCE).as_posix()
         if place.startswith(("testing/", "builtin/", "model/variables.py")):
             continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes_of(path):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and NAME.fullmatch(node.value):
                 found.setdefault(node.value, set()).add(place)
     return found
