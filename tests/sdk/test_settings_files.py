@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.sampling import heavy
 
 from agentforge import DefinitionError, InvalidRequest, NotPermitted, SettingsFiles
 from agentforge.model.layout import PROJECT_SETTINGS
@@ -268,7 +269,7 @@ CHANGES = st.lists(
 
 
 @pytest.mark.hypothesis
-@settings(max_examples=40)
+@heavy
 @given(CHANGES)
 def test_what_is_set_is_in_force(
     tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[str, Any]]

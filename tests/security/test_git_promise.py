@@ -552,7 +552,7 @@ def repository(tmp_path: Path) -> Repository:
     return Repository(tmp_path / "used")
 
 
-@pytest.mark.parametrize("name", one_in(4, VECTORS))
+@pytest.mark.parametrize("name", one_in(8, VECTORS))
 def test_git_executes_what_an_agent_wrote_that_is_not_confined(tmp_path: Path, name: str) -> None:
     vector, control = VECTORS[name], Repository(tmp_path)
     vector.prepare(control)

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.sampling import one_in
 from tests.source_trees import nodes_of, tree_of
 from tests.surface.terminal import Project
 
@@ -28,7 +29,7 @@ def canary(project: Project) -> Path:
     return canary
 
 
-@pytest.mark.parametrize("start", [("-m", "agentforge"), ("-P", "-m", "agentforge")], ids=" ".join)
+@pytest.mark.parametrize("start", one_in(2, [("-m", "agentforge"), ("-P", "-m", "agentforge")]), ids=" ".join)
 @pytest.mark.parametrize("command", [("doctor",), ("providers",), ("list",), ("lint",)], ids=" ".join)
 def test_a_command_imports_nothing_from_the_project(
     project: Project, canary: Path, start: tuple[str, ...], command: tuple[str, ...]

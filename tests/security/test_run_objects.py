@@ -4,6 +4,8 @@ and no amount of memory is taken for them."""
 import os
 import zlib
 from collections.abc import Callable
+from functools import cache
+from itertools import repeat
 from pathlib import Path
 
 import pytest
@@ -21,15 +23,19 @@ def comparison(tmp_path: Path) -> TreeComparison:
     return TreeComparison(str(tmp_path), [str(tmp_path / "trees")], ENVIRON)
 
 
+@cache
+def blob(size: int) -> bytes:
+    """One of zeros, as git stores it."""
+    compress = zlib.compressobj(1)
+    parts = [b"blob %d\0" % size, *repeat(CHUNK, size // len(CHUNK))]
+    return b"".join(map(compress.compress, parts)) + compress.flush()
+
+
 def unfolding(folder: Path, size: int) -> str:
     """A blob of zeros, in the folder of a run; git does not compare the id of what it reads."""
-    id, compress = "ab" * 20, zlib.compressobj(1)
+    id = "ab" * 20
     (folder / "ab").mkdir(parents=True, exist_ok=True)
-    with (folder / "ab" / id[2:]).open("wb") as file:
-        file.write(compress.compress(b"blob %d\0" % size))
-        for _ in range(size // len(CHUNK)):
-            file.write(compress.compress(CHUNK))
-        file.write(compress.flush())
+    (folder / "ab" / id[2:]).write_bytes(blob(size))
     return id
 
 

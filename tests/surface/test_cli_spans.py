@@ -4,6 +4,7 @@ import signal
 
 import pytest
 from tests.otlp_collector import expected, got
+from tests.sampling import one_in
 from tests.surface.terminal import WRITE_RESULT, Project, wait_for
 from tests.surface.test_cli_startup import loading
 from tests.webhook_server import serving
@@ -20,7 +21,9 @@ def spans(project: Project, session: str = "auth") -> list[Span]:
 
 
 @pytest.mark.crash
-@pytest.mark.parametrize("moment", ["node_start", "iteration_start", "iteration_complete", "third attempt"])
+@pytest.mark.parametrize(
+    "moment", one_in(2, ["node_start", "iteration_start", "iteration_complete", "third attempt"])
+)
 def test_all_spans_of_a_run_are_exported_that_is_killed_and_continued(project: Project, moment: str) -> None:
     agent = f"until [ -e go ]; do sleep 0.05; done; {WRITE_RESULT}"
     file = project.pipeline(f"plan*2={WRITE_RESULT}", f"build*2={agent}")
