@@ -54,7 +54,7 @@ def bug(words: str) -> Mutation:
     return next(known for known in ALL if known.bug == words)
 
 
-@pytest.mark.parametrize("words", one_in(4, NOTICED))
+@pytest.mark.parametrize("words", one_in(9, NOTICED))
 def test_it_is_noticed_that(words: str, tmp_path: Path) -> None:
     scenario, error = NOTICED[words]
     run = recorded(tmp_path / "run", scenario, bug(words).apply(tmp_path))
@@ -72,7 +72,7 @@ AHEAD = {
 }
 
 
-@pytest.mark.parametrize("words", AHEAD)
+@pytest.mark.parametrize("words", one_in(2, AHEAD))
 def test_it_is_noticed_that_a_view_is_ahead(words: str, tmp_path: Path) -> None:
     source, (scenario, error) = bug(words).apply(tmp_path), AHEAD[words]
     writer = source / "agentforge/runtime/view_files.py"

@@ -51,24 +51,33 @@ HOOKS = ("pre-commit", "post-index-change", "prepare-commit-msg", "post-commit",
 class Repository:
     """The user's, with a home that has a git configuration."""
 
+    template: Path
+    """What each of them is copied from: git takes longer to make it."""
+
     def __init__(self, folder: Path) -> None:
         self.home = folder / "home"
         self.root = folder / "project"
         self.canary = self.home / "canary"
-        for path in (self.home, self.root / "kept", self.root / "tools"):
-            path.mkdir(parents=True)
+        shutil.copytree(self.template, folder, symlinks=True, dirs_exist_ok=True)
         self.environ = {
             "PATH": os.environ["PATH"],
             "HOME": str(self.home),
             "GIT_CONFIG_NOSYSTEM": "1",
         }
-        (self.home / ".gitconfig").write_text(
+
+    @classmethod
+    def prepare(cls, folder: Path) -> None:
+        for path in ("home", "project/kept", "project/tools"):
+            (folder / path).mkdir(parents=True)
+        (folder / "home/.gitconfig").write_text(
             "[user]\nname = a\nemail = a@localhost\n[core]\neditor = true\n"
         )
-        (self.root / "kept/a.txt").write_text("a\n")
-        self.git("init", "-q")
-        self.git("add", "kept")
-        self.git("commit", "-qm", "all")
+        (folder / "project/kept/a.txt").write_text("a\n")
+        cls.template = folder
+        made = cls(folder.with_name(f"{folder.name}-git"))
+        for words in (("init", "-q"), ("add", "kept"), ("commit", "-qm", "all")):
+            made.git(*words)
+        cls.template = made.home.parent
 
     def git(self, *words: str, at: str = ".") -> str:
         allowed = ("-c", "protocol.file.allow=always")
@@ -544,6 +553,11 @@ def unconfined(repository: Repository, text: str, at: str) -> None:
     here.mkdir(parents=True)
     environ = {**repository.environ, "AGENTFORGE_RESULT": str(here / "result.json")}
     subprocess.run(["sh", "-c", agent(text)], cwd=repository.root / at, env=environ, check=True, timeout=60)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def template(tmp_path_factory: pytest.TempPathFactory) -> None:
+    Repository.prepare(tmp_path_factory.mktemp("repository"))
 
 
 @pytest.fixture
