@@ -14,7 +14,7 @@ from agentforge.views.prompt import PROMPT_VARIABLES
 
 from .world import linted
 
-SOURCES = FileSources(Path(__file__).parent / "no-project", {})
+SOURCES = FileSources(Path(__file__).parent / "python-project", {})
 STAGES = [found.name for found in available_stages(SOURCES)]
 PIPELINES = [found.name for found in available_pipelines(SOURCES)]
 

@@ -1,5 +1,6 @@
 """What only a person may decide on the command line. A new command or option must be listed here."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +21,15 @@ LOOP = ("loop", "--foreground", "tidy")
 DESIGN = ("design", "Add a login", "--provider", "mock")
 
 Line = tuple[str, ...]
+
+OF_CHANGES = ("start", "implement", "fix", "test")
+"""Commands that make a tested change, or a part of it."""
+
+
+def change(command: str) -> Line:
+    violated = ("--artifact", "given.json") if command == "test" else ()
+    return (command, "Add a login", "--provider", "mock", "--command", "test=true", *violated)
+
 
 DECIDE: dict[tuple[str, str], tuple[str, Line]] = {
     ("approve", ""): (BY_A_PERSON, ("approve", "asks")),
@@ -73,6 +83,21 @@ DECIDE: dict[tuple[str, str], tuple[str, Line]] = {
     ("design", "--supervised"): ("unsupervised", (*DESIGN, "--no-supervised")),
     ("design", "--max-cost"): ("max_cost", (*DESIGN, "--max-cost", "5")),
     ("design", "--max-tokens"): ("max_tokens", (*DESIGN, "--max-tokens", "5")),
+    **{
+        (command, f"--{option.removeprefix('no-')}"): (decision, (*change(command), f"--{option}", *words))
+        for command in OF_CHANGES
+        for option, decision, words in (
+            ("yes", "approve", ()),
+            ("skip", "skip", ("red", *WHY)),
+            ("skip-to", "skip", ("red",)),
+            ("from-spec", "skip", ("SPEC-1",)),
+            ("skip-check", "skip_checks", ("test", *WHY)),
+            ("max-cost", "max_cost", ("5",)),
+            ("max-tokens", "max_tokens", ("5",)),
+            ("no-supervised", "unsupervised", ()),
+        )
+        if not (command in ("fix", "test") and option in ("skip-to", "from-spec"))
+    },
     ("resume", ""): (BY_A_PERSON, ("resume", "asks")),
     ("resume", "SESSION"): ("was paused on request", ("resume", "paused")),
     ("resume", "--context"): ("steer", ("resume", "failed", "--context", "text")),
@@ -124,7 +149,7 @@ TRUST_PROJECT = "--trust-project"
 
 OF_STARTS = (
     "--request --artifact --record --reason --input --provider --model --provider-config --command --local "
-    "--exit-after --timeout"
+    "--exit-after --timeout --delivery-mode"
 )
 ASKED = "SESSION --request --detach"
 DECIDE_NOT = {
@@ -133,7 +158,14 @@ DECIDE_NOT = {
     "pipeline": f"FILE SESSION RUNS --foreground --cleaned-tmux {OF_STARTS}",
     "loop": f"STAGE SESSION MAXIMUM --foreground --cleaned-tmux {OF_STARTS}",
     "design": "REQUEST --artifact --record --reason --context --input --provider --model --provider-config "
-    "--command --local --exit-after --timeout --iterate",
+    "--command --local --exit-after --timeout --delivery-mode --iterate",
+    **{
+        command: "REQUEST --artifact --record --reason --context --input --provider --model "
+        "--provider-config --command --local --exit-after --timeout --delivery-mode --iterate"
+        + " --skip-to --from-spec"
+        * (command in ("fix", "test"))
+        for command in OF_CHANGES
+    },
     "resume": "--provider --cleaned-tmux --record --reason --local",
     "recover": "SESSION",
     "replay": "SOURCE --pipeline --session --speed --check",
@@ -168,7 +200,7 @@ DECIDE_NOT = {
     "lint": "KIND NAME --strict --static",
     "dry-run": "WORDS --pipeline --session --request --artifact --force --record --yes --skip-check --skip "
     "--reason --trust --input --provider --model --provider-config --context --command --local --max-cost "
-    "--max-tokens --supervised --exit-after --timeout",
+    "--max-tokens --supervised --exit-after --timeout --delivery-mode",
     "graph": "PIPELINE --svg",
     "schema": "KIND",
     "completion": "SHELL",
@@ -238,6 +270,10 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """A project with a run in each state that an agent may find."""
     project = Project(tmp_path_factory.mktemp("decisions"))
     project.stage("tidy")
+    specification = {"spec_id": "SPEC-1", "components": [{"name": "a", "type": "module"}], "test_cases": []}
+    (project.root / "given.json").write_text(json.dumps(specification))
+    (project.root / ".agentforge/specs").mkdir(parents=True)
+    (project.root / ".agentforge/specs/SPEC-1.yaml").write_text(json.dumps(specification))
     approved = project.pipeline(f"a={WRITE_RESULT}", f"b=touch published; {WRITE_RESULT}", name="asks.yaml")
     text = (
         (project.root / approved).read_text().replace("    runs: 1\n", "    runs: 1\n    approve: true\n", 1)

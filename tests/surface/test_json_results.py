@@ -34,6 +34,7 @@ CHECKED = {
 SLOW = "touch up-$$; while [ ! -e go ]; do sleep 0.02; done; " + WRITE_RESULT
 INTERRUPTED = ("first", "second", "third")
 
+GIVEN = ("--artifact", "given.json")
 EXAMPLES: Examples = {
     ("run", "run result"): [
         "run",
@@ -45,6 +46,11 @@ EXAMPLES: Examples = {
         "--skip=docs",
         "--reason=slow",
     ],
+    **{
+        (command, "run result"): [command, "Add a login", "--provider", "mock", "--command", "test=false"]
+        for command in ("start", "implement", "fix")
+    },
+    ("test", "run result"): ["test", "Add a login", "--provider", "mock", *GIVEN, "--command", "test=false"],
     ("design", "run result"): ["design", "Add a login", "--provider", "mock", "--yes"],
     ("pipeline --foreground", "run result"): ["pipeline", "fails.yaml", "fails", "--foreground"],
     ("resume", "run result"): ["resume", "fails"],
@@ -58,6 +64,8 @@ SHOWN = ("run result", "cap", "recovery", "visit", "check run", "waiver")
 
 
 def test_keys_of_results_are_those_of_the_page(project: Project) -> None:
+    specification = {"spec_id": "SPEC-1", "components": [], "test_cases": []}
+    (project.root / "given.json").write_text(json.dumps(specification))
     (project.root / "checked.yaml").write_text(
         json.dumps({"name": "p", "nodes": [CHECKED, {**CHECKED, "id": "docs"}]})
     )

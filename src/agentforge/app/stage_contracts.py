@@ -11,6 +11,7 @@ from msgspec import Struct
 from agentforge.app.wiring import BUILTIN, sources_of
 from agentforge.definition.compiler import compile_stage
 from agentforge.model.artifact import FillSource
+from agentforge.model.plan import Overrides
 from agentforge.model.result import JSONObject
 from agentforge.system.schemas import JsonSchema
 
@@ -40,6 +41,10 @@ class StageContract(Struct, frozen=True, dict=True):
         return [one.text for one in self._checked.mismatches(dict(artifact))]
 
 
+_COMMANDS = Overrides(commands={"test": "true"})
+"""A contract says nothing of checks, and a project without tests has no command for them."""
+
+
 def stage_contract(
     stage: str,
     project: str | os.PathLike[str] | None = None,
@@ -48,7 +53,7 @@ def stage_contract(
     """The contract of a stage by its name: that of the project, or without one of the built-in stage. Raises
     DefinitionError."""
     sources = sources_of(os.path.realpath(project or BUILTIN), environ or {})
-    node = compile_stage(sources, stage, "contract").plan.only_stage
+    node = compile_stage(sources, stage, "contract", _COMMANDS).plan.only_stage
     return StageContract(
         node.id,
         node.description or "",

@@ -29,7 +29,11 @@ GROUPS: dict[str, dict[str, str]] = {
         "run": "run:run",
         "pipeline": "run:pipeline",
         "loop": "run:loop",
+        "start": "design:start",
         "design": "design:design",
+        "implement": "design:implement",
+        "fix": "design:fix",
+        "test": "design:write_tests",
         "resume": "resume:resume",
         "recover": "recover:recover",
         "replay": "replay:replay",
@@ -225,9 +229,6 @@ def _unknown(ctx: click.Context, word: str, stages: Sequence[str]) -> click.Usag
 
     name = invocation(ctx).name
     hint = did_you_mean(word, [*COMMANDS, "runs", *stages])
-    if word == "test":
-        # The shell engine's command for running its tests.
-        hint = f"`{name} lint` and `{name} dry-run` check pipelines; MOCK_MODE=true runs them without agents"
     hint = hint or f"`{name} --help` lists the commands, `{name} stages` the stages"
     return HintedUsageError(f"'{one_line(word, 60)}' is neither a command nor a stage", hint, ctx)
 

@@ -44,10 +44,13 @@ def outcome_json(call: Invocation, result: "RunResult") -> dict[str, Any]:
     work = RunWork(call.runs, result.session)
     added = [one.added for one in work.artifacts(latest=True)]
     stages = stage_progress(work.info.plan, work.info.state)
+    waived = {waiver.stage for waiver in work.info.state.waivers}
+    done = [one.id for one in stages if one.mark in ("done", "warning")]
     return {
         "pipeline": work.info.plan.pipeline.name,
         "specification": next((one[SPEC_ID] for one in reversed(added) if SPEC_ID in one), None),
-        "stages_completed": [one.id for one in stages if one.mark in ("done", "warning")],
+        "stages_completed": [id for id in done if id not in waived],
+        "stages_skipped": [one.id for one in stages if one.id in waived],
     }
 
 
@@ -60,11 +63,9 @@ def outcome_lines(call: Invocation, result: "RunResult") -> list[str]:
     if spec is not None:
         path = f" ({SPECIFICATIONS}/{spec}.yaml)" if plan.pipeline.has_controller_view else ""
         lines.append(f"  Specification: {spec}{path}")
-    return [
-        *lines,
-        f"  Stages completed: {', '.join(map(one_line, found['stages_completed']))}",
-        f"  Duration: {duration_text(result.duration_seconds, result.waited_seconds)}",
-    ]
+    lists = ((word, found[f"stages_{word}"]) for word in ("completed", "skipped"))
+    lines += [f"  Stages {word}: {', '.join(map(one_line, ids))}" for word, ids in lists if ids]
+    return [*lines, f"  Duration: {duration_text(result.duration_seconds, result.waited_seconds)}"]
 
 
 def list_pipeline_runs(call: Invocation, status: str, count: int) -> None:

@@ -47,8 +47,16 @@ if TYPE_CHECKING:
     from agentforge import Background, Compiled, Engine, RunInfo, RunResult
 
 
-def start_attached(what: Definition, how: StartOptions, *, trust: bool, heading: Sequence[str] = ()) -> int:
-    """Start a run and stay attached to it. `heading`: lines that come first when it starts."""
+def start_attached(
+    what: Definition,
+    how: StartOptions,
+    *,
+    trust: bool,
+    heading: Sequence[str] = (),
+    complete: "Callable[[Compiled, StartOptions], StartOptions] | None" = None,
+) -> int:
+    """Start a run and stay attached to it. `heading`: lines that come first when it starts. `complete`: adds
+    options that depend on the plan."""
     from agentforge.cli.attached import drive_and_ask
     from agentforge.cli.log_output import current_session
 
@@ -68,7 +76,8 @@ def start_attached(what: Definition, how: StartOptions, *, trust: bool, heading:
             announce_agents(call, engine, compiled)
 
         # A refusal must not follow a line that names the agents of the run.
-        return await engine.start(compiled, on_ready=announce, **how)
+        options = complete(compiled, how) if complete else how
+        return await engine.start(compiled, on_ready=announce, **options)
 
     return drive_and_ask(call, work) or exit_codes.COMPLETED
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 FIRST = frozenset(
     (
         *("work", "improve-plan", "test-scanner", "idea-wizard", "docs-improve", "ideate", "loop", "design"),
+        *("implement", "fix"),
         *("intake", "clarify", "analyze", "spec"),
     )
 )
