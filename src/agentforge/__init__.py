@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from agentforge.app.runs.caller import refuse_agent as refuse_agent
     from agentforge.app.runs.compilation import CourseComparison as CourseComparison
     from agentforge.app.runs.context import EngineOptions as EngineOptions
+    from agentforge.app.runs.evidence import RunEvidence as RunEvidence
     from agentforge.app.runs.first_artifact import GivenArtifact as GivenArtifact
     from agentforge.app.runs.first_artifact import write_artifact as write_artifact
     from agentforge.app.runs.forecast import Forecast as Forecast
@@ -268,6 +269,7 @@ _HOME = {
     "app.runs.removal": ("OutdatedRuns",),
     "app.runs.span_export": ("export_spans",),
     "app.runs.context": ("EngineOptions",),
+    "app.runs.evidence": ("RunEvidence",),
     "app.runs.work": ("RunChange", "RunWork"),
     "app.settings_files": ("SettingInForce", "SettingsCheckup", "SettingsFiles"),
     "app.stage_contracts": ("StageContract", "stage_contract"),

@@ -48,6 +48,7 @@ RESULTS = (
         "RunRecord",
         "Delivery",
         "HookTry",
+        "RunEvidence",
         "RunWork",
         "RunChange",
         "RunTrees",

@@ -178,7 +178,7 @@ DECIDE_NOT = {
     "attach": "SESSION",
     "show": "SESSION STAGE ITERATION --visit --output --prompt --context --diff -o "
     "--checks --failures --history --cycles --hooks --artifacts --all --items "
-    "--metrics --spans --timeline --svg",
+    "--metrics --spans --timeline --svg --evidence",
     "diff": "SESSION --stat",
     "inbox": "",
     "inbox answer": f"{ASKED} ANSWER --reason",

@@ -39,6 +39,7 @@ EXAMPLES: Examples = {
     ("show --metrics", "metrics"): ["show", "work", "--metrics"],
     ("show --spans", "spans"): ["show", "work", "--spans"],
     ("show --timeline", "timeline"): ["show", "work", "--timeline", "--svg", "work.svg"],
+    ("show --evidence", "evidence"): ["show", "work", "--evidence"],
     ("log verify", "log report"): ["log", "verify", "work"],
     ("log spans", "log spans"): ["log", "spans", "work"],
     ("replay --check", "course comparison"): ["replay", "work", "--check", "-p", OTHER],
@@ -56,6 +57,8 @@ SHOWN = (
         "amounts",
         "spans",
         "timeline",
+        "evidence",
+        "seen check",
         "log spans",
         "log report",
         "damage",
@@ -107,7 +110,7 @@ def has_bwrap() -> bool:
 def routes() -> dict[str, Any]:
     """The stage is visited twice, and leaves artifacts."""
     return {
-        "checks": [AGAIN, STYLE],
+        "checks": [AGAIN, STYLE, {"name": "red", "run": "false", "expect": "fail"}],
         "on": {"fail": "build"},
         "artifact": {"schema": {"type": "object"}, "version": "1.2"},
         "context_strategy": "summary",

@@ -214,9 +214,13 @@ def show_view(
 
 def _echo_entries(view: View, found: Sequence[Any], shown: Shown) -> None:
     for number, one in enumerate(found):
-        entry = view.entry(one, shown)
         if view.spaced or not number:
             echo("")
+        echo_entries([view.entry(one, shown)])
+
+
+def echo_entries(entries: Sequence[RunEntry]) -> None:
+    for entry in entries:
         echo(f"{marked(entry.mark)} {styled(entry.title, 'strong')}")
         for row in entry.rows:
             echo_row(row.label, row.value, LABEL, indent=4)

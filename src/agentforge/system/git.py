@@ -14,7 +14,9 @@ from typing import Final
 from agentforge.system.programs import Program
 from agentforge.system.tools import find_tool, tool_environment
 
-SAFE_COMMANDS: Final = frozenset({"cat-file", "config", "ls-files", "ls-tree", "rev-parse", "update-ref"})
+SAFE_COMMANDS: Final = frozenset(
+    {"cat-file", "config", "ls-files", "ls-tree", "merge-base", "rev-parse", "update-ref"}
+)
 _CONVERTS: Final = frozenset({"--filters", "--textconv"})
 MAX_COMPARED: Final = 16 * 1024 * 1024
 """Larger content counts as binary."""

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
+from agentforge.model.delivery import DeliveredWork
 from agentforge.model.event import Event
 from agentforge.model.hook import HookPoint
 from agentforge.model.layout import iteration_dir
@@ -72,6 +73,8 @@ class RunRecord:
         """What agents asked, and what people, hooks and checks said."""
         self.resumed_at: list[datetime] = []
         """When an engine continued the run."""
+        self.delivered: DeliveredWork | None = None
+        """What the run delivered last."""
         self.waits: list[RunWait] = []
         """What the run waited for."""
         self._waiting: dict[WaitKey, int] = {}
@@ -115,6 +118,8 @@ class RunRecord:
         self.model.apply(event)
         self.trace_id = self.trace_id or event.trace_id
         at, fact = event.cursor, event.fact
+        if isinstance(fact, f.Delivered):
+            self.delivered = fact.work
         if isinstance(fact, f.SessionResumed | f.SessionRecovered):
             self.resumed_at.append(event.at)
         if at is not None and isinstance(fact, VisitFact):

@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from agentforge.model import facts as f
-from agentforge.model.check import CheckCounts, CheckProblem
+from agentforge.model.check import CheckCounts, CheckProblem, TestsRan
 from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
 from agentforge.model.plan import FAIL, REJECT, Plan
@@ -53,6 +53,8 @@ class CheckRun(Struct, frozen=True):
     """Of a baseline: why the check is not used in the run."""
     baseline: bool = False
     """Whether it ran before the work, to compare its outcome with later ones."""
+    tests: TestsRan | None = None
+    """The tests of its report; None if it has none."""
 
 
 class StageCheck(CheckRun, frozen=True, kw_only=True):
@@ -164,7 +166,7 @@ def latest_visits(
         begun = replace(begun, started_at=stage.started_at)
     visit = before if before and before.visit == at.node_run else begun
     now = visited(visit, event.at, at, fact)
-    checks = tuple(replace(run, signatures=()) for run in now.latest_checks)
+    checks = tuple(replace(run, signatures=(), tests=None) for run in now.latest_checks)
     now = replace(now, iterations=stage.completed if stage else at.iteration, checks=checks)
     others = tuple(one for one in known if one is not before)
     return (*others, now) if now.is_judged else known
@@ -232,6 +234,7 @@ def _completed(visit: StageVisit, when: datetime, fact: f.CheckCompleted) -> Sta
         duration_seconds=fact.duration_ms / 1000,
         before=fact.before,
         unusable=fact.found.unusable if fact.found else "",
+        tests=fact.tests,
     )
 
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from agentforge.cli import exit_codes
 from agentforge.cli.invocation import (
     Invocation,
     WholeNumber,
@@ -30,12 +31,14 @@ from agentforge.cli.run_views import (
     VIEWS,
     WRITTEN,
     chosen_view,
+    echo_entries,
     echo_head,
     run_head,
     show_view,
     view_options,
     views_help,
 )
+from agentforge.views.lines.evidence import evidence_entries
 from agentforge.views.lines.structured_work import context_parts, context_rows, part_head
 from agentforge.views.lines.work import (
     changes_text,
@@ -61,6 +64,7 @@ if TYPE_CHECKING:
 
 
 LABEL = 10
+EVIDENCE = "evidence"
 PARTS = ("output", "prompt", "context", "diff")
 """Options that print one thing of an iteration, and nothing else."""
 PART_OPTIONS = f"[{' | '.join(f'--{part}' for part in PARTS)}]"
@@ -86,6 +90,11 @@ PART_OPTIONS = f"[{' | '.join(f'--{part}' for part in PARTS)}]"
 @click.option("--prompt", is_flag=True, help="Print only the prompt.")
 @click.option("--context", is_flag=True, help="Print what the prompt quotes, with tokens for each text.")
 @click.option("--diff", is_flag=True, help="Print only the change to the project's files.")
+@click.option(
+    "--evidence",
+    is_flag=True,
+    help="Show what the engine established about the change; exit status 1 if the project differs now.",
+)
 @click.option("-o", "target", metavar="FILE", help="With --artifacts: also write the artifact to this file.")
 @click.option("--svg", metavar="FILE", help="With --timeline: also draw it into this SVG file.")
 @view_options
@@ -99,21 +108,25 @@ def show(
     target: str | None,
     svg: str | None,
     **flags: bool,
-) -> None:
+) -> int | None:
     from agentforge import RunWork
 
-    chosen, details = chosen_view(PARTS, flags)
+    chosen, details = chosen_view((*PARTS, EVIDENCE), flags)
     for option, file, view in (("-o", target, WRITTEN), ("--svg", svg, DRAWN)):
         if file is not None and chosen != view:
             raise click.UsageError(f"{option} goes with --{view}")
     call = invocation()
+    if chosen == EVIDENCE:
+        if stage or visit:
+            raise click.UsageError(f"--{EVIDENCE} is about the whole run: leave STAGE and --visit out")
+        return _show_evidence(call, choose_session_to_show(call, session))
     work = RunWork(call.runs, choose_session_to_show(call, session))
     if chosen in VIEWS:
         show_view(call, work, chosen, (stage, iteration, visit), details=details, target=target or svg)
-        return
+        return None
     if stage is None and chosen is None:
         _show_run(call, work)
-        return
+        return None
     found = work.find(stage, iteration, visit)
     if call.as_json:
         print_json(_as_json(work, found, chosen))
@@ -121,6 +134,22 @@ def show(
         _show_iteration(call, work, found)
     else:
         _show_part(work, found, chosen)
+    return None
+
+
+def _show_evidence(call: Invocation, session: str) -> int:
+    from agentforge import RunEvidence
+
+    evidence = RunEvidence(call.runs, session)
+    differs = evidence.differences()
+    if call.as_json:
+        print_json({**run_head(evidence.info), "evidence": evidence.found, "differs": differs})
+    else:
+        shown = [*evidence_entries(evidence.found, differs)]
+        echo_head(evidence.info, "evidence")
+        echo("")
+        echo_entries(shown)
+    return exit_codes.FAILED if differs else exit_codes.COMPLETED
 
 
 def _show_run(call: Invocation, work: "RunWork") -> None:
