@@ -30,7 +30,6 @@ SMALL = {
     "app.pictures": "draws what two other modules know",
     "app.runs.pipelines": "loaded only by what asks about pipelines",
     "app.settings_text": "changes a text, without the files",
-    "app.stage_contracts": "of the public API",
     "cli.repaired_runs": "loaded only by commands that look at runs",
     "engine.checks.regressions": "pure, unlike the module that asks it",
     "runtime.test_ids": "the file of the tests is also read by others than the check",

@@ -33,9 +33,10 @@ from agentforge.definition.resolve import (
 from agentforge.definition.root_files import RootFiles, root_files
 from agentforge.definition.settings import read_settings, refuse_unset
 from agentforge.model.diagnostic import Diagnostic, Severity, SourcePlace
-from agentforge.model.errors import DefinitionError
-from agentforge.model.layout import PROJECT_SETTINGS
+from agentforge.model.errors import DefinitionError, StorageFailed
+from agentforge.model.layout import PROJECT_SETTINGS, SPECIFICATIONS
 from agentforge.model.plan import Plan
+from agentforge.system import files
 
 if TYPE_CHECKING:
     from agentforge.legacy.migration import Migration
@@ -73,6 +74,14 @@ class Definitions:
 
     def pipelines(self) -> list[Available]:
         return available_pipelines(self._sources)
+
+    def specifications(self) -> list[str]:
+        """The ids of those that runs have left, the latest last."""
+        try:
+            names = files.listing(os.path.join(self._project, SPECIFICATIONS))
+        except StorageFailed:
+            return []
+        return sorted(name.removesuffix(".yaml") for name in names if name.endswith(".yaml"))
 
     def stage_names(self) -> list[str]:
         return list(stage_folders(self._sources))

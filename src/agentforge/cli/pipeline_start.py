@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agentforge import Runs, pipeline_id, read_yaml
+from agentforge import Definitions, pipeline_id, read_yaml
 from agentforge.cli.invocation import engine_options, invocation, options_of
 from agentforge.cli.pipeline_lines import start_lines
 from agentforge.cli.run_options import Definition, definition_of, options_for, taken
@@ -67,7 +67,7 @@ class Specification:
 
 def _read(id: str) -> dict[str, Any]:
     runs = invocation().runs
-    known = specification_ids(runs)
+    known = Definitions(runs.project).specifications()
     if id not in known:
         hint = choice(id, "specifications", known) if known else "`agentforge design REQUEST` leaves one"
         raise InvalidRequest(f"there is no specification {id!r} in {SPECIFICATIONS}", hint=hint)
@@ -75,15 +75,6 @@ def _read(id: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise InvalidRequest(f"{SPECIFICATIONS}/{id}.yaml has no specification", hint="correct the file")
     return found
-
-
-def specification_ids(runs: Runs) -> list[str]:
-    """The latest last, as their ids contain the time."""
-    try:
-        names = os.listdir(join(runs.project, SPECIFICATIONS))
-    except OSError:
-        return []
-    return sorted(name.removesuffix(".yaml") for name in names if name.endswith(".yaml"))
 
 
 def start_pipeline(

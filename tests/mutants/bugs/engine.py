@@ -494,8 +494,8 @@ BUGS = (
         TERMINATION,
         "a stage has one iteration too many",
         "end_of",
-        "f'Completed {at.counted} iterations (max: {limit})' if at.counted >= limit else ''",
-        "f'Completed {at.counted} iterations (max: {limit})' if at.counted > limit else ''",
+        "if at.counted >= limit:\n    return f'Completed {at.counted} iterations (max: {limit})'",
+        "if at.counted > limit:\n    return f'Completed {at.counted} iterations (max: {limit})'",
     ),
     Bug(
         TERMINATION,

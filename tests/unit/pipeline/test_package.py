@@ -38,10 +38,14 @@ def test_a_result_keeps_its_own_list() -> None:
     assert result.stages_completed == ["intake"]
 
 
-@pytest.mark.parametrize("name", [name for name in vars(artifacts) if name.endswith("Artifact")])
+NAMES = [name for name in vars(artifacts) if name.endswith("Artifact")]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_the_artifacts_name_the_fields_that_the_next_stage_reads(name: str) -> None:
-    stage = name.removesuffix("Artifact").lower()
-    has = {one.name for one in fields(getattr(artifacts, name))}
+    """A stage gets those of all stages before it, merged."""
+    stage, earlier = name.removesuffix("Artifact").lower(), NAMES[: NAMES.index(name) + 1]
+    has = {one.name for known in earlier for one in fields(getattr(artifacts, known))}
     requirements = agentforge.core.pipeline.ArtifactValidator.TRANSITION_REQUIREMENTS
     for (from_stage, to_stage), needed in requirements.items():
         if from_stage == stage and (from_stage, to_stage) != ("intake", "analyze"):
