@@ -46,6 +46,14 @@ def nodes(*lines: str) -> str:
             "checks: [{name: u, run: t, at: [need, end, need]}]",
             Check("u", "t", at=("need", "end")),
         ),
+        (
+            "checks: [{name: u, run: t, parse: pytest, expect: red}]",
+            Check("u", "t", parse="pytest", expect="red"),
+        ),
+        (
+            "checks: [{name: u, run: t, parse: junit, report: r, expect: {red: 0.3}, regressions: true}]",
+            Check("u", "t", "red", "junit", report="r", regressions=True, red_tolerance=0.3),
+        ),
         ("checks: [{name: test, file: {path: a.md}}]", Check("test", file=FileRule("a.md"))),
         ("checks: [{name: u, scope: [a/**, b.md, a/**]}]", Check("u", scope=("a/**", "b.md"))),
         (
@@ -102,6 +110,33 @@ def test_check_is_in_the_plan(line: str, expected: Check) -> None:
             "checks: [{name: a, run: b, at: [start, need]}]",
             "conflict 6:44",
             "`at: need` doesn't go with `at: start`",
+        ),
+        ("checks: [{name: a, run: b, expect: blue}]", "bad-value 6:40", "invalid value `blue`"),
+        ("checks: [{name: a, run: b, expect: {blue: 1}}]", "bad-type 6:40", "a word or `{red: NUMBER}`"),
+        (
+            "checks: [{name: a, run: b, parse: pytest, expect: {red: x}}]",
+            "bad-type 6:61",
+            "`checks.expect.red` must be a number",
+        ),
+        (
+            "checks: [{name: a, run: b, parse: pytest, expect: {red: 1.5}}]",
+            "bad-value 6:61",
+            "must be from 0 to",
+        ),
+        (
+            "checks: [{name: a, run: b, expect: red}]",
+            "conflict 6:40",
+            "`expect: red` needs the results of the tests",
+        ),
+        (
+            "checks: [{name: a, file: {path: b}, expect: red}]",
+            "conflict 6:49",
+            "`expect: red` needs the results of the tests",
+        ),
+        (
+            "checks: [{name: a, run: b, parse: pytest, expect: red, regressions: true}]",
+            "conflict 6:73",
+            "needs the ids of all tests",
         ),
         ("checks: [{name: a, scope: []}]", "missing-key 6:31", "`checks.scope` is empty"),
         ("checks: [{name: a, scope: [../b]}]", "bad-value 6:32", "leads outside the project"),

@@ -8,6 +8,7 @@ import pytest
 from jsonschema import Draft7Validator
 
 from agentforge.definition.read.artifact_keys import ArtifactKind, FieldName, Fill, Percent
+from agentforge.definition.read.check_keys import Expectation
 from agentforge.definition.read.file_keys import PIPELINE, PIPELINE_KEYS, STAGE
 from agentforge.definition.read.hook_keys import HOOK, POINTS, ConditionKind, HooksKind
 from agentforge.definition.read.node_keys import BLOCK, PARALLEL_NODE, PIPELINE_NODE, STAGE_NODE, NodeKind
@@ -99,6 +100,8 @@ def sample(kind: Any) -> Any:
             return "https://example.com/hook"
         case CommandKind() | NamedVariable() | FieldName():
             return "make"
+        case Expectation():
+            return "fail"
         case Percent():
             return "30%"
         case Fill():

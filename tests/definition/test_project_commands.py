@@ -18,7 +18,10 @@ from .world import TextWorld, found, only_node, where
 
 PYTEST = "[dependency-groups]\ndev = ['pytest']\n"
 NPM = '{"scripts": {"test": "vitest run", "lint": "eslint ."}}'
-NODE = 'NODE_OPTIONS="--test-reporter=junit --test-reporter-destination=\\"$AGENTFORGE_REPORT\\""'
+NODE = (
+    'NODE_OPTIONS="--test-reporter=spec --test-reporter-destination=stdout'
+    ' --test-reporter=junit --test-reporter-destination=\\"$AGENTFORGE_REPORT\\""'
+)
 CLIPPY = "cargo clippy --quiet --message-format short -- -D warnings"
 RUFF = "ruff check --output-format concise ."
 

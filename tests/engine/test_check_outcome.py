@@ -93,7 +93,10 @@ def test_tests_that_cant_be_collected_are_failures() -> None:
     outcome = of_pytest("collection", 2).outcome
     assert (outcome.status, outcome.counts) == ("fail", CheckCounts(errors=2))
     assert (outcome.signatures, outcome.reason) == (
-        ("broken/test_broken.py", "broken/test_syntax.py"),
+        (
+            "broken/test_broken.py: ModuleNotFoundError: No module named 'missing_module_x'",
+            "broken/test_syntax.py: SyntaxError: invalid syntax",
+        ),
         "2 errors",
     )
 

@@ -14,6 +14,7 @@ from tests.sampling import heavy
 from agentforge.engine.checks.junit import read_junit
 from agentforge.engine.checks.outcome import read_check
 from agentforge.engine.checks.output import CheckReading, read_lines, read_pytest
+from agentforge.engine.checks.red import judged_red
 from agentforge.model.check import MAX_KEPT_FAILURES, CheckEnd, CheckExpectation, CheckParser
 
 PARSERS: dict[str, Callable[[bytes], CheckReading]] = {
@@ -91,7 +92,7 @@ OUTPUTS = st.binary() | st.lists(PIECES, max_size=60).map(
 
 @given(
     st.sampled_from(["exit", "junit", "pytest", "lines"]),
-    st.sampled_from(["pass", "fail"]),
+    st.sampled_from(["pass", "fail", "red"]),
     st.none() | st.integers(-1, 255),
     OUTPUTS,
     st.none() | OUTPUTS,
@@ -100,6 +101,8 @@ def test_any_output_is_an_outcome(
     parser: CheckParser, expect: CheckExpectation, code: int | None, output: bytes, report: bytes | None
 ) -> None:
     read = read_check(parser, expect, CheckEnd(code), output, report)
+    if expect == "red":
+        read = judged_red(read, 0.3, output=output)
     outcome = read.outcome
     assert len(outcome.failures) <= MAX_KEPT_FAILURES
     assert outcome.failures == read.failures[:MAX_KEPT_FAILURES]

@@ -69,7 +69,7 @@ def test_tests_are_the_same_by_their_ids() -> None:
         ("lines", CheckEnd(2), b"it crashed", "it fails: exit status 2"),
         ("lines", CheckEnd(1), b"a.py:1: bad", ""),
         ("pytest", CheckEnd(1), b"2 failed in 0.1s", "it fails: 2 failed"),
-        ("pytest", CheckEnd(5), b"no tests ran in 0.1s", "no test was executed"),
+        ("pytest", CheckEnd(5), b"no tests ran in 0.1s", ""),
         ("exit", CheckEnd(127), b"ruff: not found", "it could not be started: ruff: not found"),
         ("exit", CheckEnd(timed_out=True), b"", "it reached its time limit"),
         (

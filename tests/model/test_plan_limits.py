@@ -104,6 +104,7 @@ BAD = {
         "without a usable name or command",
     ),
     "check's file": (plan_of(stage(checks=(Check("a", file=FileRule("../c")),))), "outside the project"),
+    "check's tolerance": (plan_of(stage(checks=(Check("a", "b", red_tolerance=1.0),))), "tolerates 1 of"),
     "check's time": (plan_of(stage(checks=(Check("a", "b", at=()),))), "at no time, or twice"),
     "check's scope": (plan_of(stage(checks=(Check("a", scope=("c" * 201,)),))), "is too large"),
     "check's report": (plan_of(stage(checks=(Check("a", "b", report="../c"),))), "outside the project"),

@@ -471,3 +471,42 @@ def test_every_test_of_a_report_is_kept_with_its_status(tmp_path: Path) -> None:
         ["test_it::test_n[1]", "passed"],
         ["test_it::test_n[2]", "failed"],
     ]
+
+
+PYTEST = f"{sys.executable} -m pytest -q -p no:cacheprovider --junitxml=report.xml"
+SLUGS = "from slugs import slug\ndef test_slug(): assert slug('A b') == 'a-b'\n"
+
+
+@pytest.mark.parametrize(
+    ("written", "reasons"),
+    [
+        ({"test_slugs.py": SLUGS}, [""]),
+        ({"test_slugs.py": f"{SLUGS}def broken(:\n"}, ["1 test can't run: test_slugs: SyntaxError"]),
+        ({"test_slugs.py": "def test_slug(): assert True\n"}, ["1 of 1 test passed, but none may"]),
+        ({"pytest.ini": "[pytest]\naddopts = --odd\n"}, ["it left no report"]),
+        ({}, ["no new test was executed"]),
+    ],
+)
+def test_new_tests_have_to_fail_for_a_reason_of_the_code(
+    tmp_path: Path, written: dict[str, str], reasons: list[str]
+) -> None:
+    """A first version is wrong, and the second one is right. The project has a test that passes."""
+    (tmp_path / "test_old.py").write_text("def test_old(): pass\n")
+    (tmp_path / ".gitignore").write_text("__pycache__\n")
+    versions = [written, {"test_slugs.py": SLUGS, "pytest.ini": "[pytest]\n"}]
+
+    def write(request: Any) -> Any:
+        for name, text in versions.pop(0).items():
+            (tmp_path / name).write_text(text)
+        return says("done", "stop")(request)
+
+    check = {"name": "test", "run": PYTEST, "parse": "junit", "report": "report.xml", "expect": "red"}
+    plan = pipeline(node(runs=2, checks=[{**check, "regressions": True}]))
+    assert ran(tmp_path, plan, write).completed
+    baseline, *outcomes = found(tmp_path, "check_complete")
+    assert baseline["found"]["tests"]["counts"] == {"passed": 1}
+    last = outcomes.pop()
+    assert (last["status"], last.get("reason", "")) == ("pass", "")
+    for one, reason in zip(outcomes, filter(None, reasons), strict=True):
+        assert one["reason"].startswith(reason)
+        assert one["status"] == "fail"

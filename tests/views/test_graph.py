@@ -124,6 +124,8 @@ def test_a_check_is_shown_with_all_that_it_says() -> None:
     )
     twice = "a before the first iteration and at the end: true (at most 10m 00s)"
     assert check_line(Check("a", "true", at=("start", "end"))) == twice
+    red = Check("a", "true", expect="red", red_tolerance=0.3)
+    assert "(its tests must fail, at most 30% may pass; at most 10m 00s)" in check_line(red)
     criteria = Check("criteria", at=("iteration",), criteria=True)
     assert check_line(criteria) == (
         "criteria after each iteration for each item: the criteria that the engine verifies"

@@ -91,7 +91,9 @@ def lower_termination(spec: MappingSpec | None, default_runs: int) -> Terminatio
 
 
 def _lower_check(spec: MappingSpec, commands: Mapping[str, str]) -> Check:
-    given = spec.fields()
+    given, expect = spec.fields(), spec.get("expect")
+    if expect:
+        given |= {"expect": expect.value.word, "red_tolerance": expect.value.tolerance}
     named = {} if any(rule in given for rule in RULES) else {"run": commands.get(given["name"], "")}
     return Check(**{**named, **given})
 

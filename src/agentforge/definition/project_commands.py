@@ -124,7 +124,11 @@ def first_tests(sources: Sources) -> str:
 
 
 _NODE_RUNNER = re.compile(r"node --test(?!\S)")
-_NODE_REPORT = f'NODE_OPTIONS="--test-reporter=junit --test-reporter-destination=\\"${OWN_REPORT}\\""'
+# The report doesn't say why a file can't be run; what the other reporter prints does.
+_NODE_REPORT = (
+    'NODE_OPTIONS="--test-reporter=spec --test-reporter-destination=stdout'
+    f' --test-reporter=junit --test-reporter-destination=\\"${OWN_REPORT}\\""'
+)
 
 
 def reporting(command: str, sources: Sources) -> str:

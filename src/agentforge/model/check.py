@@ -9,7 +9,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 CheckParser = Literal["exit", "junit", "pytest", "lines"]
-CheckExpectation = Literal["pass", "fail"]
+CheckExpectation = Literal["pass", "fail", "red"]
+"""`fail`: the command fails. `red`: its tests fail, because of what they test."""
 CheckStatus = Literal["pass", "fail", "error", "timeout"]
 CheckProblem = Literal["not_started", "terminated", "no_tests", "no_report", "unreadable", "no_tree"]
 """Why a check is an error: it says nothing about the work."""
@@ -64,11 +65,13 @@ class Check(Struct, frozen=True, omit_defaults=True, dict=True):
     """Whether it runs only for the items whose criteria need it; without a command, it verifies these."""
     regressions: bool = False
     """Whether only failures count that were not there before the first agent."""
+    red_tolerance: float = 0.0
+    """How much of the executed tests may pass with `red`."""
 
     @cached_property
     def baseline(self) -> str:
         """Identifies its baseline: the same in a recompiled plan, if the check is the same."""
-        same = replace(self, at=("end",), timeout=None, criteria=False)
+        same = replace(self, at=("end",), timeout=None, criteria=False, expect="pass", red_tolerance=0.0)
         what = msgspec.json.encode(same, order="deterministic")
         return f"{self.name}{BASELINE}{sha256(what).hexdigest()[:12]}"
 

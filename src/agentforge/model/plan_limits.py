@@ -255,6 +255,8 @@ def _check_problems(stage: StageNode) -> Iterator[str]:
             yield f"stage {stage.id!r} has a check without a usable name or command"
         if not 1 <= len(check.at) == len(set(check.at)):
             yield f"check {check.name!r} runs at no time, or twice at the same"
+        if not 0 <= check.red_tolerance < 1:
+            yield f"check {check.name!r} tolerates {check.red_tolerance:g} of its tests"
         if len(check.scope) > MAX_SCOPE or any(len(pattern) > MAX_GLOB for pattern in check.scope):
             yield f"the scope of check {check.name!r} is too large"
         if check.file and not is_inside(check.file.path):

@@ -25,7 +25,7 @@ from agentforge.definition.read.values import (
 )
 from agentforge.definition.report import Report
 from agentforge.definition.specs import RouteSpec
-from agentforge.definition.yaml_tree import Tree, Written, shown
+from agentforge.definition.yaml_tree import Keyed, Tree, Written, shown
 from agentforge.model.check import Check, CheckExpectation, CheckParser, CheckTime, FileRule
 from agentforge.model.diagnostic import USER_PREFIX
 from agentforge.model.plan import ROUTE_ACTIONS, Limits, Route
@@ -75,6 +75,35 @@ _SCOPE = ListOf(
 )
 
 
+_WORD = Text(get_args(CheckExpectation))
+_TOLERANCE = Number(0, 0.99)
+
+
+class Expected(Struct, frozen=True):
+    word: str
+    tolerance: float = 0.0
+
+
+class Expectation(Struct, frozen=True):
+    """`pass`, `fail`, `red`, or `{red: NUMBER}`."""
+
+    def read(self, tree: Tree, name: str, report: Report) -> Written[Expected] | None:
+        if not isinstance(tree, Keyed):
+            word = _WORD.read(tree, name, report)
+            return Written(Expected(word.value), word.at) if word else None
+        entry = next((entry for entry in tree.entries if entry.key.text == "red"), None)
+        if entry is None or len(tree.entries) > 1:
+            report.error("bad-type", tree.at, f"{name} must be a word or `{{red: NUMBER}}`")
+            return None
+        part = _TOLERANCE.read(entry.value, f"{name[:-1]}.red`", report)
+        return Written(Expected("red", part.value), tree.at) if part else None
+
+    def schema(self, definitions: dict[str, Schema]) -> Schema:
+        part = {"type": "object", "properties": {"red": _TOLERANCE.schema(definitions)}}
+        both = [_WORD.schema(definitions), {**part, "required": ["red"], "additionalProperties": False}]
+        return {"anyOf": both}
+
+
 _TIMES = ListOf(
     Text(get_args(CheckTime)),
     or_one=True,
@@ -90,7 +119,14 @@ def _check(entries: Entries) -> MappingSpec | None:
             message = f"`checks.{name}` doesn't go with `{rule}`"
             entries.report.error("conflict", key.at, message, f"remove `{name}` or `{rule}`")
     expect, regressions = entries.get("expect"), entries.get("regressions")
-    if expect and expect.value == "fail" and regressions and regressions.value:
+    word, parse = expect.value.word if expect else "", entries.get("parse")
+    if word == "red" and not (parse and parse.value in ("junit", "pytest", AUTO)):
+        message = "`expect: red` needs the results of the tests"
+        entries.report.error("conflict", expect.at, message, "add `parse: junit`, or use `expect: fail`")
+    if word == "red" and regressions and regressions.value and parse and parse.value == "pytest":
+        message = "`expect: red` with `regressions` needs the ids of all tests"
+        entries.report.error("conflict", regressions.at, message, "use `parse: junit`")
+    if word == "fail" and regressions and regressions.value:
         message = "`checks.regressions` doesn't go with `expect: fail`"
         entries.report.error("conflict", regressions.at, message, "remove one of them")
     if (optional := entries.key("optional")) and entries.key("run"):
@@ -121,8 +157,10 @@ CHECK: Table[MappingSpec | None] = Table(
         Key("run", COMMAND, "The command line; by default the pipeline's command of that name."),
         Key(
             "expect",
-            Text(get_args(CheckExpectation)),
-            "`fail`: the command must fail, such as a test written before its code.",
+            Expectation(),
+            "`fail`: the command must fail. `red`: its tests must, such as those that are written before the"
+            " code; `{red: 0.3}`: at most 30 % of them may pass.",
+            field=None,
         ),
         Key(
             "parse",

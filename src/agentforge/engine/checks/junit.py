@@ -41,6 +41,8 @@ _NODE: Final = "test"
 """The `classname` that node gives to every test."""
 _UNTOLD: Final = re.compile(r"collection failure$|failed on \w+ with \"file ")
 """A message of pytest that doesn't say what happened; a line of the text does."""
+_NOT_DEFINED: Final = re.compile(r"(?:^|\")NameError: ")
+_PLACE: Final = re.compile(r"^(?P<place>[^\s:][^:\n]*\.py:\d+): (?:in |NameError)", re.MULTILINE)
 _SAID: Final = re.compile(r"^E +(\S.*)$", re.MULTILINE)
 _ROOTS: Final = frozenset({"testsuites", "testsuite"})
 
@@ -80,6 +82,8 @@ class _Document:
         self._test: dict[str, str] | None = None
         self._results: dict[str, tuple[str, str]] = {}
         """By the name of the element: its type, and its message or text."""
+        self._place = ""
+        """Where a name is not defined."""
         self._open = ""
         """The element of a result that is being read."""
         self._text: list[str] = []
@@ -148,7 +152,10 @@ class _Document:
         self._depth -= 1
         if name == self._open:
             kind, message = self._results[name]
-            self._results[name] = (kind, _told(message, "".join((*self._text, *self._end_of_text))))
+            text = "".join((*self._text, *self._end_of_text))
+            self._results[name] = (kind, told := _told(message, text))
+            if _NOT_DEFINED.search(told):
+                self._place = (_PLACE.findall(text) or [""])[-1].removeprefix(self._root)
             self._open = ""
             if self._test is None:  # A suite that failed as a whole, such as in its set-up.
                 self._count({"name": self._suites[-1] if self._suites else ""})
@@ -165,7 +172,8 @@ class _Document:
         self._counted[result] += 1
         kind, message = self._results.get(result, ("", ""))
         id, file = self._identified(test)
-        self._tests.add(id, _STATUSES[result], self._hide(message), file)
+        place = f" ({self._place})" if self._place and _NOT_DEFINED.search(message) else ""
+        self._tests.add(id, _STATUSES[result], self._hide(f"{message}{place}"), file)
         if result in ("error", "failure"):
             line = test.get("line", "")
             self._failures.add(
@@ -176,7 +184,7 @@ class _Document:
                 rule=kind,
                 is_error=result == "error",
             )
-        self._results = {}
+        self._results, self._place = {}, ""
 
     def _identified(self, test: dict[str, str]) -> tuple[str, str]:
         """Its id, and the file that the report names."""

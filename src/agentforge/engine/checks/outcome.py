@@ -7,7 +7,7 @@
 - `pass`: none of these.
 
 For `lines`, the exit status alone decides: linters also print what they accept. `expect: fail` exchanges
-`pass` and `fail`; an error stays an error.
+`pass` and `fail`; an error stays an error. `expect: red` is judged later (`red`).
 """
 
 from msgspec import Struct
@@ -123,6 +123,11 @@ def _error(code: int | None, problem: CheckProblem, reason: str, counts: CheckCo
     return ReadCheck(CheckOutcome("error", code, counts, problem=problem, reason=reason))
 
 
+def unreadable(reason: str) -> ReadCheck:
+    """Of a check whose outcome needs a file that can't be read."""
+    return _error(None, "unreadable", reason)
+
+
 def _judged(reading: CheckReading, code: int, output: bytes, hide: Hide) -> ReadCheck:
     counts = reading.counts
     if code == 0 and not reading.failure_count:
@@ -141,7 +146,7 @@ def _judged(reading: CheckReading, code: int, output: bytes, hide: Hide) -> Read
 
 
 def expected(read: ReadCheck, expect: CheckExpectation) -> ReadCheck:
-    if expect == "pass":
+    if expect != "fail":
         return read
     outcome = read.outcome
     if outcome.status == "fail":

@@ -92,6 +92,8 @@ _COUNTS = re.compile(
 )
 _SUMMARY = re.compile(r"=+ short test summary info =+")
 _FAILURE = re.compile(r"(?P<kind>FAILED|ERROR|SUBFAILED\S*(?: \([^)]*\))?) (?P<what>\S.*)")
+_COLLECTING = re.compile(r"_+ ERROR collecting (?P<file>.*\S) _+")
+_SAID = re.compile(r"E   (?P<what>\S.*)")
 _CONFTEST = re.compile(r"ImportError while loading conftest '(?P<file>[^']+)'")
 _FIELDS = {
     "passed": "passed",
@@ -118,6 +120,9 @@ class _Summary:
         self._listed = False
         self._failures = FailureList(hide)
         self._failed = 0
+        self._collecting = ""
+        self._said: dict[str, str] = {}
+        """By file that can't be collected: what pytest says of it. Its summary has this only sometimes."""
         self._conftest = ""
         """The file of set-up that can't be imported: pytest then prints no counts."""
 
@@ -128,9 +133,14 @@ class _Summary:
             self._counts = _counted(counts["counts"])
         elif self._listed and (found := _FAILURE.match(line)):
             id, message = _split(found["what"])
+            message = message or self._said.get(id, "")
             is_error = found["kind"] == "ERROR"
             self._failed += not is_error
             self._failures.add(message, id=id, file=id.partition("::")[0], is_error=is_error)
+        elif found := _COLLECTING.fullmatch(line):
+            self._collecting = found["file"] if len(self._said) < MAX_READ_FAILURES else ""
+        elif self._collecting and (found := _SAID.match(line)):
+            self._said[self._collecting] = found["what"]
         elif found := _CONFTEST.match(line):
             self._conftest = found["file"]
         elif self._conftest and line.startswith("E   ") and not self._failures.count:

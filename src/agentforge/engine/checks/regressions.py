@@ -16,6 +16,8 @@ _KEY_CHARS = 12
 
 def baseline_of(read: ReadCheck) -> Baseline:
     outcome = read.outcome
+    if outcome.problem == "no_tests":
+        return Baseline()  # Without tests, none failed.
     if outcome.status in ("error", "timeout"):
         return Baseline(unusable=outcome.reason)
     if outcome.status == "pass":

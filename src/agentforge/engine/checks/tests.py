@@ -56,6 +56,19 @@ def counts_of(tests: Iterable[RanTest]) -> CheckCounts:
     return CheckCounts(number["passed"], number["failed"], number["error"], number["skipped"])
 
 
+def is_in_file(test: RanTest, path: str) -> bool:
+    """Whether a test is in a file of the project. pytest names the module in place of the file, relative to
+    the folder that it runs in: `a.test_b.TestC` for tests in `a/test_b.py`."""
+    if test.file:
+        return test.file == path
+    # The last part of an id that has one is the test, with whatever its parameters are.
+    module = test.id.partition("::")[0]
+    stem = path.removesuffix(".py").replace("/", ".")
+    parts = module.split(".")
+    heads = (".".join(parts[:number]) for number in range(1, len(parts) + 1))
+    return any(stem == head or stem.endswith(f".{head}") for head in heads)
+
+
 def encoded_tests(tests: Iterable[RanTest]) -> bytes | None:
     """The content of their file, in the order of their ids; None if it is too large."""
     content = msgspec.json.encode(sorted(tests, key=lambda test: test.id))

@@ -16,8 +16,9 @@ from msgspec.structs import replace
 from agentforge.engine.checks.criteria import Criteria, criteria_in
 from agentforge.engine.checks.findings import MAX_CHANGED, read_criteria, read_findings, read_scope
 from agentforge.engine.checks.junit import MAX_REPORT_BYTES, TOO_LARGE
-from agentforge.engine.checks.outcome import ReadCheck, UnreadReport, read_check
+from agentforge.engine.checks.outcome import ReadCheck, UnreadReport, read_check, unreadable
 from agentforge.engine.checks.output import CheckReading, Hide
+from agentforge.engine.checks.red import judged_red
 from agentforge.engine.checks.regressions import baseline_of, only_new
 from agentforge.engine.decide.stage_at import check_timeout
 from agentforge.model import facts as f
@@ -29,7 +30,7 @@ from agentforge.ports.host import NoTree, TakenTree, Trees, is_tree_id
 from agentforge.runtime.artifacts import StoredArtifacts
 from agentforge.runtime.tasks.call import Calls, Finished, Lost, TaskContext, TaskReport
 from agentforge.runtime.tasks.script import ScriptCall, ScriptPerformer
-from agentforge.runtime.test_ids import keep_tests
+from agentforge.runtime.test_ids import keep_tests, read_tests
 from agentforge.system import files
 from agentforge.system.confined import ConfinedFolder
 from agentforge.views.prompt import FailedCheck, check_feedback
@@ -175,6 +176,8 @@ class CheckPerformer(ScriptPerformer[CheckTask]):
         found: Baseline | None = None
         if task.baseline and not (end.timed_out and is_ended_by_run(task)):
             found = baseline_of(read)
+        elif check.expect == "red":
+            read = await asyncio.to_thread(self._red, task, read, output)
         elif task.found is not None:
             read = only_new(read, task.found)
         return await self._concluded(task, read, duration, output, found)
@@ -187,6 +190,16 @@ class CheckPerformer(ScriptPerformer[CheckTask]):
                 return UnreadReport(error.message)
             return content
         return self._files.read(task.check.report, task.before.report)
+
+    def _red(self, task: CheckTask, read: ReadCheck, output: bytes) -> ReadCheck:
+        before = None
+        if task.found is not None:
+            try:
+                known = read_tests(self._context.layout, task.found.tests) if task.found.tests else ()
+            except UnusableFile as error:
+                return unreadable(self._context.redactor.text(error.message))
+            before = {test.id: test.status for test in known}
+        return judged_red(read, task.check.red_tolerance, before, output)
 
     async def _concluded(
         self,

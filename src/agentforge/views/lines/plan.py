@@ -115,7 +115,9 @@ def check_line(check: Check) -> str:
     network = "with network" if check.network else ""
     limit = f"at most {span(check_timeout(check))}" if check.run else ""
     new = "only new failures count" if check.regressions else ""
-    details = [part for part in ("must fail" * (check.expect == "fail"), new, reads, network, limit) if part]
+    most = f", at most {check.red_tolerance:.0%} may pass" if check.red_tolerance else ""
+    expected = {"pass": "", "fail": "must fail", "red": f"its tests must fail{most}"}[check.expect]
+    details = [part for part in (expected, new, reads, network, limit) if part]
     more = f" ({'; '.join(details)})" if details else ""
     when = " and ".join(TIMES[time] for time in check.at)
     items = f" for each item{' whose criteria name it' if check.run else ''}" if check.criteria else ""
