@@ -28,6 +28,7 @@ SMALL = {
     "adapters.cli_agents.pattern_search": "a program of its own",
     "adapters.host.tmux_child": "a program of its own",
     "app.pictures": "draws what two other modules know",
+    "app.runs.evidence": "reads the files of the project, unlike the view that it completes",
     "app.runs.pipelines": "loaded only by what asks about pipelines",
     "app.settings_text": "changes a text, without the files",
     "cli.repaired_runs": "loaded only by commands that look at runs",
