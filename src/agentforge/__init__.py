@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from agentforge.app.pictures import write_graph as write_graph
     from agentforge.app.pictures import write_timeline as write_timeline
     from agentforge.app.probes import Probe as Probe
+    from agentforge.app.project_tests import ProjectTests as ProjectTests
+    from agentforge.app.project_tests import SuiteRun as SuiteRun
     from agentforge.app.providers.logins import AgentLogin as AgentLogin
     from agentforge.app.providers.readiness import ProviderInfo as ProviderInfo
     from agentforge.app.providers.readiness import Readiness as Readiness
@@ -269,6 +271,7 @@ _HOME = {
     "app.runs.removal": ("OutdatedRuns",),
     "app.runs.span_export": ("export_spans",),
     "app.runs.context": ("EngineOptions",),
+    "app.project_tests": ("ProjectTests", "SuiteRun"),
     "app.runs.evidence": ("RunEvidence",),
     "app.runs.work": ("RunChange", "RunWork"),
     "app.settings_files": ("SettingInForce", "SettingsCheckup", "SettingsFiles"),

@@ -49,6 +49,8 @@ RESULTS = (
         "Delivery",
         "HookTry",
         "RunEvidence",
+        "ProjectTests",
+        "SuiteRun",
         "RunWork",
         "RunChange",
         "RunTrees",

@@ -27,6 +27,9 @@ class StageContract(Struct, frozen=True, dict=True):
     fill: dict[str, FillSource] = {}
     """Fields of its artifact that are set for it: to the request, or to an id."""
 
+    scope: tuple[str, ...] = ()
+    """Patterns, of which each file that the stage changes must match one; empty: any file."""
+
     @property
     def leaves(self) -> tuple[str, ...]:
         """The fields that its artifact always has."""
@@ -61,4 +64,5 @@ def stage_contract(
         node.artifact.schema if node.artifact else {},
         node.sources.artifact if node.sources else (),
         node.artifact.fill if node.artifact else {},
+        node.scoped.scope if node.scoped else (),
     )

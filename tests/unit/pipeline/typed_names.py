@@ -27,6 +27,7 @@ from agentforge.core.pipeline import (
     EscalationHandler,
     EscalationResolution,
     GreenArtifact,
+    GreenPhaseExecutor,
     InputValidation,
     IntakeArtifact,
     IntakeExecutor,
@@ -40,7 +41,9 @@ from agentforge.core.pipeline import (
     PipelineStatus,
     PipelineTemplateLoader,
     RedArtifact,
+    RedPhaseExecutor,
     RefactorArtifact,
+    RefactorPhaseExecutor,
     SpecArtifact,
     SpecExecutor,
     StageArtifact,
@@ -54,7 +57,10 @@ from agentforge.core.pipeline import (
     ValidationResult,
     create_analyze_executor,
     create_clarify_executor,
+    create_green_executor,
     create_intake_executor,
+    create_red_executor,
+    create_refactor_executor,
     create_spec_executor,
 )
 
@@ -65,9 +71,11 @@ ARTIFACTS: tuple[Callable[..., object], ...] = (
 EXECUTORS: tuple[type[StageExecutor], ...] = (
     *(LLMStageExecutor, ToolBasedStageExecutor),
     *(IntakeExecutor, ClarifyExecutor, AnalyzeExecutor, SpecExecutor, ContractStageExecutor),
+    *(RedPhaseExecutor, GreenPhaseExecutor, RefactorPhaseExecutor),
 )
 FACTORIES: tuple[Callable[[], StageExecutor], ...] = (
     *(create_intake_executor, create_clarify_executor, create_analyze_executor, create_spec_executor),
+    *(create_red_executor, create_green_executor, create_refactor_executor),
 )
 
 

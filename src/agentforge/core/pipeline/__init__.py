@@ -37,8 +37,14 @@ if TYPE_CHECKING:
     from agentforge.core.pipeline.stages.analyze import create_analyze_executor as create_analyze_executor
     from agentforge.core.pipeline.stages.clarify import ClarifyExecutor as ClarifyExecutor
     from agentforge.core.pipeline.stages.clarify import create_clarify_executor as create_clarify_executor
+    from agentforge.core.pipeline.stages.green import GreenPhaseExecutor as GreenPhaseExecutor
+    from agentforge.core.pipeline.stages.green import create_green_executor as create_green_executor
     from agentforge.core.pipeline.stages.intake import IntakeExecutor as IntakeExecutor
     from agentforge.core.pipeline.stages.intake import create_intake_executor as create_intake_executor
+    from agentforge.core.pipeline.stages.red import RedPhaseExecutor as RedPhaseExecutor
+    from agentforge.core.pipeline.stages.red import create_red_executor as create_red_executor
+    from agentforge.core.pipeline.stages.refactor import RefactorPhaseExecutor as RefactorPhaseExecutor
+    from agentforge.core.pipeline.stages.refactor import create_refactor_executor as create_refactor_executor
     from agentforge.core.pipeline.stages.spec import SpecExecutor as SpecExecutor
     from agentforge.core.pipeline.stages.spec import create_spec_executor as create_spec_executor
     from agentforge.core.pipeline.state import PipelineState as PipelineState
@@ -80,6 +86,9 @@ _HOME = {
     "state_store": ("PipelineStateStore",),
     "stages.analyze": ("AnalyzeExecutor", "create_analyze_executor"),
     "stages.clarify": ("ClarifyExecutor", "create_clarify_executor"),
+    "stages.green": ("GreenPhaseExecutor", "create_green_executor"),
+    "stages.red": ("RedPhaseExecutor", "create_red_executor"),
+    "stages.refactor": ("RefactorPhaseExecutor", "create_refactor_executor"),
     "stages.intake": ("IntakeExecutor", "create_intake_executor"),
     "stages.spec": ("SpecExecutor", "create_spec_executor"),
     "templates": ("PipelineTemplateLoader",),

@@ -61,7 +61,8 @@ class PackagedStage(LLMStageExecutor):
 
     def asked_schema(self, context: StageContext) -> dict[str, Any]:
         """The schema without what isn't left to the model."""
-        schema, given = deepcopy(self.contract.schema), self.given_fields(context)
+        schema = deepcopy(self.contract.schema)
+        given = {*self.given_fields(context), *self.contract.fill}
         schema["required"] = [name for name in schema["required"] if name not in given]
         schema["properties"] = {name: one for name, one in schema["properties"].items() if name not in given}
         return schema
