@@ -34,6 +34,7 @@ APART = {
     "adapters/cli_agents/program.py": "an agent, not a helper: it runs for hours and has a prompt on stdin",
     "adapters/providers/python_class.py": "the place of the package itself",
     "adapters/providers/replay_player.py": "a program of its own that plays an agent",
+    "app/project_tests.py": "a report in a temporary folder",
     "app/runs/comparison.py": "a repository of its own in a temporary folder",
     "app/providers/logins.py": "the logins of agents, in the user's home",
     "tool_loop/program.py": "a pipe",

@@ -76,8 +76,8 @@ BUGS = (
         f"{EVOLVE}checks",
         "verdicts without a tree count as visits without progress",
         "_verdict_reached",
-        "fact.tree",
-        "fact.tree or 'none'",
+        "failing, tree = (state.failing, fact.tree)",
+        "failing, tree = (state.failing, fact.tree or 'none')",
         STATE,
     ),
     Bug(

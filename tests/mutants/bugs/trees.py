@@ -38,8 +38,8 @@ BUGS = (
         SCAN,
         "secrets are kept",
         "TreeScan._blob",
-        "content = self._redactor.bytes(content)",
-        "pass",
+        "self._redactor.bytes(content)",
+        "content",
         TREES,
     ),
     Bug(
