@@ -82,6 +82,7 @@ if TYPE_CHECKING:
     from agentforge.model import check as check
     from agentforge.model import condition as condition
     from agentforge.model import facts as facts
+    from agentforge.model import frozen as frozen
     from agentforge.model import hook as hook
     from agentforge.model import plan as plan
     from agentforge.model import request as request
@@ -285,7 +286,18 @@ _HOME = {
     "engine.worst_case": ("StageWorst", "Unbounded", "WorstCase"),
     "model.course": ("CourseStep",),
     "model": (
-        *("artifact", "cassette", "check", "condition", "facts", "hook", "plan", "request", "state"),
+        *(
+            "artifact",
+            "cassette",
+            "check",
+            "condition",
+            "facts",
+            "frozen",
+            "hook",
+            "plan",
+            "request",
+            "state",
+        ),
         "status",
     ),
     "model.cassette": ("Cassette",),

@@ -249,6 +249,11 @@ def test_node_overrides_the_checks_and_routes_of_its_stage() -> None:
     ("line", "message"),
     [
         ("stages: [{id: a, stage: s, checks: [test]}]", "`checks` are not possible in a parallel block"),
+        ("stages: [{id: a, stage: s, rollback: true}]", "`rollback` is not possible in a parallel block"),
+        (
+            "stages: [{id: a, stage: s, artifact: {type: object}, freeze: [x]}]",
+            "`freeze` is not possible in a parallel block",
+        ),
         ("stages: [{id: a, stage: s, on: {fail: n}}]", "`n` is a node of another pipeline or block"),
         ("checks: [test], stages: [{id: a, stage: s}]", "misplaced key `checks` in parallel"),
     ],
@@ -328,3 +333,39 @@ def test_criteria_are_refused_in_a_block() -> None:
         "        - {id: do, stage: s, termination: {type: items, from: plan.steps, criteria: done}}\n"
     )
     assert "`criteria` are not verified in a parallel block" in found(block)[0].message
+
+
+@pytest.mark.parametrize(
+    ("lines", "code", "message"),
+    [
+        (
+            ("freeze: [tests]",),
+            "no-artifact",
+            "`freeze` names a field of the artifact, and the stage leaves none",
+        ),
+        (
+            ("artifact: {properties: {test_files: {}}}", "freeze: [tests]"),
+            "unknown-field",
+            "the artifact of the stage has no field `tests`",
+        ),
+        (
+            ("artifact: {additionalProperties: false}", "freeze: tests"),
+            "unknown-field",
+            "the artifact of the stage has no field `tests`",
+        ),
+    ],
+)
+def test_fields_that_freeze_files_are_those_of_the_artifact(
+    lines: tuple[str, ...], code: str, message: str
+) -> None:
+    (problem,) = [one for one in found(node(*lines)) if one.is_error]
+    assert (problem.code, problem.message) == (code, message)
+
+
+def test_frozen_fields_and_rollbacks_are_in_the_plan() -> None:
+    only = only_node(node("artifact: {type: object}", "freeze: [tests, tests]", "rollback: true"))
+    assert isinstance(only, StageNode)
+    assert (only.freeze, only.rollback) == (("tests",), True)
+    assert only.asked_verdicts
+    assert plan(node("rollback: true")).keeps_trees
+    assert not plan(node("rollback: false")).keeps_trees

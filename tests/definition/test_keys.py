@@ -98,10 +98,12 @@ def sample(kind: Any) -> Any:
             return "iteration > 1"
         case Address():
             return "https://example.com/hook"
-        case CommandKind() | NamedVariable() | FieldName():
+        case CommandKind() | NamedVariable():
             return "make"
         case Expectation():
             return "fail"
+        case FieldName():
+            return "goal"
         case Percent():
             return "30%"
         case Fill():
@@ -230,13 +232,15 @@ CHANGED: dict[str, Any] = {
     "tokens": {"total": 50_000},
 }
 """Values that change the plan, where the smallest that fits doesn't."""
+NEEDED: dict[str, dict[str, Any]] = {"freeze": {"artifact": {"type": "object"}}}
+"""What a key doesn't go without."""
 NOT_SHOWN = {"commands", "limits"}
 """Of the pipeline only, and where a route leads back."""
 
 
 @pytest.mark.parametrize("key", [key for key in STAGE_NODE.keys if key.field is not None], ids=named)
 def test_a_plain_key_of_a_node_is_in_the_plan_and_in_the_dry_run(key: Key) -> None:
-    node = {"id": "n", "stage": "s"}
+    node = {"id": "n", "stage": "s", **NEEDED.get(key.name, {})}
     before, after = (
         plan(json.dumps({"nodes": [mapping]}))
         for mapping in (node, {**node, key.name: CHANGED.get(key.name, sample(key.kind))})

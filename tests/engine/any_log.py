@@ -21,6 +21,7 @@ from agentforge.model.delivery import (
 )
 from agentforge.model.event import Event
 from agentforge.model.failure import FailureKind
+from agentforge.model.frozen import FrozenFile
 from agentforge.model.plan import Items, Judgment, Plan, ProviderChoice, Queue
 from agentforge.model.request import Feedback
 from agentforge.model.result import Decision, Result, Signals, Usage
@@ -180,6 +181,11 @@ _own_names: dict[tuple[type, str], st.SearchStrategy[Any]] = {
     (f.ItemEnded, "item"): _item_ids,
     (f.ItemEnded, "status"): st.sampled_from(["done", "failed"]),
     (f.GitLeft, "items"): st.just((LeftInGit("sub/.git", "repository"),)),
+    **{
+        (kind, "paths"): st.just(()) | st.just(("a",))
+        for kind in (f.FilesPrepared, f.FilesRestored, f.FilesRolledBack, f.RollbackRefused)
+    },
+    (f.FilesFrozen, "files"): st.just(()) | st.just((FrozenFile("a", "0"),)),
     (f.TreeTaken, "when"): st.sampled_from(["before", "after"]),
     (f.JudgeCompleted, "status"): st.sampled_from(["success", "failed", "skipped"]),
     (f.JudgeCompleted, "result"): st.builds(

@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from tests.engine.plans import NOON, RUN_ID, SESSION, block, nested, plan_of, stage, started
 
+from agentforge.engine.decide.files import nothing_done
 from agentforge.engine.decide.run import Directive as Decided
 from agentforge.engine.decide.run import decide
 from agentforge.engine.evolve.run import evolve
@@ -27,6 +28,7 @@ from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.errors import IllegalMove
 from agentforge.model.event import Event
 from agentforge.model.failure import FailureKind
+from agentforge.model.frozen import FrozenFile
 from agentforge.model.hook import POINTS, Hook, HookOutcome
 from agentforge.model.plan import (
     Approval,
@@ -54,6 +56,7 @@ from agentforge.model.status import FINAL, RunStatus
 from agentforge.model.task import (
     AgentTask,
     CheckTask,
+    FilesTask,
     HookTask,
     ItemsTask,
     JudgeTask,
@@ -344,6 +347,8 @@ class World:
                 return self._of_hook(work)
             case CheckTask():
                 return self._of_check(work)
+            case FilesTask():
+                return self._of_files(work)
 
     def _of_ledger(self, task: LedgerTask) -> f.AnyFact:
         granted, spent = self.draw(
@@ -365,6 +370,22 @@ class World:
             tree_after=self.draw(st.sampled_from(["t1", "t2", None])),
             changed=("a.py",) if self.rarely(4) else (),
         )
+
+    def _of_files(self, task: FilesTask) -> f.AnyFact:
+        said = self.draw(st.sampled_from(["done", "done", "other", "failed"]))
+        if said == "failed" and not task.ending:
+            return f.FilesFailed(**task.names, message="no such file")
+        if said == "done" or task.ending:
+            return nothing_done(task)
+        match task.action:
+            case "look":
+                return f.VisitTree(**task.names, tree="t1", inexact=("a.env",))
+            case "freeze":
+                return f.FilesFrozen(**task.names, files=(FrozenFile("a", "0"),), tree="t1")
+            case "restore":
+                return f.FilesRestored(**task.names, paths=("a",), replaced="t2")
+            case "rollback":
+                return f.RollbackRefused(**task.names, paths=("a",), reason="it was changed")
 
     def _of_hook(self, task: HookTask) -> f.AnyFact:
         of = (task.hook.id, task.hook.point, task.delivery, task.attempt)

@@ -21,6 +21,7 @@ from typing import Literal
 from msgspec.structs import replace
 from tests.engine.plans import NOON, RUN_ID, SESSION, started
 
+from agentforge.engine.decide.files import nothing_done
 from agentforge.engine.decide.run import decide
 from agentforge.engine.decide.task_kinds import KINDS
 from agentforge.engine.evolve.run import evolve
@@ -32,6 +33,7 @@ from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.delivery import DeliveryBase, DeliveryProblem, PreparedDelivery
 from agentforge.model.event import Draft, Event
 from agentforge.model.failure import FailureKind
+from agentforge.model.frozen import FrozenFile
 from agentforge.model.plan import Plan
 from agentforge.model.result import AgentQuestion, Decision, Result, Signals, Usage
 from agentforge.model.spending import DailyAnswer
@@ -39,6 +41,7 @@ from agentforge.model.state import RunSettings, RunState, StageState
 from agentforge.model.task import (
     CheckTask,
     DeliverTask,
+    FilesTask,
     HookTask,
     ItemsTask,
     LedgerTask,
@@ -239,6 +242,8 @@ class Play:
                 details = fact.by
             case f.CheckStarted() | f.CheckEnding():
                 details = f"{fact.check} {fact.attempt}{' baseline' if fact.baseline else ''}"
+            case f.FilesStarted() | f.FilesEnding():
+                details = f"{fact.about} {fact.attempt}"
             case f.StageVerdictReached():
                 details = f"{fact.verdict} {','.join((*fact.failing, *fact.items))}"
             case f.ItemEnded():
@@ -263,6 +268,8 @@ class Play:
                 base = f" since {work.base}" if work.base else ""
                 base += f" without {','.join(work.found.keys)}" if work.found else ""
                 return f"{verb} {work.check.name} {work.attempt}{baseline}{base}"
+            case FilesTask():
+                return f"{'end ' if work.ending else ''}files {work.about} {work.attempt}"
             case HookTask():
                 verb = "end hook" if work.ending else "hook"
                 return f"{verb} {work.hook.id} {work.attempt}"
@@ -560,6 +567,29 @@ def _delivery(play: Play, words: list[str]) -> f.AnyFact:
     return f.DeliverCompleted(*of, prepared=prepared)
 
 
+def _files(play: Play, words: list[str]) -> f.AnyFact:
+    """`done` as where no files are looked at, `unknown` trees, trees that lack `inexact` paths, `froze`,
+    `restored` or `undone` paths; paths because of which it `refused`; or `failed`."""
+    task = next(work for work in play.work if isinstance(work, FilesTask) and play.is_meant(work))
+    verb, paths = words[0], tuple(words[1:])
+    match verb:
+        case "done":
+            return nothing_done(task)
+        case "unknown":
+            return f.VisitTree(**task.names, problem="too many files")
+        case "inexact":
+            return f.VisitTree(**task.names, tree="t1", inexact=paths)
+        case "froze":
+            kept = tuple(FrozenFile(path, "0" * 64) for path in paths)
+            return f.FilesFrozen(**task.names, stage=task.node.id, files=kept, tree="t1")
+        case "restored":
+            return f.FilesRestored(**task.names, paths=paths, replaced="t2", count=task.restorations + 1)
+        case "refused":
+            return f.RollbackRefused(**task.names, paths=paths, reason="something else changed files")
+    assert verb == "failed"
+    return f.FilesFailed(**task.names, message="no such file")
+
+
 def _fired(play: Play, words: list[str]) -> f.AnyFact:
     if words[0] == "hook":
         words = [next(w.timer for w in play.work if isinstance(w, Wait) and w.timer.startswith("hook:"))]
@@ -603,6 +633,7 @@ FACTS_BY_VERB: dict[str, Callable[[Play, list[str]], f.AnyFact]] = {
     "check": _check,
     "seen": _seen,
     "delivery": _delivery,
+    "files": _files,
     "waive": lambda play, words: f.Waived(words[0], "it is flaky", "person"),
     "skip": lambda play, words: f.Waived("", "not today", "person", words[0]),
     "judge-lost": lambda play, _: f.JudgeLost(_judging(play)),

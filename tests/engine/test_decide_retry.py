@@ -51,6 +51,7 @@ TAXONOMY = {
     "check_error": False,
     "hook_failed": False,
     "delivery_failed": False,
+    "files_unusable": False,
     "not_recorded": False,
     "artifact_invalid": False,
     "artifact_unusable": False,

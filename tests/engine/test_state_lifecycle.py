@@ -22,6 +22,7 @@ from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.delivery import DeliveredWork, DeliveryBase, DeliveryState, PreparedDelivery
 from agentforge.model.event import Event
 from agentforge.model.failure import Failure, FailureKind
+from agentforge.model.frozen import FilesSeen, FrozenFile, FrozenFiles
 from agentforge.model.request import AnsweredQuestion, Feedback, Request, UserRequest
 from agentforge.model.result import AgentQuestion, Decision, Result, Usage
 from agentforge.model.spending import DailyAnswer
@@ -195,6 +196,12 @@ STAGE: Mapping[str, Row] = {
         ...,
     ),
     "delivery": (PREPARING, DeliveryState(number=2), NEW, NEW, ..., ..., ...),
+    "began": (FilesSeen("t1"), ..., NEW, NEW, ..., ..., ...),
+    "verified": ((3, "test 1"), ..., NEW, NEW, ..., ..., ...),
+    "restored": (("a.py",), ..., NEW, NEW, (), ..., ...),
+    "froze": (True, ..., NEW, NEW, ..., ..., ...),
+    "rolled_back": (True, ..., NEW, NEW, ..., ..., ...),
+    "refused": (("a.py", "it was changed"), (), NEW, NEW, ..., ..., ...),
 }
 UNSET_IN_STAGE = {"rejected", "transition"}
 """What they change in a resume: the tests below."""
@@ -298,6 +305,7 @@ SEEN = {"0": NOON, "0.3": NOON, "1": NOON}
 OTHERS = {"failing": {"1": FAILS["1"]}, "clusters": CLUSTERS[1:]}
 """Without the counters of stage 0."""
 BRIEF = Note("be brief", "ada")
+FROZEN = FrozenFiles("red", (FrozenFile("a.py", "1" * 64),), "t0")
 
 RUN: Mapping[str, Row] = {
     # before a resume, an answer that continues the run, a pause, its end, its failure, a crash, another visit
@@ -364,6 +372,8 @@ RUN: Mapping[str, Row] = {
     "resumed_at": (NOON, LATER, ..., ..., ..., ..., ..., ...),
     "recompiled": (True, ..., ..., ..., ..., ..., ..., ...),
     "items": ({"0": {"s1": PlannedItem("s1", "1" * 64)}}, ..., ..., ..., ..., ..., ..., ...),
+    "frozen": ({"1": FROZEN}, ..., ..., ..., ..., ..., ..., ...),
+    "restorations": (2, ..., ..., ..., ..., ..., ..., ...),
 }
 HERE = Cursor("0", 2, 4)
 RUN_EVENTS: tuple[tuple[f.AnyFact, Cursor], ...] = (
@@ -386,7 +396,7 @@ def at_block(branches: tuple[BranchState, ...]) -> RunState:
 
 
 NOT_COUNTED = {
-    *("about", "timeout", "files", "reserved", "spent_nothing"),
+    *("about", "timeout", "files", "paths", "reserved", "spent_nothing"),
     *("started", "excused", "resume", "before", "once", "idle_timeout"),
     *("timed_out", "is_retryable", "effect", "outcome", "reason", "answer", "text"),
 }
@@ -436,6 +446,7 @@ def test_of_a_run_whose_nodes_moved() -> None:
         failing={"1": FAILS["0"], "0": FAILS["1"]},
         hooks=(replace(CALLED, at=Cursor("1", 2, 0)),),
         items={"1": {"s1": PlannedItem("s1", "1" * 64)}},
+        frozen={"0": FROZEN},
         seq=41,
         updated_at=LATER,
         cursor=replace(HERE, node_path="1"),
@@ -733,7 +744,10 @@ def calling(**calls: TaskState) -> dict[str, Any]:
                 "checks": (CHECKED, CheckRecord("tests", 3, "pass", number=3, timeout=9.0)),
             },
         ),
-        (f.StageVerdictReached("pass", "", "enough"), {"verdict": Verdict("pass", "", "enough")}),
+        (
+            f.StageVerdictReached("pass", "", "enough"),
+            {"verdict": Verdict("pass", "", "enough"), "rolled_back": False},
+        ),
         (f.DelayStarted(LATER), {"delay_due": LATER, "delay_over": False}),
     ],
     ids=lambda value: value.TYPE if isinstance(value, f.Fact) else "",

@@ -116,6 +116,7 @@ MODULES = (
     "cassette",
     "check",
     "condition",
+    "frozen",
     "facts",
     "hook",
     "plan",

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from tests.engine.plans import block, plan_of, stage
 from tests.views.check_events import CHECK_LINES
 from tests.views.deliver_events import DELIVER_LINES
+from tests.views.file_events import FILES_LINES
 from tests.views.hook_events import HOOK_LINES
 from tests.views.samples import NOON, event, plan
 
@@ -373,6 +374,7 @@ LINES: list[tuple[AnyFact, str, str | None]] = [
         "has spent $0.40; you wanted to know at $0.25",
     ),
     (f.TmuxSessionCleaned("pipeline-s"), "name=pipeline-s", None),
+    *FILES_LINES,
     *HOOK_LINES,
     *CHECK_LINES,
     *DELIVER_LINES,

@@ -162,6 +162,7 @@ class _Supplying:
             key, fields = (here.path, here.branch), dict.fromkeys(field.value for field in needed)
             sources = self.links.get(key, InputSources())
             self.links[key] = replace(sources, artifact=tuple(fields), items=items)
+        self._frozen(stage)
         return _Left(
             id=stage.spec.id.value if stage.spec.id else "",
             source=ArtifactSource(here.path, here.branch or None),
@@ -170,6 +171,18 @@ class _Supplying:
             is_found=stage.is_found,
             over_items=over_items,
         )
+
+    def _frozen(self, stage: ResolvedStage) -> None:
+        """The fields with the files that it freezes are its own."""
+        rule = self._schemas.rule(stage)
+        named = {*fields_of(rule.schema)} if rule else set[str]()
+        for field in merged(stage, "freeze") or ():
+            if merged(stage, "artifact") is None and stage.is_found:
+                message = "`freeze` names a field of the artifact, and the stage leaves none"
+                self._report.error("no-artifact", field.at, message, "add `artifact: …`")
+            elif rule and field.value not in named and (named or is_closed(rule.schema)):
+                message = f"the artifact of the stage has no field {shown(field.value)}"
+                self._report.error("unknown-field", field.at, message, choice(field.value, "fields", named))
 
     def _need(self, field: Written[str], given: _Input) -> None:
         if not given.exists:

@@ -249,6 +249,11 @@ def refuse_checks(stage: ResolvedStage, report: Report) -> None:
     for check in (merged(stage, "checks") or ())[:1]:
         message = "`checks` are not possible in a parallel block: its branches work on the same files"
         report.error("unsupported", check.at, message, hint="put them on a stage after the block")
+    for key, frozen in (("freeze", merged(stage, "freeze")), ("rollback", merged(stage, "rollback"))):
+        one = frozen[0] if isinstance(frozen, tuple) else frozen
+        if one and one.value:
+            message = f"`{key}` is not possible in a parallel block: its branches work on the same files"
+            report.error("unsupported", one.at, message, hint="put it on a stage after the block")
     termination = merged(stage, "termination")
     if termination and (criteria := termination.get("criteria")):
         message = "`criteria` are not verified in a parallel block: its branches work on the same files"

@@ -52,6 +52,8 @@ class FailureKind(StrEnum):
     """The stage is over with a verdict that no route follows."""
     CHECK_ERROR = "check_error"
     """A check says nothing about the work: it can't be started or read."""
+    FILES_UNUSABLE = "files_unusable"
+    """Files can't be frozen or restored."""
     HOOK_FAILED = "hook_failed"
     """A hook failed or timed out, and the run is to fail then."""
     DELIVERY_FAILED = "delivery_failed"

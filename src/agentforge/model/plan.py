@@ -436,6 +436,15 @@ class StageNode(Struct, frozen=True, tag="stage", tag_field="kind", omit_default
     tokens: TokenBudget | None = None
     deliver: DeliverRule | None = None
     """Set on a stage that the engine performs: no agent runs in it."""
+    freeze: tuple[str, ...] = ()
+    """The fields of its artifact with the paths of files that stay as they are once it has passed."""
+    rollback: bool = False
+    """Whether what its attempts changed is undone if its verdict isn't `pass`."""
+
+    @property
+    def keeps_trees(self) -> bool:
+        """Whether the files at the start of its visits have to be known."""
+        return bool(self.freeze or self.rollback)
 
     @property
     def per_attempt(self) -> Amount:
@@ -448,7 +457,8 @@ class StageNode(Struct, frozen=True, tag="stage", tag_field="kind", omit_default
     @property
     def expects_verdict(self) -> bool:
         """Whether its end depends on a verdict."""
-        return bool(self.checks or self.verdicts or self.routes or isinstance(self.termination, Items))
+        decides = self.checks or self.verdicts or self.routes or self.freeze or self.rollback
+        return bool(decides or isinstance(self.termination, Items))
 
     @property
     def stated(self) -> tuple[ResultField, ...]:
@@ -578,6 +588,11 @@ class Plan(Struct, frozen=True, dict=True):
     def stages(self) -> tuple[StageNode, ...]:
         """Every stage of every branch, including those of nested pipelines."""
         return tuple(stage for step in self.steps for stage in step.stages)
+
+    @cached_property
+    def keeps_trees(self) -> bool:
+        """Whether the files at the start of the run and of each visit have to be known."""
+        return any(stage.keeps_trees for stage in self.stages)
 
     @cached_property
     def places(self) -> "dict[str, Step]":

@@ -21,6 +21,7 @@ from agentforge.model.check import (
 from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.delivery import DeliveredWork, DeliveryBase, DeliveryState
 from agentforge.model.failure import Failure, FailureKind
+from agentforge.model.frozen import FilesSeen, FrozenFiles
 from agentforge.model.hook import CALL_POINTS, HookOutcome, HookPoint
 from agentforge.model.plan import Mode
 from agentforge.model.request import AnsweredQuestion, Feedback, Note, Request, UserRequest
@@ -88,7 +89,9 @@ class TaskState(Struct, frozen=True):
     """Tells it from other tasks of its kind: the check."""
     timeout: float | None = None
     files: FilesBefore = FilesBefore()
-    """Of a check: the files that it was going to see."""
+    """Of a check: the files that it was going to see. Of what restores files: those before."""
+    paths: tuple[str, ...] = ()
+    """What is going to be restored."""
     reserved: Amount | None = None
     """Of an agent or a judge: what it may spend. It is open while the task is in flight."""
     spent_nothing: bool = False
@@ -462,6 +465,18 @@ class StageState(Struct, frozen=True, tag="stage"):
     ledger: LedgerReply | None = None
     delivery: DeliveryState | None = None
     """Of a stage that delivers."""
+    began: FilesSeen | None = None
+    """The files at the start of the visit, if the plan needs to know them."""
+    verified: tuple[int, str] = (-1, "")
+    """For what the frozen files were verified last: the number of completed iterations, and the check."""
+    restored: tuple[str, ...] = ()
+    """Frozen files that were restored since the latest iteration; at most MAX_TOLD."""
+    froze: bool = False
+    """Whether its files are frozen."""
+    rolled_back: bool = False
+    """Whether what it changed is undone, or a person said that it stays."""
+    refused: tuple[str, ...] = ()
+    """The paths because of which it was not undone, and why, until a person has answered."""
 
     @property
     def counted(self) -> int:
@@ -773,6 +788,11 @@ class RunState(Struct, frozen=True):
     items: dict[str, dict[str, PlannedItem]] = field(default_factory=dict)
     """The items of each stage over items, by its key in `visits`, then by id and in order. The one collection
     that grows with the work: each has at most the `max` of its stage."""
+
+    frozen: dict[str, FrozenFiles] = field(default_factory=dict)
+    """The files that must stay as they are, by the key of their stage in `visits`."""
+    restorations: int = 0
+    """How often frozen files were restored since a person was asked about it."""
 
     @property
     def is_stopped_by_shutdown(self) -> bool:

@@ -13,6 +13,7 @@ from agentforge.model.artifact import ItemAt, PlannedItem
 from agentforge.model.check import Baseline, Check, FilesBefore
 from agentforge.model.cursor import Cursor
 from agentforge.model.delivery import DeliverRule, DeliveryBase, DeliveryStep, PreparedDelivery
+from agentforge.model.frozen import FilesAction, FilesSeen, FrozenFiles
 from agentforge.model.hook import Hook
 from agentforge.model.layout import AttemptLayout, RunLayout
 from agentforge.model.place import Place
@@ -36,7 +37,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 RecordedKind = Literal["judge", "queue", "hook", "check"]
 """Their outcomes are exchanges of a cassette, under the same name; an attempt of an agent is `work`."""
-TaskKind = Literal["prepare", "agent", "items", "ledger", "manifest", "repository", "deliver", RecordedKind]
+_OwnKind = Literal["prepare", "agent", "items", "ledger", "manifest", "repository", "deliver", "files"]
+TaskKind = Literal[_OwnKind, RecordedKind]
 
 
 class Task(Struct, frozen=True):
@@ -303,6 +305,35 @@ class DeliverTask(StartedTask, frozen=True, kw_only=True, tag="deliver"):
     @property
     def names(self) -> dict[str, Any]:
         return {"what": self.step, "attempt": self.attempt}
+
+
+class FilesTask(StartedTask, frozen=True, kw_only=True, tag="files"):
+    """Look at the files of the project, freeze or restore some, or undo what a visit changed. It starts
+    nothing and may be repeated. Outcome: what was found or done, or `files_failed`."""
+
+    KIND = "files"
+
+    node: StageNode
+    action: FilesAction
+    subject: str
+    began: FilesSeen | None = None
+    """The files at the start of the visit."""
+    frozen: tuple[FrozenFiles, ...] = ()
+    """What must stay as it is."""
+    restorations: int = 0
+    """How often files were restored so far."""
+    prepared: str | None = None
+    """The tree before, if an earlier engine began to replace files."""
+    paths: tuple[str, ...] = ()
+    """What that engine was going to replace."""
+
+    @property
+    def about(self) -> str:
+        return f"{self.action} {self.subject}".rstrip()
+
+    @property
+    def names(self) -> dict[str, Any]:
+        return {"action": self.action, "subject": self.subject, "attempt": self.attempt}
 
 
 class HookTask(StartedTask, frozen=True, kw_only=True, tag="hook"):

@@ -137,6 +137,10 @@ class Trees(Protocol):
     def content(self, file: TreeFile) -> bytes | NoTree:
         """The content of a file of a taken tree, of a link its target; or why it isn't kept."""
 
+    def hold(self, path: str, file: TreeFile) -> bytes | NoTree:
+        """Like `content`, for a file that the project has now: from now on, the run has its content, also
+        without git."""
+
     def keep(self, tree: str, name: str) -> KeptTree | NoTree:
         """Keep a taken tree in the user's repository, as the reference `refs/agentforge/NAME`. Only the
         reference and missing objects are added. Needs git."""

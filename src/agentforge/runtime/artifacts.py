@@ -260,6 +260,12 @@ class StoredArtifacts:
         needed = {id: elements[id].value for id in elements[item.id].after}
         return replace(given, element=elements[item.id].value, needed=needed)
 
+    def of_stage(self, path: str, branch: str | None) -> list[JSONObject]:
+        """The latest of a stage, or of each of its items."""
+        known = self._history.artifacts_of(path, branch)
+        latest = known.by_item.values() if known.over_items else filter(None, (known.latest,))
+        return [self.value(one) for one in latest]
+
     def items(self, node: StageNode) -> tuple[str, dict[str, Element]]:
         """The list that a stage works through, by id and in order, and the hash of its artifact before it."""
         termination, source = node.termination, node.sources.items if node.sources else None

@@ -300,17 +300,17 @@ def _write(path: str, content: bytes) -> None:
             _replace(folder, os.path.basename(path), content)
 
 
-def replace(path: str, content: bytes, *, durable: bool = False) -> None:
+def replace(path: str, content: bytes, *, durable: bool = False, mode: int = 0o666) -> None:
     """Replace a file atomically: a reader sees the old or the new content, never a part. `durable`: wait
     until the content is on the disk; the name may not be."""
     with storage(path), _Parent(path) as folder:
-        _replace(folder, os.path.basename(path), content, durable=durable)
+        _replace(folder, os.path.basename(path), content, durable=durable, mode=mode)
 
 
-def _replace(folder: int, name: str, content: bytes, *, durable: bool = False) -> None:
+def _replace(folder: int, name: str, content: bytes, *, durable: bool = False, mode: int = 0o666) -> None:
     draft = draft_name(name)
     try:
-        _fill(open_regular(draft, _NEW, folder=folder), content, durable=durable)
+        _fill(open_regular(draft, _NEW, mode, folder=folder), content, durable=durable)
         _rename(folder, draft, folder, name)
     except BaseException:
         with suppress(OSError):

@@ -119,6 +119,8 @@ REASONS = {
     "attempts_lost": "attempts were lost repeatedly",
     "checkpoint": "a checkpoint needs an approval",
     "cycle_limit": "reached the maximum number of cycles",
+    "frozen_files": "files that must stay as they are were changed repeatedly",
+    "rollback": "what a stage changed can't be undone alone",
     "failure_cluster": "the same failure occurred repeatedly",
     "judge_lost": "the judge was lost repeatedly",
     "machine_shutdown": "the machine was shut down",

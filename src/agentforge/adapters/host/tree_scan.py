@@ -8,6 +8,7 @@ import time
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import cached_property
 from itertools import islice
 
@@ -17,6 +18,7 @@ from agentforge.adapters.host.git_objects import (
     EXECUTABLE,
     FILE,
     LINK,
+    MAX_TREE_BYTES,
     SUBMODULE,
     UNREADABLE,
     GitObjects,
@@ -329,6 +331,20 @@ class ScannedTrees(ABC):
         except UNREADABLE as error:
             return NoTree(f"the content {file.id[:12]} can't be read: {error}")
         return self._elsewhere(file.id) if content is None else content
+
+    def hold(self, path: str, file: TreeFile) -> bytes | NoTree:
+        objects = GitObjects(self._folder, "sha256" if len(file.id) == 64 else "sha1")
+        content: bytes | NoTree | None = None
+        with suppress(StorageFailed):  # Such as a link in its place.
+            content = files.read_usable(os.path.join(self._project, path), MAX_TREE_BYTES)
+        if not isinstance(content, bytes) or objects.id_of("blob", content) != file.id:
+            content = self.content(file)
+        if isinstance(content, bytes):
+            try:
+                objects.add("blob", content)
+            except StorageFailed as error:
+                return NoTree(error.message)
+        return content
 
     def _elsewhere(self, id: str) -> bytes | NoTree:
         """Content that is not in the folder of the run."""

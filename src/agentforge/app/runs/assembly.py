@@ -1,7 +1,7 @@
 """Assembles what drives one run: its performers of tasks, with all that they need of the engine and the
 machine. Nothing else names them all."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cache, partial
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ from agentforge.app.redaction import environment_redactor, references_of_answers
 from agentforge.app.runs.context import RunContext
 from agentforge.app.runs.daily import daily_ledger, run_ledger
 from agentforge.model.errors import InvalidRequest
+from agentforge.model.event import Event
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import NETWORK
 from agentforge.ports.host import Trees
@@ -32,6 +33,7 @@ from agentforge.runtime.supervision import Supervised
 from agentforge.runtime.tasks.agent import AgentPerformer, TreeRecord
 from agentforge.runtime.tasks.call import Calls, TaskContext
 from agentforge.runtime.tasks.check import CheckPerformer
+from agentforge.runtime.tasks.files import FilesPerformer
 from agentforge.runtime.tasks.items import ItemsPerformer
 from agentforge.runtime.tasks.judge import JudgePerformer
 from agentforge.runtime.tasks.ledger import AllowAll, Settling
@@ -132,12 +134,21 @@ def _performers(
     )
     found = daily_ledger(layout, plan, settings, environ, clock)
     ledger = run_ledger(found, layout, state.run_id, environ, clock) if found else None
+
+    def events() -> Iterable[Event]:
+        journal.wait_for_disk()
+        return context.runs.events(journal.session)
+
+    # Where a visit may be undone, what its attempts changed has to be known exactly.
+    keeps = plan.keeps_trees
+    tree_record = TreeRecord(checked, clock, 0.0) if keeps else TreeRecord(trees, clock)
     agent: Performer = AgentPerformer(
         shared,
         calls,
         preparer,
         clock,
-        TreeRecord(trees, clock),
+        tree_record,
+        always=keeps,
         artifacts=ArtifactRules(plan, layout, keys),
     )
     judge: Performer = JudgePerformer(shared, calls, history)
@@ -153,6 +164,7 @@ def _performers(
             "judge": Settling(judge, ledger) if ledger else judge,
             "queue": QueuePerformer(shared, queue, clock),
             "check": CheckPerformer(shared, scripts, checked, stored),
+            "files": FilesPerformer(shared, checked, stored, events=events, changed=tree_record.forget),
             "hook": context.hooks.performer(shared, journal, clock, scripts),
         },
     )

@@ -11,6 +11,7 @@ from typing import Literal
 from msgspec.structs import replace
 
 from agentforge.adapters.beads import Beads
+from agentforge.adapters.host.git_trees import GitTrees
 from agentforge.app.hook_needs import hook_warnings
 from agentforge.app.notifications import channels
 from agentforge.app.providers.local_network import refuse_any_network, remote_calls
@@ -25,9 +26,10 @@ from agentforge.app.runs.leases import record_repair
 from agentforge.app.runs.program_parts import refuse_missing_parts
 from agentforge.definition.precedence import JUDGE_PROVIDER
 from agentforge.model import facts as f
-from agentforge.model.errors import LogConflict, LogCorrupt, StorageFailed
+from agentforge.model.errors import LogConflict, LogCorrupt, ProviderUnusable, StorageFailed
 from agentforge.model.names import session_argument
 from agentforge.model.plan import Plan
+from agentforge.model.secrets import Redactor
 from agentforge.model.state import RunSettings
 from agentforge.model.status import RunStatus
 from agentforge.runtime.journal import Journal
@@ -88,6 +90,7 @@ async def readiness_of(
             *found.problems,
             *(error for _, error in remote),
             *_ledger_problems(context, plan, settings),
+            *_without_git(plan, context),
         ),
         warnings=(*found.warnings, *notes),
         about={**found.about, **{error.message: name for name, error in remote}},
@@ -100,6 +103,17 @@ def _ledger_problems(context: RunContext, plan: Plan, settings: RunSettings) -> 
         daily_ledger(layout, plan, settings, context.environ, context.clock, creates=False)
     except StorageFailed as error:
         yield error
+
+
+def _without_git(plan: Plan, context: RunContext) -> Iterator[ProviderUnusable]:
+    """What a run can't do in a project that is in no repository: a tree has no content there."""
+    if GitTrees(context.project, "", context.environ, Redactor(())).is_possible():
+        return
+    for stage in dict.fromkeys(stage.id for stage in plan.stages if stage.rollback):
+        yield ProviderUnusable(
+            f"stage {stage!r} has `rollback: true`, and the project is not in a git repository",
+            hint="run `git init`, or remove `rollback` from the stage",
+        )
 
 
 def _unused(plan: Plan) -> list[str]:

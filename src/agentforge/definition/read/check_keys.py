@@ -293,7 +293,7 @@ def is_auto(check: MappingSpec) -> bool:
 
 
 PER_ATTEMPT = ("max_iteration_cost_usd", "max_iteration_tokens")
-OF_STAGES = dict.fromkeys(("checks", "verdicts", "on"), "put it on a stage")
+OF_STAGES = dict.fromkeys(("checks", "verdicts", "on", "freeze", "rollback"), "put it on a stage")
 """Keys that only stages have, with a hint."""
 
 CHECK_KEYS = (

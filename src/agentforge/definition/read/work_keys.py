@@ -15,7 +15,16 @@ from agentforge.definition.read.artifact_keys import (
 from agentforge.definition.read.check_keys import CHECK_KEYS, PER_ATTEMPT
 from agentforge.definition.read.deliver_keys import DELIVER_KEY
 from agentforge.definition.read.provider_settings import merge_settings, validate_settings
-from agentforge.definition.read.table import Entries, Key, MappingSpec, Nested, Table, by_key, mapping_of
+from agentforge.definition.read.table import (
+    Entries,
+    Key,
+    MappingSpec,
+    Nested,
+    Table,
+    by_key,
+    mapping_of,
+    unique,
+)
 from agentforge.definition.read.values import (
     COUNT,
     FLAG,
@@ -62,7 +71,7 @@ from agentforge.model.plan import (
     Semantics,
     Termination,
 )
-from agentforge.model.plan_limits import MAX_MESSAGE
+from agentforge.model.plan_limits import MAX_FIELDS, MAX_MESSAGE
 from agentforge.model.request import Answerer
 
 # Keys of the specification that this version doesn't have. They are refused, as they bound what agents may do
@@ -485,6 +494,19 @@ WORK_KEYS = (
     ),
     *CHECK_KEYS,
     DELIVER_KEY,
+    Key(
+        "freeze",
+        ListOf(FieldName(), or_one=True, longest=MAX_FIELDS),
+        "Fields of the artifact with the paths of files that stay as they are once the stage has passed.",
+        lower=unique,
+        shown="Frozen: the files in {} of the artifact, when the verdict is `pass`",
+    ),
+    Key(
+        "rollback",
+        FLAG,
+        "Undo what the agents of a visit changed if its verdict isn't `pass`.",
+        shown="Rollback: what its agents changed is undone if the verdict isn't `pass`",
+    ),
 )
 
 

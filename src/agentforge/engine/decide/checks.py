@@ -22,6 +22,7 @@ from msgspec.structs import replace
 
 from agentforge.engine.checks.feedback import failing_text
 from agentforge.engine.decide.failure import stage_retried
+from agentforge.engine.decide.files import restored
 from agentforge.engine.decide.items import verdict_of_items
 from agentforge.engine.decide.requests import Question, Ruling
 from agentforge.engine.decide.stage_at import StageAt, check_timeout, runtime_used_up, tightest
@@ -101,7 +102,8 @@ def _run(here: StageAt, check: Check, baseline: str = "") -> Ruling | None:
 
 def _start(here: StageAt, check: Check, number: int, baseline: str = "") -> Ruling:
     timeout = tightest(check_timeout(check), here.remaining)
-    return runtime_used_up(here) or here.record(f.CheckStarted(check.name, number, timeout, baseline))
+    before = runtime_used_up(here) or restored(here, f"{baseline or check.name} {number}")
+    return before or here.record(f.CheckStarted(check.name, number, timeout, baseline))
 
 
 def _error(here: StageAt, known: CheckRecord, reason: str) -> Ruling:
@@ -354,7 +356,7 @@ def verdict_feedback(here: StageAt, verdict: Verdict, said: str = "") -> Feedbac
     if before is not None and any(here.items[id].repair for id in verdict.items if id in here.items):
         # The next visit has another repair instead, which must be about the same.
         told, secrets = f"{before.text}\n\n{told}", before.secrets
-    text = f"{said}\n\n{told}" if said else told
+    text = "\n\n".join(filter(None, (said, here.restored, told)))
     return Feedback(text, f"stage {here.node.id}", here.files, verdict.items, secrets)
 
 

@@ -33,6 +33,7 @@ from agentforge.engine.decide.failure import (
     decide_after_stage_failure,
     exhausted,
 )
+from agentforge.engine.decide.files import frozen, restored, rolled_back, tampered, visit_tree
 from agentforge.engine.decide.hooks import call_after_failure, call_hooks, end_reason
 from agentforge.engine.decide.items import item_over, next_item, plan_items
 from agentforge.engine.decide.people import (
@@ -50,6 +51,7 @@ from agentforge.engine.decide.task_kinds import in_flight_at
 from agentforge.engine.decide.termination import MAX_JUDGE_FAILURES, end_of, wants_judge, wants_queue
 from agentforge.model import facts as f
 from agentforge.model.failure import Failure, FailureKind
+from agentforge.model.frozen import END
 from agentforge.model.hook import HookPoint
 from agentforge.model.request import CANCEL, RESUME, RETRY, SUCCEEDED
 from agentforge.model.result import Decision
@@ -75,6 +77,8 @@ def decide_stage(here: StageAt) -> Ruling:
         ruling = _asked((*AT_ANY_TIME, *BETWEEN_ITERATIONS), here) or _next_iteration(here)
     else:
         ruling = _asked((*AT_ANY_TIME, *BEFORE_ATTEMPT), here) or _next_attempt(here, iteration)
+    if ruling.done is not None and not here.at.is_skipped:
+        ruling = frozen(here) or ruling
     if ruling.done is not None and not here.at.is_skipped:
         ruling = _hooks(here, "stage_end", here.at.completed, ruling.done) or ruling
     elif ruling.failure is not None:
@@ -187,6 +191,8 @@ def _end(here: StageAt) -> Ruling | None:
         return checks
     if is_sent_back(here):
         return None
+    if files := restored(here, END):
+        return files
     return concluded(here, reason) or approval(here) or Ruling(done=reason)
 
 
@@ -195,6 +201,8 @@ def _judged(here: StageAt) -> Ruling | None:
     verdict = here.at.verdict
     if verdict is None:
         return None
+    if files := rolled_back(here):
+        return files
     is_shown = here.at.transition is None and verdict.ended != NOT_NEEDED and leads_onward(here, verdict)
     if is_shown and (asked := approval(here)):
         return asked
@@ -379,6 +387,8 @@ BETWEEN_ITERATIONS: tuple[StageGate, ...] = (
     # A stage that has its verdict is over: none of the gates below may run anything in it again.
     _judged,
     look_first,
+    visit_tree,
+    tampered,
     baselines,
     checked_before,
     # Hooks may change the context or the files, so the checks come after them.

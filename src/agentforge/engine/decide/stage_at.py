@@ -14,6 +14,7 @@ from agentforge.model.check import Baseline, Check
 from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.event import Draft
 from agentforge.model.failure import Failure, FailureKind
+from agentforge.model.frozen import MAX_TOLD, named
 from agentforge.model.layout import iteration_dir
 from agentforge.model.place import Place, place_of, visits_key
 from agentforge.model.plan import Items, Plan, StageNode
@@ -121,14 +122,24 @@ class StageAt(Struct, frozen=True):
 
     @property
     def feedback(self) -> Feedback | None:
-        """What the next iteration is told: which checks fail, else what was said about the visit before."""
-        failed, said = self.failing, self.at.feedback
-        if not failed:
+        """What the next iteration is told: which frozen files were restored, and which checks fail, else what
+        was said about the visit before."""
+        failed, told, said = self.failing, self.restored, self.at.feedback
+        if not (failed or told):
             return said
-        if said is None or self.at.completed:
-            return Feedback(failing_text(failed), BY_CHECKS)
+        text = failing_text(failed, told)
+        if said is None or (failed and self.at.completed):
+            return Feedback(text, BY_CHECKS)
         # Before the first iteration, what was said about the visit before is still to be heard.
-        return replace(said, text=f"{said.text}\n\n{failing_text(failed)}")
+        return replace(said, text=f"{said.text}\n\n{text}")
+
+    @property
+    def restored(self) -> str:
+        """What is said about frozen files that were changed; empty if none was."""
+        if not self.at.restored:
+            return ""
+        said = "These files must stay as they are. They were changed, and restored"
+        return f"{said}: {named(self.at.restored, MAX_TOLD)}"
 
     @property
     def who(self) -> str:

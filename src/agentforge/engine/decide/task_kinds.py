@@ -21,7 +21,7 @@ from agentforge.model.failure import FailureKind
 from agentforge.model.plan import Plan
 from agentforge.model.state import AttemptState, RunState, TaskState
 from agentforge.model.status import TaskStatus
-from agentforge.model.task import AgentTask, CheckTask, DeliverTask, JudgeTask, StartedTask
+from agentforge.model.task import AgentTask, CheckTask, DeliverTask, FilesTask, JudgeTask, StartedTask
 
 
 def _agent(here: StageAt, attempt: TaskState) -> AgentTask | None:
@@ -68,6 +68,20 @@ def _deliver(here: StageAt, call: TaskState) -> DeliverTask | None:
     started = _started(here, call, here.at.completed)
     del started["node"]
     return deliver_task(here, call, **started)
+
+
+def _files(here: StageAt, call: TaskState) -> FilesTask | None:
+    action, _, subject = call.about.partition(" ")
+    return FilesTask(
+        **_started(here, call, here.at.completed),
+        action=action,  # type: ignore[arg-type]
+        subject=subject,
+        began=here.at.began,
+        frozen=tuple(here.state.frozen.values()),
+        restorations=here.state.restorations,
+        prepared=call.files.tree,
+        paths=call.paths,
+    )
 
 
 def _started(here: StageAt, task: TaskState, iteration: int) -> dict[str, Any]:
@@ -121,6 +135,16 @@ KINDS: Mapping[str, Kind] = {
         f.DeliverEnding,
         f.DeliverLost,
         _deliver,
+    ),
+    "files": Kind(
+        "task",
+        (
+            *(f.VisitTree, f.FilesFrozen, f.FrozenVerified, f.FilesRestored),
+            *(f.FilesRolledBack, f.RollbackRefused, f.FilesFailed, f.FilesLost),
+        ),
+        f.FilesEnding,
+        f.FilesLost,
+        _files,
     ),
     "check": Kind("check", (f.CheckCompleted, f.CheckLost), f.CheckEnding, f.CheckLost, _check),
 }

@@ -57,7 +57,7 @@ def evolve_checks(at: StageState, event: Event, fact: f.CheckedStageFact) -> Sta
                 items=fact.items,
                 skipped_by=fact.skipped_by,
             )
-            return replace(at, verdict=verdict)
+            return replace(at, verdict=verdict, rolled_back=False)
         case f.StageTransitioned():
             return replace(at, transition=Transition(fact.next, fact.feedback, fact.skipped))
         case f.TaskFact():

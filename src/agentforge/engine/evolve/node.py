@@ -98,6 +98,9 @@ def _entered(state: RunState, event: Event, fact: f.NodeStarted) -> RunState:
     else:
         at = entered_again(at, reentry)
     skipped = {path: when for path, when in state.skipped.items() if not is_within(at.path, path)}
+    if not fact.skipped:
+        # A stage that is run again may change what it has frozen.
+        state = replace(state, frozen={key: kept for key, kept in state.frozen.items() if key != at.path})
     visited = checks.new_round(_visited(state, at.path, at.run), at.path, fact.rounds)
     if reentry is not None:
         visited = replace(visited, items=state.items)  # Sent back, a pipeline repeats what isn't done.

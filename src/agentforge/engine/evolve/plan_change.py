@@ -41,6 +41,7 @@ def apply_plan_change(state: RunState, event: Event, fact: f.PlanChanged) -> Run
         | {now: when for path, when in state.skipped.items() if (now := _passed(path, paths))},
         visits={_visited(key, fact): count for key, count in state.visits.items()},
         items={_visited(key, fact): items for key, items in state.items.items()},
+        frozen={_visited(key, fact): kept for key, kept in state.frozen.items()},
         spent={_visited(path, fact): part for path, part in state.spent.items()},
         granted={_capped(cap, fact): more for cap, more in state.granted.items() if cap not in fact.caps_set},
         requests=tuple(_asked_in(request, fact) for request in state.requests),

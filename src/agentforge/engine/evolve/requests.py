@@ -12,6 +12,7 @@ from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
 from agentforge.model.failure import FailureKind
+from agentforge.model.frozen import FROZEN_FILES
 from agentforge.model.request import Feedback, Request
 from agentforge.model.spending import SPENDING_CAP
 from agentforge.model.state import LOST, STUCK, RunState, StageState
@@ -73,6 +74,8 @@ def _allow_escalated(state: RunState, event: Event, fact: f.RequestResolved, req
     resets them."""
     if fact.effect not in ("continue", "reset", "granted", "accepted"):
         return state
+    if request.reason == FROZEN_FILES:
+        return replace(state, restorations=0)
     if fact.effect == "reset" and request.reason not in checks.ROUTE_REASONS:
         state = _reset(state, request)
     if request.reason == STUCK:
@@ -105,6 +108,8 @@ def _allowed(stage: StageState, request: Request, fact: f.RequestResolved) -> St
             return replace(stage, hook_restarts=max(0, stage.hook_restarts - more) if more else 0)
         case reason if reason == DELIVERY:
             return answered_delivery(stage, request)
+        case "rollback":
+            return replace(stage, refused=(), rolled_back=fact.effect == "accepted")
         case "spending_cap":
             return excused(stage, "" if stage.iteration else "judge")
         case _:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from agentforge.engine.evolve import hooks
 from agentforge.engine.evolve.checks import apply_to_run, evolve_checks
 from agentforge.engine.evolve.deliver import evolve_delivery
+from agentforge.engine.evolve.files import evolve_files
 from agentforge.engine.evolve.items import evolve_items
 from agentforge.engine.evolve.node import apply_place, in_stage
 from agentforge.engine.evolve.requests import apply_request, with_request
@@ -190,6 +191,7 @@ _APPLY: Mapping[type[f.AnyFact], Callable[[RunState, Event, Any], RunState]] = {
         (f.AnyIterationFact, _iteration),
         (f.AnyItemFact, evolve_items),
         (f.AnyCheckFact, _check),
+        (f.AnyFilesFact, evolve_files),
         (f.AnyJudgeFact, _stage),
         (f.AnyHookOrEffect, hooks.evolve_hooks),
         (f.AnyRequestFact, apply_request),

@@ -84,17 +84,27 @@ def on_resume(at: StageState) -> StageState:
         delay_due=None,
         # The rejection that is pending is the last one of the rounds before.
         round=at.round if at.rejected is None else 0,
+        refused=(),
         rounds_granted=0,
         asks_granted=at.asked,
     )
     calls = {kind: _on_resume(call) for kind, call in fresh.calls.items()}
-    fresh = delivery_on_resume(checks_on_resume(replace(fresh, calls=calls)))
+    fresh = checks_on_resume(_with_files_again(replace(fresh, calls=calls)))
+    fresh = delivery_on_resume(fresh)
     attempt = at.iteration.attempt if at.iteration else None
     if attempt is not None and not attempt.in_flight:
         attempt = replace(attempt, lost=0) if attempt.once and attempt.ended_without_result else None
     elif attempt is not None:
         attempt = replace(attempt, lost=0)
     return with_iteration(fresh, attempt=attempt, failures=(), limited=0, limited_since=None, gave_way=0)
+
+
+def _with_files_again(at: StageState) -> StageState:
+    """What couldn't be done with the files is retried: a person may have changed something."""
+    call = at.calls.get("files")
+    if call is not None and call.failure is not None:
+        at = with_call(at, "files", excused=True)
+    return replace(at, began=None) if at.began and at.began.defect else at
 
 
 def _on_resume(call: TaskState) -> TaskState:
@@ -110,7 +120,7 @@ def excused(at: StageState, kind: str = "") -> StageState:
         return with_call(at, kind, excused=True, **counted)
     attempt = at.iteration.attempt if at.iteration else None
     if attempt is None:
-        return replace(at, failure=None, checks=without_errors(at.checks))
+        return replace(_with_files_again(at), failure=None, checks=without_errors(at.checks))
     if attempt.in_flight:
         return at
     waits = attempt.status in (TaskStatus.FAILED, TaskStatus.WAITING)

@@ -115,6 +115,7 @@ def _completed(at: StageState, event: Event, fact: f.IterationCompleted) -> Stag
         last_completed_at=event.at,
         delay_due=None,
         delay_over=False,
+        restored=(),
         plateaus=at.plateaus + 1 if fact.result.signals.plateau_suspected else 0,
     )
     if at.iteration is not None and at.iteration.item:

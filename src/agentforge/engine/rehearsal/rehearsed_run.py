@@ -9,6 +9,7 @@ from datetime import datetime
 import msgspec
 from msgspec.structs import replace
 
+from agentforge.engine.decide.files import nothing_done
 from agentforge.engine.decide.run import Directive, decide
 from agentforge.engine.decide.task_kinds import KINDS
 from agentforge.engine.evolve.run import evolve
@@ -25,6 +26,7 @@ from agentforge.model.request import TIMER, Request
 from agentforge.model.state import RunSettings, RunState, Waiver
 from agentforge.model.task import (
     DeliverTask,
+    FilesTask,
     LedgerTask,
     ManifestTask,
     PrepareTask,
@@ -121,6 +123,8 @@ def _own_answer(task: Task) -> f.AnyFact | None:
             return f.RepositorySeen(DeliveryBase(tree=NO_TREE))
         case DeliverTask(step="prepare", ending=False):
             return f.DeliverCompleted("prepare", task.attempt, PreparedDelivery())
+        case FilesTask():
+            return nothing_done(task)
         case StartedTask(ending=True):
             stopped = KINDS[task.KIND].stopped
             return stopped(**task.names) if stopped else None

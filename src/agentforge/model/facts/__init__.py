@@ -13,6 +13,7 @@ from typing import get_args
 from agentforge.model.facts.check import *
 from agentforge.model.facts.deliver import *
 from agentforge.model.facts.fact import *
+from agentforge.model.facts.files import *
 from agentforge.model.facts.hook import *
 from agentforge.model.facts.items import *
 from agentforge.model.facts.iteration import *
@@ -32,6 +33,7 @@ AnyFact = (
     | AnyItemFact
     | AnyJudgeFact
     | AnyCheckFact
+    | AnyFilesFact
     | AnyRequestFact
     | AnyHookOrEffect
     | AnyDeliverFact

@@ -62,7 +62,9 @@ class TreeRecord:
     something else than the attempts changed the files: usually, the tree before is the latest one.
     """
 
-    def __init__(self, trees: Trees, clock: Clock) -> None:
+    def __init__(self, trees: Trees, clock: Clock, fresh: float = FRESH_SECONDS) -> None:
+        """`fresh`: for how many seconds a tree is that before the next attempt, too."""
+        self._fresh = fresh
         self._trees = trees
         self._clock = clock
         self._latest: TakenTree | NoTree | None = None
@@ -72,7 +74,7 @@ class TreeRecord:
     async def before(self, attempt: int, report: TaskReport) -> None:
         """Record the tree before the agent starts, durably."""
         age = self._clock.monotonic() - self._taken_at
-        if not self._trees.is_possible() or (self._latest is not None and age < FRESH_SECONDS):
+        if not self._trees.is_possible() or (self._latest is not None and age < self._fresh):
             return
         before, taken = self._latest, await self._take()
         if taken != before:
@@ -131,9 +133,12 @@ class AgentPerformer(CallPerformer[AgentTask]):
         clock: Clock,
         trees: TreeRecord,
         *,
+        always: bool = False,
         artifacts: ArtifactRules | None = None,
     ) -> None:
+        """`always`: whether the tree is recorded whatever the provider is."""
         super().__init__(context, calls)
+        self._is_recorded = always
         self._preparer = preparer
         self._artifacts = artifacts
         self._clock = clock
@@ -141,7 +146,8 @@ class AgentPerformer(CallPerformer[AgentTask]):
         self._variables: dict[tuple[str, str | None], StageVariables] = {}
 
     async def perform(self, task: AgentTask, *, fresh: bool, report: TaskReport) -> f.AnyFact:
-        if self._context.cassette is None and not self._calls.runs_program(task.by.type):
+        is_played = self._context.cassette is not None
+        if not (is_played or self._is_recorded or self._calls.runs_program(task.by.type)):
             # What an in-process provider does is quick; a tree would cost more than its iteration.
             self._trees.forget()
             return await super().perform(task, fresh=fresh, report=report)

@@ -14,7 +14,7 @@ from agentforge.model.place import visits_key
 from agentforge.model.plan import Items, Plan, StageNode
 from agentforge.model.request import Request
 from agentforge.model.state import RunState
-from agentforge.views.lines import checks, deliver, hooks, items, iterations, requests, runs
+from agentforge.views.lines import checks, deliver, files, hooks, items, iterations, requests, runs
 from agentforge.views.lines.row import BRIEF_CHARS, DemoLine, Row, RunLine, ShownPlace, task_row
 from agentforge.views.spending import caps_line
 from agentforge.views.stage_progress import StageProgress
@@ -22,13 +22,8 @@ from agentforge.views.text import counted, one_line
 from agentforge.views.verification import unverified_text
 
 _OF_SUBJECTS = (
-    *runs.ROWS,
-    *iterations.ROWS,
-    *items.ROWS,
-    *checks.ROWS,
-    *requests.ROWS,
-    *hooks.ROWS,
-    *deliver.ROWS,
+    *(*runs.ROWS, *iterations.ROWS, *items.ROWS, *checks.ROWS, *files.ROWS),
+    *(*requests.ROWS, *hooks.ROWS, *deliver.ROWS),
 )
 _OF_TASKS = (task_row(fact) for fact in FACTS.values() if issubclass(fact, TaskFact))
 ROWS: Mapping[type[Fact], Row] = {row.fact: row for row in (*filter(None, _OF_TASKS), *_OF_SUBJECTS)}
