@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.surface.terminal import Done, Project
 
+CHEAT = "program: python3\narguments: [cheat.py]\npasses: [CHEAT]\n"
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples/tdd"
 
 
@@ -15,6 +16,8 @@ class Slugs(Project):
     def __init__(self, root: Path) -> None:
         super().__init__(root)
         shutil.copytree(EXAMPLE, self.root, dirs_exist_ok=True)
+        shutil.copy(Path(__file__).with_name("cheat.py"), self.root)
+        (self.root / ".agentforge/providers/cheat.yaml").write_text(CHEAT)
         for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "Start"]):
             self.git(*words)
 
@@ -25,9 +28,10 @@ class Slugs(Project):
         )
         return done.stdout
 
-    def pipeline_of(self, *words: str, env: dict[str, str] | None = None) -> tuple[Done, str]:
-        """The end of the command, and the id of its run."""
-        done = self.call(*words, "--provider", "scripted", env=env)
+    def pipeline_of(self, *words: str, cheat: str = "") -> tuple[Done, str]:
+        """The end of the command, and the id of its run. `cheat`: how the agent cheats."""
+        provider = "cheat" if cheat else "scripted"
+        done = self.call(*words, "--provider", provider, env={"CHEAT": cheat} if cheat else None)
         found = re.search(r"^Pipeline ID: (PL-\d{14}-[0-9a-f]{8})$", done.out, re.MULTILINE)
         assert found, done
         return done, found[1]
