@@ -81,6 +81,7 @@ if TYPE_CHECKING:
     from agentforge.model import cassette as cassette
     from agentforge.model import check as check
     from agentforge.model import condition as condition
+    from agentforge.model import delivery as delivery
     from agentforge.model import facts as facts
     from agentforge.model import frozen as frozen
     from agentforge.model import hook as hook
@@ -96,6 +97,7 @@ if TYPE_CHECKING:
     from agentforge.model.course import CourseStep as CourseStep
     from agentforge.model.cursor import Cursor as Cursor
     from agentforge.model.cursor import Destination as Destination
+    from agentforge.model.delivery import DeliveredWork as DeliveredWork
     from agentforge.model.diagnostic import Diagnostic as Diagnostic
     from agentforge.model.diagnostic import SourcePlace as SourcePlace
     from agentforge.model.errors import AgentForgeError as AgentForgeError
@@ -291,6 +293,7 @@ _HOME = {
             "cassette",
             "check",
             "condition",
+            "delivery",
             "facts",
             "frozen",
             "hook",
@@ -303,6 +306,7 @@ _HOME = {
     "model.cassette": ("Cassette",),
     "model.cursor": ("Cursor", "Destination"),
     "model.check": ("CheckCounts",),
+    "model.delivery": ("DeliveredWork",),
     "model.diagnostic": ("Diagnostic", "SourcePlace"),
     "model.errors": (*_ERRORS, "Execution"),
     "model.event": ("Event",),

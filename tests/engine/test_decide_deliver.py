@@ -59,7 +59,7 @@ def test_a_commit_is_prepared_and_made_with_an_intent() -> None:
     )
 
 
-def test_what_was_staged_is_no_commit() -> None:
+def test_a_change_may_be_staged_only() -> None:
     play(
         delivering(auto_commit=False),
         f"""{WORKED}
@@ -204,7 +204,7 @@ def test_a_step_that_is_lost_again_and_again_is_asked_about() -> None:
     )
 
 
-def test_a_failed_step_fails_the_run_and_is_tried_again_by_a_resume() -> None:
+def test_a_failed_step_fails_the_run_and_a_resume_repeats_it() -> None:
     play(
         delivering(),
         f"""{WORKED}

@@ -46,6 +46,7 @@ RESULTS = (
     *("HookContext", "HookResult"),
     *(
         "RunRecord",
+        "DeliveredWork",
         "Delivery",
         "HookTry",
         "RunEvidence",
@@ -117,6 +118,7 @@ MODULES = (
     "check",
     "condition",
     "frozen",
+    "delivery",
     "facts",
     "hook",
     "plan",

@@ -3,6 +3,7 @@
 import ast
 import os
 import subprocess
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,15 @@ from tests.source_trees import nodes_of
 from tests.surface.terminal import WRITE_RESULT, Project
 
 import agentforge
+from agentforge.adapters.host.git_delivery import GitDelivery
+from agentforge.adapters.host.git_trees import GitTrees
 from agentforge.adapters.host.project_files import WorkspaceFiles
+from agentforge.model.delivery import DeliverRule, PreparedDelivery
+from agentforge.model.secrets import Redactor
+from agentforge.ports.repository import Change
 from agentforge.system.git import git_argv, git_environment, git_program
 
+NOW = datetime(2026, 1, 15, 12, 0, tzinfo=UTC)
 SOURCE = Path(agentforge.__file__).parent
 
 
@@ -61,6 +68,24 @@ def test_a_recorded_run_in_a_trapped_repository_starts_nothing(project: Project,
     done = project.call("run", "-p", file, "-s", "trapped", "--record")
     assert done.code == 0, done.err
     assert (project.root / ".git" / "config").exists()
+    assert not repository.canary.exists()
+
+
+@pytest.mark.parametrize("name", sorted(TRAPS))
+def test_a_delivery_in_a_trapped_repository_starts_nothing(name: str, tmp_path: Path) -> None:
+    """Whether it succeeds, or the repository is too damaged for it."""
+    repository, store = TrappedRepository(tmp_path), str(tmp_path / "run")
+    trees = GitTrees(str(repository.root), store, ENVIRON, Redactor(()))
+    engine = GitDelivery(str(repository.root), store, trees, ENVIRON, lambda *_: b"patch")
+    base = engine.look()
+    TRAPS[name][0](repository)
+    (repository.root / "kept/new.txt").write_text("new")
+    (repository.root / "kept/a.txt").write_text("other")
+    repository.canary.unlink(missing_ok=True)
+    for rule in (DeliverRule(auto_commit=False), DeliverRule("patch"), DeliverRule()):
+        prepared = engine.prepare(Change(rule, base, None, lambda *_: "message", NOW, "x"))
+        if isinstance(prepared, PreparedDelivery) and prepared.staged:
+            engine.commit(prepared, ())
     assert not repository.canary.exists()
 
 

@@ -35,6 +35,7 @@ APART = {
     "adapters/providers/python_class.py": "the place of the package itself",
     "adapters/providers/replay_player.py": "a program of its own that plays an agent",
     "app/project_tests.py": "a report in a temporary folder",
+    "adapters/host/git_remote.py": "a repository of its own in a temporary folder",
     "app/runs/comparison.py": "a repository of its own in a temporary folder",
     "app/providers/logins.py": "the logins of agents, in the user's home",
     "tool_loop/program.py": "a pipe",

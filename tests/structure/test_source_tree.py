@@ -33,6 +33,8 @@ SMALL = {
     "app.settings_text": "changes a text, without the files",
     "cli.repaired_runs": "loaded only by commands that look at runs",
     "engine.checks.regressions": "pure, unlike the module that asks it",
+    "runtime.test_ids": "the file of the tests is also read by others than the check",
+    "app.runs.delivery": "what git can do, which the start of a run doesn't know",
     "views.skipped_stages": "pure, unlike the module that asks it",
 }
 """Small files with one importer that are read on their own, with the reason."""

@@ -12,7 +12,7 @@ from agentforge.model.variables import GIVEN, VARIABLES
 SOURCE = Path(__file__).resolve().parents[2] / "src/agentforge"
 NAME = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")
 APART = re.compile(
-    "GIT_.*|LD_.*|DYLD_.*|LC_ALL|TMUX_PANE|TERM_PROGRAM.*|SSH_AUTH_SOCK|DBUS_.*|WAYLAND_DISPLAY|VIRTUAL_ENV"
+    "GIT_.*|GH_.*|LD_.*|DYLD_.*|LC_ALL|TMUX_PANE|TERM_PROGRAM.*|SSH_AUTH_SOCK|DBUS_.*|WAYLAND_DISPLAY|VIRTUAL_ENV"
     "|.*_PROXY|SSL_.*|NODE_.*|REQUESTS_.*|RUST_LOG|GCLOUD_.*|CLOUD_ML_REGION|MAX_.*_TOKENS"
 )
 """What other programs read."""

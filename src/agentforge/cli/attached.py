@@ -45,6 +45,7 @@ from agentforge.model.names import session_argument
 from agentforge.model.status import status_text
 from agentforge.views.answers import inspect_command, labelled_commands
 from agentforge.views.lines.checks import waiver_text
+from agentforge.views.lines.deliver import delivered_place
 from agentforge.views.lines.requests import question_text
 from agentforge.views.lines.status import program_text
 from agentforge.views.run_model import RunModel
@@ -243,6 +244,8 @@ def show_conclusion(call: Invocation, driven: DriveResult, hooks: Sequence[str] 
             if call.is_acode:
                 lines[0] = f"  {_amount(result)}"  # The line of the event has said how it ended.
             lines += [f"  Waived: {waiver_text(waiver)}" for waiver in result.waivers]
+            if result.delivered and (place := delivered_place(result.delivered)):
+                lines.append(f"  {place}")
             lines += [f"  Recorded: {_shown(result.cassette)}"] if result.cassette else []
             lines += [f"  Resume: {then}"] if then else []
             lines += outcome_lines(call, result)

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 DeliveryMode = Literal["commit", "files", "patch", "pr"]
 DeliveryStep = Literal["prepare", "commit", "patch", "push", "pull_request"]
-DeliveryStatus = Literal[
+DeliveredStatus = Literal[
     "committed", "staged", "files", "patched", "pull_request", "no_changes", "not_delivered"
 ]
 ProblemKind = Literal["tree", "changed", "content", "busy", "branch", "moved", "edited"]
@@ -50,6 +50,9 @@ class DeliveryBase(Struct, frozen=True, omit_defaults=True):
     """The commit; empty before the first one, and without git."""
     ref: str = ""
     """The full name of the branch, or `HEAD` without one."""
+    remote: str = ""
+    """The name of the remote repository of that branch; empty without one."""
+    address: str = ""
     omitted: dict[str, str] = {}
     """What tells the files that are too large for a tree from later ones, by path."""
     problem: str = ""
@@ -83,6 +86,8 @@ class PreparedDelivery(Struct, frozen=True, omit_defaults=True):
     """The full name of the branch that the commit is for, or `HEAD` without one."""
     commit: str = ""
     """The commit, written to the repository, with no reference to it yet; empty if none is made."""
+    staged: str = ""
+    """The tree of the commit, with the change in place of what the branch has."""
     base_branch: str = ""
     """With `pr`: the branch that the pull request is for."""
     remote: str = ""
@@ -99,7 +104,7 @@ class DeliveredWork(Struct, frozen=True, omit_defaults=True):
     """What a stage delivered."""
 
     mode: DeliveryMode
-    status: DeliveryStatus
+    status: DeliveredStatus
     commit: str = ""
     branch: str = ""
     """Without `refs/heads/`; empty for a detached HEAD."""
@@ -129,7 +134,7 @@ class DeliveryState(Struct, frozen=True):
     found: bool = False
     """Whether that effect was found after a crash, instead of being performed again."""
     url: str = ""
-    status: DeliveryStatus | None = None
+    status: DeliveredStatus | None = None
     """Set when it is over."""
     since: datetime | None = None
     """When it was first prepared."""

@@ -103,7 +103,7 @@ class OverrideOptions(TypedDict, total=False):
         Argument(None, "Runtime limit of the run; at the limit, it asks.", "SECONDS", ("--timeout",)),
     ]
     delivery_mode: Annotated[
-        DeliveryMode | None,
+        str | None,
         Argument(None, "How the change is delivered: commit, files, patch or pr.", "MODE"),
     ]
     """Adds a stage that delivers to a pipeline that has none."""
@@ -189,7 +189,8 @@ def overrides_of(given: OverrideOptions) -> Overrides:
         iterate=how["iterate"],
         max_runtime=how["max_runtime"],
         executors=tuple(how["executors"]),
-        delivery=how["delivery_mode"],
+        # The compiler refuses what isn't a mode.
+        delivery=cast(DeliveryMode | None, how["delivery_mode"]),
     )
 
 

@@ -15,8 +15,14 @@ from agentforge.system.programs import Program
 from agentforge.system.tools import find_tool, tool_environment
 
 SAFE_COMMANDS: Final = frozenset(
-    {"cat-file", "config", "ls-files", "ls-tree", "merge-base", "rev-parse", "update-ref"}
+    {
+        *("cat-file", "check-attr", "config", "ls-files", "ls-tree", "merge-base", "rev-parse"),
+        *("symbolic-ref", "update-index", "update-ref"),
+    }
 )
+REMOTE_COMMANDS: Final = frozenset({"ls-remote", "push"})
+"""Those that contact another repository. They run in a repository of the engine's own, with the objects of
+the user's: the user's own settings are in effect, and none of the user's repository."""
 _CONVERTS: Final = frozenset({"--filters", "--textconv"})
 MAX_COMPARED: Final = 16 * 1024 * 1024
 """Larger content counts as binary."""
@@ -49,6 +55,18 @@ _SETTINGS: Final = (
     "submodule.recurse=false",
     "status.submoduleSummary=false",
     "safe.bareRepository=explicit",
+)
+_REMOTE_SETTINGS: Final = (
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "core.pager=cat",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "push.gpgSign=false",
+    "push.followTags=false",
+    "push.recurseSubmodules=no",
+    "protocol.ext.allow=never",
+    "safe.bareRepository=all",
 )
 _VARIABLES: Final = {
     "GIT_ALLOW_PROTOCOL": "",
@@ -123,6 +141,36 @@ def _quoted(path: str) -> str:
     """As an entry of a list of paths, where a colon would separate two."""
     escaped = path.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'
+
+
+def remote_program(
+    project: str,
+    repository: str,
+    objects: str,
+    environ: Mapping[str, str],
+    *arguments: str,
+    timeout: float,
+    max_output: int,
+    mark: Mapping[str, str],
+) -> Program:
+    """A call that contacts another repository: its address is an argument. `repository`: an empty one of the
+    engine's own; `objects`: the folder with those of the user's. `mark`: variables that identify it."""
+    if arguments[0] not in REMOTE_COMMANDS:
+        raise ValueError(f"git {arguments[0]} is not for other repositories")
+    options = [word for setting in _REMOTE_SETTINGS for word in ("-c", setting)]
+    env = git_environment(tool_environment(environ, project))
+    # Programs of the user may ask a keyring, but not at a terminal.
+    for name in ("GIT_ALLOW_PROTOCOL", "GIT_SSH_COMMAND", "GIT_ATTR_NOSYSTEM"):
+        del env[name]
+    env |= {name: environ[name] for name in ("GIT_SSH", "GIT_SSH_COMMAND") if name in environ}
+    return Program(
+        _resolved(("git", "--no-pager", *options, *arguments), environ, project),
+        timeout,
+        cwd=repository,
+        env={**env, "GIT_DIR": repository, "GIT_OBJECT_DIRECTORY": objects, **mark},
+        max_output=max_output,
+        contained=True,
+    )
 
 
 def git_program(

@@ -12,7 +12,7 @@ from typing import Literal, get_args
 from msgspec import Struct
 
 ToolName = Literal[
-    "bd", "bwrap", "docker", "env", "git", "notify-send", "osascript", "runlevel", "systemctl", "tmux"
+    "bd", "bwrap", "docker", "env", "gh", "git", "notify-send", "osascript", "runlevel", "systemctl", "tmux"
 ]
 TOOLS: tuple[ToolName, ...] = get_args(ToolName)
 

@@ -6,6 +6,7 @@ from typing import Literal
 from msgspec import Struct
 
 from agentforge.model.artifact import Artifact
+from agentforge.model.delivery import DeliveredWork
 from agentforge.model.failure import StopReason
 from agentforge.model.plan import Plan
 from agentforge.model.request import Request
@@ -53,6 +54,8 @@ class RunResult(Struct, frozen=True):
     """From the start of the run to its latest event, with the time in which it waited."""
     waited_seconds: float = 0.0
     """How long the run was stopped until a person continued it."""
+    delivered: DeliveredWork | None = None
+    """What the latest stage that delivers delivered."""
     artifact: Artifact | None = None
     """The latest that was accepted, without its value if it is larger than 64 KB. Not in what `status` has,
     which doesn't read all of the log."""
@@ -144,6 +147,7 @@ def result_of(
         waivers=state.waivers,
         duration_seconds=round(duration(state, state.status, state.updated_at), 3),
         waited_seconds=round(summary.waited_seconds, 3),
+        delivered=state.delivered,
         artifact=artifact,
     )
 

@@ -8,6 +8,7 @@ from msgspec import Struct
 from agentforge.engine.nodes import siblings
 from agentforge.model.artifact import ItemAt
 from agentforge.model.check import BASELINE
+from agentforge.model.delivery import DeliveredWork
 from agentforge.model.failure import StopReason
 from agentforge.model.names import session_argument
 from agentforge.model.plan import Items, Mode, Plan, ProviderChoice, StageNode, Step
@@ -180,6 +181,7 @@ class StatusView(Struct, frozen=True):
     cycles: tuple[CycleStatus, ...] = ()
     waivers: tuple[Waiver, ...] = ()
     """Checks that people skipped."""
+    delivered: DeliveredWork | None = None
     unused: dict[str, str] = {}
     """Checks that are not used in the run: why they have no baseline, by their names."""
     answered: bool = False
@@ -293,6 +295,7 @@ def status_view(info: RunInfo, now: datetime, program: str = "agentforge") -> St
         visits=summary.visits,
         cycles=tuple(_cycles(plan, state)),
         waivers=state.waivers,
+        delivered=state.delivered,
         unused={
             key.partition(BASELINE)[0]: one.unusable for key, one in state.baselines.items() if one.unusable
         },

@@ -16,7 +16,7 @@ from agentforge.model.errors import StorageFailed
 from agentforge.system import files
 
 HashName = Literal["sha1", "sha256"]
-ObjectType = Literal["blob", "tree"]
+ObjectType = Literal["blob", "tree", "commit"]
 FILE, EXECUTABLE, LINK, FOLDER, SUBMODULE = "100644", "100755", "120000", "40000", "160000"
 MAX_TREE_BYTES = 64 * 1024 * 1024
 MAX_FOLDERS = 100_000

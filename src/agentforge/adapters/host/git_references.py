@@ -12,7 +12,7 @@ The engine writes the files itself: git would follow links below `.git` and run 
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 
@@ -46,7 +46,21 @@ class GitReferences:
         latest, known = self._latest
         is_kept = latest and files.read_bytes(latest) == f"{known}\n".encode()
         # The repository has all of a tree to which there is a reference: only what differs is looked up.
-        ids = objects.ids(tree, known if is_kept else "")
+        self._bring(place, objects, objects.ids(tree, known if is_kept else ""))
+        reference = f"{SPACE}/{reference_name(name)}"
+        path, line = f"{place}/{reference}", f"{tree}\n".encode()
+        files.make_dir(os.path.dirname(path), _SHARED)
+        files.remove_drafts(os.path.dirname(path), of=os.path.basename(path))
+        if not files.place(path, line) and files.read_bytes(path, 2 * len(line)) != line:
+            files.replace(path, line)
+        self._latest = path, tree
+        return KeptTree(reference)
+
+    def bring(self, objects: GitObjects, ids: Sequence[str]) -> None:
+        """Copy objects to the repository that it lacks, durably. May raise as `keep` does."""
+        self._bring(self._repository(), objects, ids)
+
+    def _bring(self, place: str, objects: GitObjects, ids: Sequence[str]) -> None:
         request = "".join(f"{id}\n" for id in ids).encode()
         asked = self._git.call("cat-file", "--batch-check", "--buffer", stdin=request)
         missing = (line for line in asked.output.splitlines() if line.endswith(" missing"))
@@ -57,14 +71,6 @@ class GitReferences:
             path = f"{place}/objects/{id[:2]}/{id[2:]}"
             files.make_dir(os.path.dirname(path), _SHARED)
             files.place(path, content, prefix=_DRAFT)
-        reference = f"{SPACE}/{reference_name(name)}"
-        path, line = f"{place}/{reference}", f"{tree}\n".encode()
-        files.make_dir(os.path.dirname(path), _SHARED)
-        files.remove_drafts(os.path.dirname(path), of=os.path.basename(path))
-        if not files.place(path, line) and files.read_bytes(path, 2 * len(line)) != line:
-            files.replace(path, line)
-        self._latest = path, tree
-        return KeptTree(reference)
 
     def drop(self, run: str) -> None:
         """Remove all references of a run, if there are any. May raise TooMuch and StorageFailed."""

@@ -99,7 +99,7 @@ async def examine(
         *(
             (stage.provider.type, broken[stage.provider.type])
             for stage in stages
-            if all(choice.type in broken for choice in stage.chain)
+            if stage.chain and all(choice.type in broken for choice in stage.chain)
         ),
         *invalid,
         *(("", error) for error in unusable_sandboxes),

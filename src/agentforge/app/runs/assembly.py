@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from agentforge.adapters.beads import Beads
 from agentforge.adapters.environment import secrets_in
+from agentforge.adapters.host.git_delivery import GitDelivery
 from agentforge.adapters.host.git_trees import GitTrees
 from agentforge.adapters.host.tree_scan import FolderTrees
 from agentforge.adapters.providers.command import ScriptProvider
@@ -33,6 +34,7 @@ from agentforge.runtime.supervision import Supervised
 from agentforge.runtime.tasks.agent import AgentPerformer, TreeRecord
 from agentforge.runtime.tasks.call import Calls, TaskContext
 from agentforge.runtime.tasks.check import CheckPerformer
+from agentforge.runtime.tasks.deliver import DeliverPerformer, RepositoryPerformer
 from agentforge.runtime.tasks.files import FilesPerformer
 from agentforge.runtime.tasks.items import ItemsPerformer
 from agentforge.runtime.tasks.judge import JudgePerformer
@@ -132,6 +134,15 @@ def _performers(
         briefings=briefings,
         refuse=refuse,
     )
+    repository = GitDelivery(project, layout.trees, checked, environ, partial(_whole_patch, context, layout))
+    deliver = DeliverPerformer(
+        shared,
+        repository,
+        context.processes,
+        stored=stored,
+        history=history,
+        passed_tests=partial(_passed_tests, journal),
+    )
     found = daily_ledger(layout, plan, settings, environ, clock)
     ledger = run_ledger(found, layout, state.run_id, environ, clock) if found else None
 
@@ -165,6 +176,8 @@ def _performers(
             "queue": QueuePerformer(shared, queue, clock),
             "check": CheckPerformer(shared, scripts, checked, stored),
             "files": FilesPerformer(shared, checked, stored, events=events, changed=tree_record.forget),
+            "repository": RepositoryPerformer(shared, repository),
+            "deliver": deliver,
             "hook": context.hooks.performer(shared, journal, clock, scripts),
         },
     )
@@ -178,6 +191,23 @@ def _patch(context: RunContext, layout: RunLayout, before: str, after: str) -> b
             before, after, binary=False
         )
     return b""
+
+
+def _whole_patch(context: RunContext, layout: RunLayout, before: str, after: str) -> bytes:
+    from agentforge.app.runs.comparison import TreeComparison
+
+    with suppress(InvalidRequest):
+        return TreeComparison(context.project, [layout.trees], context.environ).patch(
+            before, after, binary=True
+        )
+    return b""
+
+
+def _passed_tests(journal: Journal) -> int:
+    """In the latest check that counts them, of the visits of the run."""
+    visits = sorted(journal.model.summary.visits, key=lambda visit: visit.started_at)
+    counts = (run.counts.passed for visit in reversed(visits) for run in reversed(visit.latest_checks))
+    return next((passed for passed in counts if passed), 0)
 
 
 def _record_of(context: RunContext, journal: Journal) -> Callable[[], RunRecord]:

@@ -14,6 +14,7 @@ from agentforge.adapters.providers.mock import is_mock_mode, mock_delay
 from agentforge.app.recording import Replay
 from agentforge.app.redaction import environment_redactor, stored
 from agentforge.app.runs.context import RunContext
+from agentforge.app.runs.delivery import refuse_undeliverable
 from agentforge.app.runs.first_artifact import FirstArtifact, first_artifact, stored_artifact
 from agentforge.app.runs.leases import stop_owner
 from agentforge.app.runs.runner import drive, make_ready, reopen
@@ -61,6 +62,8 @@ async def start_run(
     settings = run_settings(environ, how, replay)
     wanted, artifact, waived = _given(context, compiled.plan, how, replay)
     _refuse_unsafe(replay, compiled.plan, context)
+    if replay is None:
+        refuse_undeliverable(context, compiled.plan, how["skip"])
     if environ.get("AGENT_PIPELINES_LEGACY") == "1":
         log.warning("AGENT_PIPELINES_LEGACY has no effect: every run has a log")
     plan = await make_ready(context, compiled.plan, settings, is_new=True)
@@ -111,6 +114,8 @@ async def validate_start(
     session = compiled.plan.session.name
     _refuse_unsafe(replay, compiled.plan, context)
     _given(context, compiled.plan, how, replay)
+    if replay is None:
+        refuse_undeliverable(context, compiled.plan, how["skip"])
     settings = run_settings(context.environ, how, replay)
     await make_ready(context, compiled.plan, settings, is_new=True)
     context.leases.warn_about_others(session)

@@ -4,9 +4,10 @@ must not decide, and makes a commit, a patch or a pull request of it."""
 # Theory of operation
 #
 # A delivery is prepared first: what changed is compared with the repository as it is now, and the commit is
-# written, to which nothing refers yet. So its id is in the log before any effect, and whoever repeats the
-# effect repeats it with the same object. Each effect is then one task, whose intent names what it expects to
-# find. An engine that finds such a task in flight looks at the world, and performs it only if it isn't done.
+# written, to which nothing refers yet. So its id is in the log before any effect, and an engine that repeats
+# the effect repeats it with the same object. Each effect is then one task, whose intent names what it expects
+# to find. An engine that finds such a task in flight looks at the world, and performs it only if it isn't
+# done.
 #
 # What a person has to decide is part of what was prepared. An accepted problem is remembered by its id, which
 # names the commit or the paths: another one of its kind is asked about again.
@@ -16,11 +17,11 @@ from agentforge.engine.decide.stage_at import StageAt
 from agentforge.engine.evolve.deliver import DELIVERY, EFFECTS
 from agentforge.model import facts as f
 from agentforge.model.delivery import (
+    DeliveredStatus,
     DeliveredWork,
     DeliverRule,
     DeliveryProblem,
     DeliveryState,
-    DeliveryStatus,
     DeliveryStep,
     PreparedDelivery,
 )
@@ -115,7 +116,7 @@ def _target(step: EffectKind, prepared: PreparedDelivery) -> str:
 def _effect_closed(
     here: StageAt, now: DeliveryState, call: TaskState | None
 ) -> f.EffectDone | f.EffectReconciled | None:
-    """How an open effect ended; None if there is none."""
+    """How an open effect ended, or None."""
     step = now.effect
     if step is None or step == "prepare":
         return None
@@ -176,7 +177,7 @@ def _work(rule: DeliverRule, now: DeliveryState, prepared: PreparedDelivery) -> 
     )
 
 
-def _status(rule: DeliverRule, prepared: PreparedDelivery) -> DeliveryStatus:
+def _status(rule: DeliverRule, prepared: PreparedDelivery) -> DeliveredStatus:
     if not prepared.count:
         return "no_changes"
     match rule.mode:

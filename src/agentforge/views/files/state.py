@@ -18,7 +18,7 @@ from agentforge.views.history import History, HistoryEntry
 from agentforge.views.run_model import Summary
 from agentforge.views.stage_progress import current_step, is_skipped
 
-SNAPSHOT_VERSION = 25
+SNAPSHOT_VERSION = 26
 """Version of the state and summary types: snapshots of other versions are ignored."""
 
 

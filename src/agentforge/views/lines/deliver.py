@@ -33,7 +33,7 @@ def delivered_text(work: DeliveredWork) -> str:
 
 
 def delivered_place(work: DeliveredWork) -> str:
-    """`Commit: <id>`, `PR: <url>` or `Patch: <file>`; empty if there is none of them."""
+    """`Commit: <id>`, `PR: <url>` or `Patch: <file>`; or an empty text."""
     if work.url:
         return f"PR: {one_line(work.url)}"
     if work.patch:
@@ -80,6 +80,7 @@ ROWS = (
             "tree": x.base.tree[:SHORT],
             "commit": x.base.head[:SHORT],
             "branch": one_line(x.base.ref),
+            "remote": one_line(x.base.address),
             "problem": quoted(x.base.problem),
         },
         line=_seen,

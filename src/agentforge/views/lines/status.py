@@ -10,6 +10,7 @@ from agentforge.model.artifact import ItemAt
 from agentforge.model.plan import PASS
 from agentforge.model.status import status_text
 from agentforge.views.lines.checks import skipped_text, tree_text, unused_text, waived_text, waiver_text
+from agentforge.views.lines.deliver import delivered_text
 from agentforge.views.lines.entries import check_outcome
 from agentforge.views.lines.hooks import hook_call_text
 from agentforge.views.lines.requests import question_text, waits_text
@@ -189,6 +190,8 @@ def _judged(view: StatusView, now: datetime) -> list[StatusRow]:
             tone = VERDICT_TONES[verdict_mark(visit.verdict, visit.accepted_by or visit.skipped_by)]
             rows.append(StatusRow("Verdict", text, tone))
     rows += [StatusRow("Check", unused_text(*one), "warn") for one in view.unused.items()]
+    if view.delivered:
+        rows.append(StatusRow("Delivered", delivered_text(view.delivered)))
     return rows + [StatusRow("Waived", waiver_text(waiver), "warn") for waiver in view.waivers]
 
 
