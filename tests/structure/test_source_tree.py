@@ -33,7 +33,6 @@ SMALL = {
     "app.settings_text": "changes a text, without the files",
     "cli.repaired_runs": "loaded only by commands that look at runs",
     "engine.checks.regressions": "pure, unlike the module that asks it",
-    "runtime.test_ids": "the file of the tests is also read by others than the check",
     "app.runs.delivery": "what git can do, which the start of a run doesn't know",
     "views.skipped_stages": "pure, unlike the module that asks it",
 }

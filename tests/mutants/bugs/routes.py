@@ -260,8 +260,12 @@ BUGS = (
         "agentforge.engine.decide.stage",
         "the hooks of a skipped stage are called",
         "decide_stage",
-        "ruling.done is not None and (not here.at.is_skipped)",
-        "ruling.done is not None",
+        "if ruling.done is not None and (not here.at.is_skipped):\n"
+        "    ruling = _hooks(here, 'stage_end', here.at.completed, ruling.done) or ruling\n"
+        "elif ruling.failure is not None:\n    ruling = _failed(here, ruling.failure)",
+        "if ruling.done is not None:\n"
+        "    ruling = _hooks(here, 'stage_end', here.at.completed, ruling.done) or ruling\n"
+        "elif ruling.failure is not None:\n    ruling = _failed(here, ruling.failure)",
         SKIPS,
     ),
     Bug(

@@ -472,7 +472,7 @@ BUGS = (
         FILES,
         "a file is replaced in place",
         "_replace",
-        "_fill(open_regular(draft, _NEW, folder=folder), content, durable=durable)\n_rename(folder, draft, folder, name)",
+        "_fill(open_regular(draft, _NEW, mode, folder=folder), content, durable=durable)\n_rename(folder, draft, folder, name)",
         "os.unlink(name, dir_fd=folder)\n_fill(open_regular(name, _NEW, folder=folder), content)",
         ("tests/system/test_files.py",),
     ),

@@ -77,7 +77,7 @@ BUGS = (
     Bug(
         REFERENCES,
         "a reference names a tree that is incomplete",
-        "GitReferences.keep",
+        "GitReferences._bring",
         "raise TreeFailed(f'the content {id[:12]} is missing in the repository')",
         "continue\nraise TreeFailed(f'the content {id[:12]} is missing in the repository')",
         KEPT,
