@@ -24,7 +24,7 @@ WAIT = "await() { n=0; while [ ! -e $1 ] && [ $n -lt 900 ]; do n=$((n + 1)); sle
 @pytest.fixture
 def repository(tmp_path: Path) -> Repository:
     need_bwrap()
-    return Repository(tmp_path / "used")
+    return Repository.made(tmp_path / "used")
 
 
 def left(repository: Repository, session: str) -> list[LeftInGit]:

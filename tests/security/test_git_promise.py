@@ -3,12 +3,15 @@ agent wrote."""
 
 # ruff: noqa: E501 - what agents write.
 
+import atexit
 import json
 import os
 import pwd
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from signal import SIGKILL
 from typing import Any
@@ -51,14 +54,10 @@ HOOKS = ("pre-commit", "post-index-change", "prepare-commit-msg", "post-commit",
 class Repository:
     """The user's, with a home that has a git configuration."""
 
-    template: Path
-    """What each of them is copied from: git takes longer to make it."""
-
     def __init__(self, folder: Path) -> None:
         self.home = folder / "home"
         self.root = folder / "project"
         self.canary = self.home / "canary"
-        shutil.copytree(self.template, folder, symlinks=True, dirs_exist_ok=True)
         self.environ = {
             "PATH": os.environ["PATH"],
             "HOME": str(self.home),
@@ -66,18 +65,10 @@ class Repository:
         }
 
     @classmethod
-    def prepare(cls, folder: Path) -> None:
-        for path in ("home", "project/kept", "project/tools"):
-            (folder / path).mkdir(parents=True)
-        (folder / "home/.gitconfig").write_text(
-            "[user]\nname = a\nemail = a@localhost\n[core]\neditor = true\n"
-        )
-        (folder / "project/kept/a.txt").write_text("a\n")
-        cls.template = folder
-        made = cls(folder.with_name(f"{folder.name}-git"))
-        for words in (("init", "-q"), ("add", "kept"), ("commit", "-qm", "all")):
-            made.git(*words)
-        cls.template = made.home.parent
+    def made(cls, folder: Path) -> "Repository":
+        """A copy, as git takes longer to make one."""
+        shutil.copytree(_original(), folder, symlinks=True, dirs_exist_ok=True)
+        return cls(folder)
 
     def git(self, *words: str, at: str = ".") -> str:
         allowed = ("-c", "protocol.file.allow=always")
@@ -128,6 +119,22 @@ class Repository:
             for folder in {".", at}:
                 self.git(*words, at=folder)
         return self.canary.exists()
+
+
+@cache
+def _original() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="agentforge-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    original = Repository(folder)
+    for path in (original.home, original.root / "kept", original.root / "tools"):
+        path.mkdir(parents=True)
+    (original.home / ".gitconfig").write_text(
+        "[user]\nname = a\nemail = a@localhost\n[core]\neditor = true\n"
+    )
+    (original.root / "kept/a.txt").write_text("a\n")
+    for words in (("init", "-q"), ("add", "kept"), ("commit", "-qm", "all")):
+        original.git(*words)
+    return folder
 
 
 class Vector(Struct, frozen=True):
@@ -555,20 +562,15 @@ def unconfined(repository: Repository, text: str, at: str) -> None:
     subprocess.run(["sh", "-c", agent(text)], cwd=repository.root / at, env=environ, check=True, timeout=60)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def template(tmp_path_factory: pytest.TempPathFactory) -> None:
-    Repository.prepare(tmp_path_factory.mktemp("repository"))
-
-
 @pytest.fixture
 def repository(tmp_path: Path) -> Repository:
     need_bwrap()
-    return Repository(tmp_path / "used")
+    return Repository.made(tmp_path / "used")
 
 
 @pytest.mark.parametrize("name", one_in(8, VECTORS))
 def test_git_executes_what_an_agent_wrote_that_is_not_confined(tmp_path: Path, name: str) -> None:
-    vector, control = VECTORS[name], Repository(tmp_path)
+    vector, control = VECTORS[name], Repository.made(tmp_path)
     vector.prepare(control)
     unconfined(control, vector.agent, vector.at)
     assert control.used(vector.at) == vector.works, (control.root / vector.at / "log.txt").read_text()
