@@ -7,16 +7,38 @@ from tests.engine.playbook import play
 
 from agentforge.engine.decide.run import decide
 from agentforge.engine.evolve.run import evolve
-from agentforge.model.delivery import DeliverRule, DeliveryMode
+from agentforge.engine.rehearsal.rehearse import rehearse
+from agentforge.model import facts as f
+from agentforge.model.delivery import DeliveredWork, DeliverRule, DeliveryBase, DeliveryMode
 from agentforge.model.event import Event
 from agentforge.model.failure import FailureKind
 from agentforge.model.plan import Plan
+from agentforge.model.state import RunState
+from agentforge.model.task import DeliverTask
 
 
 def delivering(mode: DeliveryMode = "commit", **rule: object) -> Plan:
     return plan_of(stage(), stage("ship", deliver=DeliverRule(mode, **rule)))  # type: ignore[arg-type]
 
 
+PLAIN = """
+    > start
+    < node_start plan
+    ? prepare plan 1
+    > prepared
+    < attempt_start 1
+    ? execute plan 1 attempt 1
+    > completed
+    < node_complete plan: Completed 1 iterations (max: 1)
+    < node_start ship
+    ? prepare ship 1
+    > prepared
+    < attempt_start 1
+    ? execute ship 1 attempt 1
+    > completed
+    < node_complete ship: Completed 1 iterations (max: 1)
+    < session_complete all_loops_complete
+"""
 WORKED = """
     > start
     < node_start plan
@@ -445,10 +467,28 @@ def test_the_latest_tree_of_the_run_is_delivered() -> None:
 
 
 def test_a_second_look_at_the_repository_changes_nothing() -> None:
-    from agentforge.model import facts as f
-    from agentforge.model.delivery import DeliveryBase
-
     conversation = play(delivering(), WORKED)
     assert conversation.state is not None
     seen = Event(99, conversation.now, "auth", "x", f.RepositorySeen(DeliveryBase("t9")), None)
     assert evolve(conversation.state, seen).base == conversation.state.base
+
+
+def test_step_of_a_damaged_log_is_no_task() -> None:
+    conversation = play(delivering(), f"{WORKED}\n> delivery prepared\n{COMMITTED}")
+    assert conversation.state is not None
+    assert [task.about for task in started_tasks(conversation.state)] == ["commit"]
+    assert not started_tasks(replace(conversation.state, base=None))
+
+
+def started_tasks(state: RunState) -> list[DeliverTask]:
+    return [task for task in decide(delivering(), state).work if isinstance(task, DeliverTask)]
+
+
+def test_run_rehearsed_with_a_delivery_delivers_nothing() -> None:
+    past = play(plan_of(stage(), stage("ship")), PLAIN).events
+    rehearsal = rehearse(delivering(), past)
+    assert "delivered: no_changes" in [step.detail for step in rehearsal.now]
+
+
+def test_delivery_is_progress() -> None:
+    assert f.Delivered(DeliveredWork("commit", "no_changes")).is_progress

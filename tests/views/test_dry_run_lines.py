@@ -4,10 +4,12 @@ from msgspec.structs import replace
 from tests.engine.plans import block, nested, plan_of, stage
 
 from agentforge.model.artifact import ArtifactRule
+from agentforge.model.delivery import DeliverRule
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import (
     AppliedSetting,
     Approval,
+    Fixed,
     FromParallel,
     FromStage,
     Guardrails,
@@ -61,6 +63,14 @@ def test_preview_has_the_caps_of_the_run_and_of_its_parts() -> None:
         "- Cap: all of your runs of a day may spend at most $50.00",
         "- Notice: when the run has spent $2.25",
     ]
+
+
+def test_preview_of_a_delivery_and_of_iterations_until_the_verdict_is_pass() -> None:
+    green = stage("green")
+    green = replace(green, termination=Fixed(4, until_pass=True))
+    lines = "\n".join(shown(plan_of(green, stage("ship", deliver=DeliverRule("patch")))))
+    assert "until the verdict is pass; at most 4 iterations" in lines
+    assert "a patch" in lines
 
 
 def test_preview_names_the_settings_that_changed_the_plan() -> None:

@@ -56,6 +56,7 @@ LINES: list[tuple[AnyFact, str, str | None]] = [
     ),
     (f.SessionRecovered(7, "host"), "by=recovery pid=7", "recovered from an interruption"),
     (f.NodeStarted("build", "1", skipped=True), "node=1 kind=stage skipped=yes", None),
+    (f.NodeStarted("build", "1"), "node=1 kind=stage", "build started"),
     (f.NodeCompleted("build", "skipped", 0, verdict="pass"), 'node=1 visit=1 reason="skipped"', None),
     (
         f.NodeStarted("build", "1", type="build", provider="command", model="opus", runs=3),

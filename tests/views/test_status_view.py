@@ -12,6 +12,7 @@ from agentforge.engine.evolve.run import evolve
 from agentforge.model import facts as f
 from agentforge.model.check import Baseline, CheckCounts
 from agentforge.model.cursor import Cursor, Destination
+from agentforge.model.delivery import DeliveredWork
 from agentforge.model.facts import AnyFact
 from agentforge.model.failure import FailureKind, StopReason
 from agentforge.model.hook import Hook
@@ -110,6 +111,13 @@ def test_an_interrupted_run_lasted_until_its_last_event() -> None:
     assert rows["Events"] == "2 written, no usable state.json"
     assert rows["Damage"] == "line 3: garbage"
     assert rows["Resume"] == "agentforge recover auth"
+
+
+def test_what_was_delivered_is_shown() -> None:
+    work = DeliveredWork("commit", "committed", commit="1a2b3c4d5e6f", branch="main", count=2)
+    delivered = (f.Delivered(work), Cursor("0", 1, 0))
+    rows = shown(seen(STARTED, NODE, delivered, status="running"))
+    assert rows["Delivered"] == "committed 2 paths as 1a2b3c4d5e6f on main"
 
 
 def test_cost_and_tokens_are_shown_if_known() -> None:

@@ -11,7 +11,6 @@ from agentforge.definition.read.table import MappingSpec
 from agentforge.definition.report import Report
 from agentforge.definition.specs import (
     NodeSpec,
-    ResolvedBlock,
     ResolvedNested,
     ResolvedNode,
     ResolvedPipeline,
@@ -96,13 +95,10 @@ def _led_to(stage: ResolvedStage, last: Written[str]) -> ResolvedStage:
 
 def _stages(pipeline: ResolvedPipeline) -> Iterator[ResolvedStage]:
     for node in pipeline.nodes:
-        match node:
-            case ResolvedStage():
-                yield node
-            case ResolvedNested():
-                yield from _stages(node.pipeline)
-            case ResolvedBlock() | None:
-                pass
+        if isinstance(node, ResolvedStage):
+            yield node
+        elif isinstance(node, ResolvedNested):
+            yield from _stages(node.pipeline)
 
 
 def _with_level(pipeline: ResolvedPipeline, level: WorkSpec) -> ResolvedPipeline:

@@ -187,8 +187,7 @@ def _status(rule: DeliverRule, prepared: PreparedDelivery) -> DeliveredStatus:
             return "patched"
         case "pr":
             return "pull_request"
-        case "files":
-            return "files"
+    return "files"
 
 
 def _noun(step: str) -> str:

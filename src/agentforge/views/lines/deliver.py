@@ -28,8 +28,7 @@ def delivered_text(work: DeliveredWork) -> str:
             return f"opened {one_line(work.url)} with {paths}"
         case "no_changes":
             return "nothing changed, so nothing was delivered"
-        case "not_delivered":
-            return "a replay delivers nothing"
+    return "a replay delivers nothing"
 
 
 def delivered_place(work: DeliveredWork) -> str:
@@ -50,8 +49,7 @@ def rule_text(rule: DeliverRule) -> str:
             return "the files in the workspace"
         case "patch":
             return "a patch"
-        case "pr":
-            return f"a pull request from a branch {rule.branch_prefix}ID"
+    return f"a pull request from a branch {rule.branch_prefix}ID"
 
 
 def _delivered(fact: f.Delivered) -> Details:
