@@ -151,7 +151,7 @@ def _performers(
         return context.runs.events(journal.session)
 
     # Where a visit may be undone, what its attempts changed has to be known exactly.
-    keeps = plan.keeps_trees
+    keeps = plan.keeps_trees or plan.delivers
     tree_record = TreeRecord(checked, clock, 0.0) if keeps else TreeRecord(trees, clock)
     agent: Performer = AgentPerformer(
         shared,

@@ -65,7 +65,7 @@ class DeliverPerformer:
             return await self._prepared(task)
         if task.ending or not fresh:
             # What a killed engine left must not act beside another one.
-            await self._processes.end_marked(self._mark(task)[MARK])
+            await self._processes.end_marked(f"{MARK}={task.mark(self._context.run_id)}")
             is_done = await self._finished(lambda: self._is_done(task))
             if not is_done:
                 return f.DeliverLost(**task.names)
