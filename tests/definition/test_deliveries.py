@@ -54,7 +54,7 @@ def test_delivery_is_not_possible_in_a_parallel_block() -> None:
     assert any("not possible in a parallel block" in one for one in messages(block))
 
 
-def test_settings_add_a_delivery_only_where_there_is_none() -> None:
+def test_settings_add_a_delivery_only_to_a_pipeline_without_one() -> None:
     assert rules(plan(PLAIN, SETTINGS)) == {"deliver": "patch"}
     assert rules(plan(PLAIN.replace("id: n", "id: deliver"), SETTINGS)) == {"deliver-2": "patch"}
     assert rules(plan(SHIPS.replace("patch", "commit"), SETTINGS)) == {"ship": "commit"}

@@ -473,7 +473,7 @@ def test_a_second_look_at_the_repository_changes_nothing() -> None:
     assert evolve(conversation.state, seen).base == conversation.state.base
 
 
-def test_step_of_a_damaged_log_is_no_task() -> None:
+def test_step_of_a_damaged_log_is_not_a_task() -> None:
     conversation = play(delivering(), f"{WORKED}\n> delivery prepared\n{COMMITTED}")
     assert conversation.state is not None
     assert [task.about for task in started_tasks(conversation.state)] == ["commit"]
