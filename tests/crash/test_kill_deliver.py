@@ -74,7 +74,7 @@ class Place:
         return done.stdout.strip()
 
     def deliver(self, mode: str, what: str, when: str, delay: float = 0.3) -> None:
-        """`delay`: how long the program goes on after its engine was killed, before it does something."""
+        """`delay`: how long the program runs after its engine was killed, before it does something."""
         env = {
             "PATH": self.search,
             "STATE": str(self.state),

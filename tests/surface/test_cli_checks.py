@@ -125,7 +125,7 @@ def test_lint_warns_of_a_stage_with_the_name_of_a_command(project: Project) -> N
         project.stage(name, "provider: mock\n")
     targets = project.call("lint", "loop", "--json").json["targets"]
     codes = {one["name"]: [found["code"] for found in one["diagnostics"]] for one in targets}
-    assert codes == {"runs": ["hidden-by-verb"], "status": ["hidden-by-verb"], "test": []}
+    assert codes == {"runs": ["hidden-by-verb"], "status": ["hidden-by-verb"], "test": ["hidden-by-verb"]}
     lines = project.call("lint", "loop", "status").lines
     assert any(".claude/stages/status/stage.yaml:1:1" in line for line in lines)
     assert any("run the stage as `loop status`, or rename its folder" in line for line in lines)

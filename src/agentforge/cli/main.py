@@ -86,6 +86,8 @@ imported only when its command is used or described."""
 COMMANDS = {name: place for group in GROUPS.values() for name, place in group.items()}
 ALIASES = {"runs": "list"}
 SHELL_ENGINE_NAME = "agent-pipelines"
+NEWER = ("test",)
+"""Commands that the shell engine's name doesn't have: there, the word is that of a stage."""
 EPILOG = "\b\nExit status:\n" + "\n".join(
     f"  {code:>3}  {words}" for code, words in exit_codes.MEANINGS.items()
 )
@@ -141,7 +143,7 @@ class Verbs(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         where = self.places.get(self.aliases.get(cmd_name, cmd_name))
-        if where is None:
+        if where is None or (cmd_name in NEWER and ctx.find_root().info_name == SHELL_ENGINE_NAME):
             return None
         module, _, name = where.partition(":")
         command: click.Command = getattr(import_module(f"agentforge.cli.commands.{module}"), name)
@@ -228,7 +230,8 @@ def _unknown(ctx: click.Context, word: str, stages: Sequence[str]) -> click.Usag
     from agentforge.views.text import one_line
 
     name = invocation(ctx).name
-    hint = did_you_mean(word, [*COMMANDS, "runs", *stages])
+    commands = [one for one in COMMANDS if name != SHELL_ENGINE_NAME or one not in NEWER]
+    hint = did_you_mean(word, [*commands, "runs", *stages])
     hint = hint or f"`{name} --help` lists the commands, `{name} stages` the stages"
     return HintedUsageError(f"'{one_line(word, 60)}' is neither a command nor a stage", hint, ctx)
 
