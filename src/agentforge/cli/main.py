@@ -230,8 +230,10 @@ def _unknown(ctx: click.Context, word: str, stages: Sequence[str]) -> click.Usag
     from agentforge.views.text import one_line
 
     name = invocation(ctx).name
-    commands = [one for one in COMMANDS if name != SHELL_ENGINE_NAME or one not in NEWER]
-    hint = did_you_mean(word, [*commands, "runs", *stages])
+    hint = did_you_mean(word, [*COMMANDS, "runs", *stages])
+    if word == "test":
+        # The shell engine's command for running its tests.
+        hint = f"`{name} lint` and `{name} dry-run` check pipelines; MOCK_MODE=true runs them without agents"
     hint = hint or f"`{name} --help` lists the commands, `{name} stages` the stages"
     return HintedUsageError(f"'{one_line(word, 60)}' is neither a command nor a stage", hint, ctx)
 
