@@ -189,6 +189,9 @@ def test_compiles_from_real_files(tmp_path: Path) -> None:
 
 
 def test_every_built_in_stage_is_sound(tmp_path: Path) -> None:
+    settings = tmp_path / ".agentforge/config/settings.yaml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text("commands: {test: make test, lint: make lint, types: make types}\n")
     sources = FileSources(tmp_path, {})
     names = [stage.name for stage in available_stages(sources)]
     assert "work" in names
